@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 .PHONY: setup run test lint bench lock clean
 
 setup: $(VENV)/.ready
+	@:
 
 # The stamp is written last: an interrupted set-up is done again.
 $(VENV)/.ready: requirements.lock pyproject.toml
