@@ -1,0 +1,1 @@
+"""What tailrace is tested with, for its own tests and for those of the people who build on it."""

@@ -1,0 +1,248 @@
+"""Laws 3 and 7 where the parts alone tell: fences, tables, links, code lines, what should have moved whole.
+
+`judge` asks only what holds for any text at any limit, and leaves out what the laws let go: a wrapper larger
+than half the limit, a row or a line that fits no part. `meaning` is the strict comparison, character by
+character, for texts whose inline constructs, headings, rows and wrappers are all well below the limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from tailrace.testing.parts import Breach, CutPart, Placed, measure, place
+from tailrace.testing.reading import Block, Glyph, Reading, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def judge(source: str, parts: Sequence[CutPart], limit: int, unit: str, dialect: str) -> list[Breach]:
+    """Every breach of laws 3 and 7 that needs no assumption about the text."""
+    if dialect != "markdown" or not parts:
+        return []  # elsewhere the rendered size of a wrapper is the dialect's own affair
+    exam = _Exam(source, parts, limit, unit)
+    return [
+        *exam.consumed_in_code(),
+        *exam.open_fences(),
+        *exam.stranded_closers(),
+        *exam.cut_code_lines(),
+        *exam.cut_inlines(),
+        *exam.tables(),
+        *exam.not_moved(),
+    ]
+
+
+class _Exam:
+    """One source, its parts and where they stand: what every check needs."""
+
+    def __init__(self, source: str, parts: Sequence[CutPart], limit: int, unit: str) -> None:
+        self.source = source
+        self.limit = limit
+        self.unit = unit
+        self.placed = place(parts)
+        self.reading = read(source)
+        self.readings = [read(part.text) for part in parts]
+
+    def size(self, text: str) -> int:
+        return measure(text, self.unit)
+
+    def prefix(self, block: Block) -> str:
+        """What stands on the block's first line before it: quote marks, list markers, indentation."""
+        return self.source[self.source.rfind("\n", 0, block.start) + 1 : block.start]
+
+    def wrapper(self, block: Block) -> int:
+        """What repeating the block costs at most: its first and a closing line, or its header."""
+        prefix = self.prefix(block)
+        if block.kind == "table":
+            return self.size(prefix + block.opener)
+        return self.size(f"{prefix}{block.opener}{block.info} \n{prefix}{block.opener}\n")
+
+    def bare_wrapper(self, block: Block) -> int:
+        """The same for a fence without its info string."""
+        return self.wrapper(block._replace(info=""))
+
+    def kept(self, block: Block) -> bool:
+        """Whether the block's wrapper is small enough that no reading of the law would drop it."""
+        return 2 * self.bare_wrapper(block) <= self.limit
+
+    def borders_in(self, block: Block) -> Iterator[tuple[Placed, Placed]]:
+        """The pairs of neighbouring parts between which the block is cut."""
+        for here, following in itertools.pairwise(self.placed):
+            if block.start < here.end and following.start < block.end:
+                yield here, following
+
+    def consumed_in_code(self) -> Iterator[Breach]:
+        """Inside code every byte stands: no seam takes from a code block's contents."""
+        for block in self.reading.of("fence", "indented"):
+            if block.kind == "fence" and not self.kept(block):
+                continue
+            first, last = block.body
+            if block.kind == "indented":
+                last = first + len(self.source[first:last].rstrip())
+            for here, following in self.borders_in(block):
+                if here.end < last and following.start > here.end and max(here.end, first) < following.start:
+                    taken = self.source[here.end : following.start]
+                    yield Breach("lossless", here.number, f"the seam {taken!r} is taken out of code")
+
+    def open_fences(self) -> Iterator[Breach]:
+        """No part ends inside a fence of its own."""
+        for (index, part, start, _), reading in zip(self.placed, self.readings, strict=True):
+            for block in reading.of("fence"):
+                if block.closed or block.end < len(part.text.rstrip()):
+                    continue
+                prefix = part.text[part.text.rfind("\n", 0, block.start) + 1 : block.start]
+                if 2 * self.size(f"{prefix}{block.opener}\n{prefix}{block.opener}\n") > self.limit:
+                    continue
+                at = start + block.start - len(part.opened)
+                ended_by_container = any(
+                    own.start <= max(at, start) <= own.end
+                    and not own.closed
+                    and own.depth
+                    and own.end < len(self.source)
+                    for own in self.reading.of("fence")
+                )
+                if not ended_by_container:
+                    yield Breach(
+                        "balanced", index, f"the fence {part.text[block.start : block.start + 20]!r} is open"
+                    )
+
+    def stranded_closers(self) -> Iterator[Breach]:
+        """A closing fence does not stand alone at the start of a part."""
+        for block in self.reading.of("fence"):
+            if not block.closed or not self.kept(block):
+                continue
+            for here, following in self.borders_in(block):
+                if following.start >= block.body[1] and here.end <= block.body[1]:
+                    yield Breach("boundary", following.number, "the closing fence stands alone at the start")
+
+    def cut_code_lines(self) -> Iterator[Breach]:
+        """In code a cut stands at a line end, unless the line fits no part."""
+        for block in self.reading.of("fence"):
+            if not self.kept(block):
+                continue
+            for here, following in self.borders_in(block):
+                cut = here.end
+                if not block.body[0] < cut < block.body[1] or self.source[cut - 1] in "\r\n":
+                    continue
+                line_start = max(self.source.rfind("\n", 0, cut) + 1, block.body[0])
+                line_end = self.source.find("\n", cut)
+                line = self.source[line_start : line_end if line_end >= 0 else len(self.source)]
+                added = following.part.opened + here.part.closed + self.prefix(block)
+                if self.size(line + added) + 2 <= self.limit:
+                    yield Breach(
+                        "boundary", here.number, f"the code line {line!r} is cut though it fits a part"
+                    )
+
+    def cut_inlines(self) -> Iterator[Breach]:
+        """A link or a code span is cut only if it fits no part alone."""
+        for block in self.reading.of("link", "code_span"):
+            room = self.limit if not (block.depth or block.in_table) else self.limit // 2
+            if block.in_table or self.size(self.source[block.start : block.end]) + 8 * block.styles > room:
+                continue
+            for here, _ in self.borders_in(block):
+                yield Breach("boundary", here.number, f"{self.source[block.start : block.end]!r} is cut")
+
+    def tables(self) -> Iterator[Breach]:
+        """Rows keep their header, a header keeps a row, and what is repeated is the table's own."""
+        for table in self.reading.of("table"):
+            rows = self.source[table.body[0] : table.end].splitlines()
+            wrapper = self.wrapper(table)
+            longest = max((self.size(self.prefix(table) + row) for row in rows), default=0)
+            if 2 * wrapper > self.limit or wrapper + longest + 8 * (1 + table.depth) > self.limit:
+                continue
+            yield from self._headers(table)
+            wanted = {glyph.at: glyph for glyph in self.reading.glyphs if table.start <= glyph.at < table.end}
+            for index, start, glyph in self._own_glyphs():
+                own = wanted.get(start)
+                if own and own.kind in ("cell", "head_cell") and glyph.kind != own.kind:
+                    yield Breach("balanced", index, f"{glyph.char!r} at {start} is a {own.kind} no more")
+                    break
+
+    def _headers(self, table: Block) -> Iterator[Breach]:
+        head = [glyph.char for glyph in self.reading.glyphs if table.start <= glyph.at < table.body[0]]
+        for here, following in self.borders_in(table):
+            if here.end <= table.body[0] < table.end:
+                yield Breach("boundary", here.number, "the table's header stands alone")
+            opened = len(following.part.opened)
+            repeated = [
+                glyph.char
+                for glyph in self.readings[following.number].glyphs
+                if glyph.at < opened and glyph.kind in ("head_cell", "code_span")
+            ]
+            if repeated != head:
+                yield Breach("balanced", following.number, "the rows do not carry the header of their table")
+
+    def _own_glyphs(self) -> Iterator[tuple[int, int, Glyph]]:
+        for placed, reading in zip(self.placed, self.readings, strict=True):
+            for glyph in own_glyphs(placed, reading):
+                yield placed.number, glyph.at, glyph
+
+    def not_moved(self) -> Iterator[Breach]:
+        """A block that fits one part is moved whole where that leaves the part before it a third full."""
+        for block in self.reading.of("fence", "table", "item"):
+            text = self.source[block.start : block.end].rstrip()
+            end = block.start + len(text)
+            if self.size(self.prefix(block) + text) + 10 + 8 * block.depth > self.limit:
+                continue
+            if block.kind == "fence" and (not block.closed or not self.kept(block)):
+                continue
+            for here, _ in self.borders_in(block._replace(end=end)):
+                before = self.source[here.start : max(block.start, here.start)]
+                kept = before[: max(0, len(before) - len(self.prefix(block)))].rstrip()
+                third_full = 3 * self.size(kept) >= self.limit
+                if here.start <= block.start and (third_full or (not kept and block.kind != "item")):
+                    yield Breach(
+                        "boundary",
+                        here.number,
+                        f"the {block.kind} {text[:30]!r} is cut though it fits a part",
+                    )
+
+
+def own_glyphs(placed: Placed, reading: Reading) -> Iterator[Glyph]:
+    """The glyphs of a part that are the source's own, at their places in the source."""
+    opened = len(placed.part.opened)
+    own_end = len(placed.part.text) - len(placed.part.closed)
+    for glyph in reading.glyphs:
+        if opened <= glyph.at < own_end:
+            yield glyph._replace(at=glyph.at - opened + placed.start)
+
+
+def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
+    """Law 3 to the letter: every character means in its part what it means in the source.
+
+    At the end of a part a line end of code may be missing or added: the end of the part is one.
+    """
+    wanted: dict[int, list[Glyph]] = defaultdict(list)
+    for glyph in read(source).glyphs:
+        wanted[glyph.at].append(glyph)
+    breaches = []
+    for placed in place(parts):
+        found: dict[int, list[Glyph]] = defaultdict(list)
+        for glyph in own_glyphs(placed, read(placed.part.text)):
+            found[glyph.at].append(glyph)
+        here = sorted(at for at in {*wanted, *found} if placed.start <= at < placed.end)
+        for at in here:
+            expected = [glyph.meaning for glyph in wanted.get(at, [])]
+            seen = [glyph.meaning for glyph in found.get(at, [])]
+            if expected == seen or (at + 2 >= placed.end and _line_ends(expected) and _line_ends(seen)):
+                continue
+            context = source[max(0, at - 15) : at + 15]
+            breaches.append(
+                Breach(
+                    "meaning",
+                    placed.number,
+                    f"at {at} in {context!r}: {_said(expected)} became {_said(seen)}",
+                )
+            )
+            break
+    return breaches
+
+
+def _line_ends(meanings: Sequence[tuple[object, ...]]) -> bool:
+    return all(meaning[0] == "\n" for meaning in meanings)
+
+
+def _said(meanings: Sequence[tuple[object, ...]]) -> str:
+    return " ".join("/".join(str(trait) for trait in meaning if trait) for meaning in meanings) or "nothing"
