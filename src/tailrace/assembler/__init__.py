@@ -1,0 +1,6 @@
+"""Events → chunks: the one fold everybody uses."""
+
+from tailrace.assembler.fold import append_event_to_chunks
+from tailrace.assembler.system import apply_system_event
+
+__all__ = ["append_event_to_chunks", "apply_system_event"]

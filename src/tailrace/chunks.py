@@ -1,0 +1,157 @@
+"""What a message holds: the `Chunk` union and `Message`, in the form they are remembered, sent and shown in.
+
+`msgspec.to_builtins(chunk)` and `msgspec.json.encode(chunk)` give the wire form: camelCase, the tag in
+`type`, an optional field that is absent left out. How events become chunks is `tailrace.assembler`'s to say.
+
+The text of a text or thinking chunk and the output of a shell grow by small pieces while a turn runs. Adding
+to a `str` attribute copies all that is already there, so these attributes keep the pieces and join them when
+they are read. msgspec takes a Struct's fields straight from memory, where a joining attribute has no say, but
+reads a dataclass's fields as Python does: the classes that grow are dataclasses, the others are Structs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class _Growing:
+    """A `str` attribute held as pieces: growing costs what the piece costs, reading joins them once."""
+
+    def __init__(self, default: str | None = None) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._pieces = f"_{name}"
+
+    def __get__(self, holder: Any, owner: type) -> str:
+        if holder is None:
+            # This is how a dataclass asks a descriptor for the field's default.
+            if self._default is None:
+                raise AttributeError(self._pieces)
+            return self._default
+        pieces: list[str] = getattr(holder, self._pieces)
+        if len(pieces) > 1:
+            pieces[:] = ["".join(pieces)]
+        return pieces[0]
+
+    def __set__(self, holder: Any, text: str) -> None:
+        if hasattr(holder, self._pieces):
+            # In place, because the list may be known elsewhere as a `tail`.
+            getattr(holder, self._pieces)[:] = [text]
+        else:
+            setattr(holder, self._pieces, [text])
+
+
+def _growing(default: str | None = None) -> str:
+    """Declare a growing attribute; typed, like `dataclasses.field`, as what is read from it."""
+    return cast("str", _Growing(default))
+
+
+@dataclass
+class TextChunk:
+    """A block of the answer.
+
+    While the block is open `tail.append(piece)` adds to its text at the cost of the piece; a sealed block has
+    no `tail`. Whether it is sealed is not part of its value and not on the wire.
+    """
+
+    type: Literal["text"] = field(default="text", kw_only=True, repr=False)
+    text: str = _growing()
+
+    # Where `text` keeps its pieces; a ClassVar only so that it is no field.
+    _text: ClassVar[list[str]]
+
+    def __post_init__(self) -> None:
+        self.tail: list[str] = self._text
+
+    def seal(self, text: str | None = None) -> None:
+        """Close the block for good, with `text` in place of what it said, where given."""
+        if text is not None:
+            self.text = text
+        del self.tail
+
+
+@dataclass
+class ThinkingChunk:
+    """What the model thought aloud. `metadata` is the provider's own; a chunk that has it is sealed."""
+
+    type: Literal["thinking"] = field(default="thinking", kw_only=True, repr=False)
+    text: str = _growing()
+    metadata: Any = UNSET
+
+    _text: ClassVar[list[str]]
+
+    def grow(self, piece: str) -> None:
+        """Add a piece at the end, at the cost of the piece."""
+        self._text.append(piece)
+
+
+@dataclass
+class ShellOutput:
+    """What a tool printed while it ran."""
+
+    stdout: str = _growing("")
+    stderr: str = _growing("")
+
+    _stdout: ClassVar[list[str]]
+    _stderr: ClassVar[list[str]]
+
+    def grow(self, stream: Literal["stdout", "stderr"], piece: str) -> None:
+        """Add a piece at the end of one of the two, at the cost of the piece."""
+        (self._stdout if stream == "stdout" else self._stderr).append(piece)
+
+
+class ToolCall(msgspec.Struct, rename="camel"):
+    """A call of a tool; `result` and `is_error` are unset until the tool has answered."""
+
+    id: str
+    name: str
+    arguments: Any
+    result: Any = UNSET
+    is_error: bool | UnsetType = UNSET
+    shell_output: ShellOutput | UnsetType = UNSET
+
+
+class ToolBatchChunk(msgspec.Struct, tag_field="type", tag="tool-batch"):
+    """Calls of tools with nothing else said between them."""
+
+    calls: list[ToolCall]
+
+
+class ErrorChunk(msgspec.Struct, tag_field="type", tag="error", rename="camel", omit_defaults=True):
+    """Something went wrong, as it is told to the person."""
+
+    message: str
+    status_code: int | None = None
+
+
+SystemKind: TypeAlias = Literal["notice", "model-changed", "config-reload"]
+
+
+class SystemChunk(msgspec.Struct, tag_field="type", tag="system"):
+    """A remark of the system that stays in the conversation."""
+
+    kind: SystemKind
+    text: str
+
+
+Chunk: TypeAlias = TextChunk | ThinkingChunk | ToolBatchChunk | ErrorChunk | SystemChunk
+
+
+class Message(msgspec.Struct):
+    """One entry of a conversation: who speaks, and what was said, in order."""
+
+    id: str
+    role: Literal["user", "assistant", "system"]
+    chunks: list[Chunk]
+
+
+class SystemEvent(msgspec.Struct, frozen=True):
+    """A remark of the system that may come while no turn is open."""
+
+    kind: SystemKind
+    text: str
