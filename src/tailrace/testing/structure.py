@@ -67,6 +67,20 @@ class _Exam:
         """Whether the block's wrapper is small enough that no reading of the law would drop it."""
         return 2 * self.bare_wrapper(block) <= self.limit
 
+    def is_bulky(self, block: Block) -> bool:
+        """Whether the block, or what it takes to repeat it, comes near the limit."""
+        match block.kind:
+            case "link" | "code_span" | "heading":
+                bulk = self.size(self.source[block.start : block.end])
+            case "table":
+                rows = self.source[block.start : block.end].splitlines()
+                bulk = max(self.wrapper(block), *(self.size(self.prefix(block) + row) for row in rows))
+            case "fence":
+                bulk = self.wrapper(block)
+            case _:
+                bulk = self.size(self.prefix(block))
+        return 3 * bulk > self.limit
+
     def borders_in(self, block: Block) -> Iterator[tuple[Placed, Placed]]:
         """The pairs of neighbouring parts between which the block is cut."""
         for here, following in itertools.pairwise(self.placed):
@@ -238,6 +252,30 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
             )
             break
     return breaches
+
+
+def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
+    """Whether `meaning` may be asked of this text: nothing in it comes near what the laws let go.
+
+    Every link, code span, heading, row and wrapper is below a third of the limit, nothing is left to HTML
+    blocks, and no marker stands open that a lookahead could take for a style, a code span or a link.
+    """
+    exam = _Exam(source, (), limit, unit)
+    if exam.reading.of("html") or any(map(exam.is_bulky, exam.reading.blocks)):
+        return False
+    return not any(
+        glyph.char in "*_~`[]<" and glyph.kind in _INLINE_TEXT and _could_open(source, glyph.at)
+        for glyph in exam.reading.glyphs
+    )
+
+
+_INLINE_TEXT = ("text", "cell", "head_cell", "html")
+
+
+def _could_open(source: str, at: int) -> bool:
+    before, after = source[at - 1 : at], source[at + 1 : at + 2]
+    inside_word = before.isalnum() and after.isalnum() and source[at] == "_"
+    return before != "\\" and not after.isspace() and not inside_word and not source.startswith("~~~ ", at)
 
 
 def _line_ends(meanings: Sequence[tuple[object, ...]]) -> bool:
