@@ -218,6 +218,8 @@ Event: TypeAlias = (
 EVENT_CLASSES: tuple[type[Event], ...] = get_args(Event)
 TAGS: tuple[str, ...] = tuple(str(cls.__struct_config__.tag) for cls in EVENT_CLASSES)
 
+_CLASS_OF_TAG: dict[str, type[Event]] = dict(zip(TAGS, EVENT_CLASSES, strict=True))
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
@@ -226,15 +228,8 @@ def encode_event(event: Event) -> bytes:
     """One event as one line of JSON, without the line end."""
     try:
         return _encoder.encode(event)
-    except (TypeError, UnicodeEncodeError, msgspec.ValidationError) as error:
-        raise ContractViolation(
-            Diagnostic(
-                code="not_json",
-                event_type=str(type(event).__struct_config__.tag),
-                message=f"{type(event).__name__} holds a value that JSON cannot carry: {error}. "
-                "Arguments, results and metadata must be plain JSON values, and text must be valid Unicode.",
-            )
-        ) from error
+    except (TypeError, RecursionError, UnicodeEncodeError, msgspec.ValidationError) as error:
+        raise ContractViolation(_not_json(event, error)) from error
 
 
 def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
@@ -244,10 +239,42 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
     """
     try:
         if isinstance(data, Mapping):
-            return msgspec.convert(data, Event)
+            tag = data.get("type")
+            cls = _CLASS_OF_TAG.get(tag) if isinstance(tag, str) else None
+            # The union only to be told what is wrong: msgspec works it out anew at every call, a class once.
+            event: Event = msgspec.convert(data, Event if cls is None else cls)
+            return event
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ContractViolation(_diagnose(data, error)) from error
+
+
+def validate_event(event: Event) -> None:
+    """Hold an event that was made in Python to the types of its fields, which making it does not check.
+
+    Raises `ContractViolation` as `decode_event` does, and with the code `not_json` where an event holds a
+    value that cannot be written as JSON.
+    """
+    cls = type(event)
+    fields = msgspec.structs.asdict(event)
+    try:
+        # Once as they are, since on its way to JSON a date would pass for a string; once as JSON has them, to
+        # see inside what they hold.
+        msgspec.convert(fields, cls)
+        msgspec.convert(msgspec.to_builtins(event), cls)
+    except (TypeError, RecursionError) as error:
+        raise ContractViolation(_not_json(event, error)) from error
+    except msgspec.ValidationError as error:
+        raise ContractViolation(_diagnose({"type": cls.__struct_config__.tag, **fields}, error)) from error
+
+
+def _not_json(event: Event, error: Exception) -> Diagnostic:
+    return Diagnostic(
+        code="not_json",
+        event_type=str(type(event).__struct_config__.tag),
+        message=f"{type(event).__name__} holds a value that JSON cannot carry: {error}. "
+        "Arguments, results and metadata must be plain JSON values, and text must be valid Unicode.",
+    )
 
 
 _MISSING = re.compile(r"missing required field `(\w+)`")
@@ -261,7 +288,8 @@ def _diagnose(data: bytes | str | Mapping[str, Any], error: Exception) -> Diagno
     if event_type is _UNREADABLE:
         return Diagnostic(
             code="malformed_json",
-            message=f"this is not one JSON object: {error}. Write each event as one object on one line of UTF-8.",
+            message=f"this is not one JSON object: {error}. "
+            "Write each event as one object on one line of UTF-8.",
         )
     if not isinstance(event_type, str) or event_type not in TAGS:
         named = event_type if isinstance(event_type, str) else None
