@@ -1,0 +1,53 @@
+"""The cutting: against one bare parse of the same text, and how it grows with the text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyromark
+
+from bench import texts
+from bench.rows import Row, Scale, at_most, best_of
+from tailrace.markdown import Part, Splitter, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIMIT = 4096
+DELTA = 4
+
+
+def rows(scale: Scale) -> Iterator[Row]:
+    """Whole, in deltas, and each kind of text doubled."""
+    text = texts.mixed(scale.text)
+    parse = best_of(2 * scale.repeats, lambda: list(pyromark.events_with_range(text)))
+    whole = best_of(2 * scale.repeats, split, text, LIMIT)
+    yield at_most(f"split, {len(text):,} characters, against one parse", whole, parse, 3)
+    pieces = in_deltas(text)
+    fed = best_of(scale.repeats, feed, pieces)
+    yield at_most(f"Splitter, the same in {len(pieces):,} deltas, against one parse", fed, parse, 6)
+    yield from doubling(scale)
+
+
+def in_deltas(text: str, length: int = DELTA) -> list[str]:
+    """The text in pieces of so many characters."""
+    return [text[at : at + length] for at in range(0, len(text), length)]
+
+
+def feed(pieces: list[str], limit: int = LIMIT) -> list[Part]:
+    """What a splitter makes of these pieces."""
+    splitter = Splitter(limit)
+    parts = [part for piece in pieces for part in splitter.feed(piece)]
+    return parts + splitter.close()
+
+
+def doubling(scale: Scale) -> Iterator[Row]:
+    """Each kind of text against one half as long, whole and in deltas."""
+    repeats = min(scale.repeats, 2)
+    for kind in (texts.paragraph, texts.code, texts.table, texts.mixed):
+        half, full = kind(scale.large // 2), kind(scale.large)
+        name = f"one {kind.__name__}" if kind is not texts.mixed else "mixed text"
+        less, more = (best_of(repeats, split, text, LIMIT) for text in (half, full))
+        yield at_most(f"split, {name} of {len(full):,} against half", more, less, 2.2)
+        less, more = (best_of(1, feed, in_deltas(text, 16)) for text in (half, full))
+        yield at_most(f"Splitter, {name} of {len(full):,} in deltas of 16 against half", more, less, 2.2)

@@ -1,0 +1,80 @@
+"""What one line of the table is, how big the run is, and how time is taken."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Arguments = ParamSpec("Arguments")
+
+
+class Scale(NamedTuple):
+    """How much is measured: the real run, or one so small that it only shows that every row works."""
+
+    deltas: int
+    text: int
+    large: int
+    repeats: int
+    processes: int
+
+
+FULL = Scale(deltas=1_000_000, text=100_000, large=4_000_000, repeats=5, processes=7)
+TINY = Scale(deltas=400, text=6_000, large=8_000, repeats=1, processes=1)
+
+
+class Row(NamedTuple):
+    """One comparison: what ours took, what it is held against, and the ratio that is asked for.
+
+    `met` is None where nothing is asked, only shown. `breaches` counts what a splitter broke, in the order of
+    `tailrace.testing.foreign.Tally`.
+    """
+
+    name: str
+    ours: str
+    baseline: str = ""
+    ratio: str = ""
+    target: str = ""
+    met: bool | None = None
+    breaches: str = ""
+
+
+def at_most(name: str, ours: float, baseline: float, target: float) -> Row:
+    """A row of two durations where ours may cost so many times the baseline."""
+    ratio = ours / baseline
+    return Row(name, duration(ours), duration(baseline), f"{ratio:.2f} x", f"≤ {target:g} x", ratio <= target)
+
+
+def at_least(name: str, ours: float, baseline: float, target: float) -> Row:
+    """A row of two durations for the same work where our rate must reach a share of the baseline's."""
+    share = baseline / ours
+    return Row(name, duration(ours), duration(baseline), f"{share:.1%}", f"≥ {target:.0%}", share >= target)
+
+
+def best_of(
+    repeats: int, work: Callable[Arguments, object], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> float:
+    """The shortest of several runs in seconds, without the garbage collector's pauses."""
+    best = float("inf")
+    for _ in range(repeats):
+        gc.collect()
+        gc.disable()
+        try:
+            start = time.perf_counter()
+            work(*args, **kwargs)
+            best = min(best, time.perf_counter() - start)
+        finally:
+            gc.enable()
+    return best
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit a reader would say them in."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.1f} ms"
+    return f"{seconds * 1e6:.0f} µs"
