@@ -1,0 +1,1 @@
+"""Where people are: one adapter per platform, loaded by name through `tailrace.plugins`."""

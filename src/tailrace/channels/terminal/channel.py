@@ -1,0 +1,251 @@
+"""What each event looks like in a terminal: the answer as it comes, everything around it in dim lines.
+
+`show` takes events; the `on_stream_*` methods of `StreamingChannelProvider` are said in the same terms. Text
+is shown as the Markdown it is. Passages of different kinds (reasoning, answer, activity) are set apart by a
+blank line, whichever line ends the agent sends or forgets.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, assert_never
+
+from tailrace.channels.terminal.lines import DIM, RED, Line, Lines
+from tailrace.channels.terminal.tools import ToolLines
+from tailrace.channels.terminal.visible import visible
+from tailrace.events import (
+    BlockFinal,
+    ConfigReloaded,
+    Error,
+    Event,
+    Media,
+    ModelChanged,
+    Notice,
+    PlanUpdated,
+    ReasoningDelta,
+    ReasoningEnd,
+    Status,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    ToolInput,
+    ToolOutput,
+    ToolProgress,
+    ToolStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Kind: TypeAlias = Literal["answer", "reasoning", "activity"]
+_Remark: TypeAlias = Status | Notice | ModelChanged | ConfigReloaded | PlanUpdated | Media
+
+
+class TerminalChannel:
+    """The person at this terminal, or whoever reads the pipe; errors go to `err`, all else to `out`."""
+
+    name = "terminal"
+
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        *,
+        reasoning: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lines = Lines(out or sys.stdout)
+        self._errors = Lines(err or sys.stderr)
+        self._tools = ToolLines(self._lines, begin=lambda: self._begin("activity"), clock=clock)
+        self._reasoning = reasoning
+        self._kind: _Kind | None = None
+        self._gap = 0
+        self._block: list[str] = []
+        self._has_spoken = False
+
+    async def show(self, event: Event) -> None:
+        """Show one event of a turn; events come in the order of the contract."""
+        match event:
+            case TextDelta():
+                self._say(event.text)
+            case BlockFinal():
+                self._finish_block(event.text)
+            case TextRetracted():
+                self._retract(event)
+            case ReasoningDelta() | ReasoningEnd():
+                self._think(event)
+            case ToolStarted() | ToolInput() | ToolProgress() | ToolOutput() | ToolFinished():
+                self._tools.show(event)
+            case Status() | Notice() | ModelChanged() | ConfigReloaded() | PlanUpdated() | Media():
+                self._remark(event)
+            case Error() | TurnFailed():
+                self._fail(event)
+            case TurnStarted():
+                self._start()
+            case TurnCompleted() | TurnCancelled():
+                self._end(event)
+            case Usage():
+                pass
+            case _:
+                assert_never(event)
+
+    def note(self, text: str) -> None:
+        """A dim remark of the program itself, outside any turn."""
+        self._lines.space(1)
+        self._lines.write(f"{visible(text)}\n", style=DIM)
+
+    def complain(self, text: str) -> None:
+        """Something the person should know went wrong: a red line among the errors."""
+        self._lines.space(1)
+        self._errors.write(f"{visible(text)}\n", style=RED)
+        self._lines.forget()
+
+    async def on_stream_start(self, user_id: str) -> None:  # noqa: ARG002 -- a terminal has one user
+        """A turn begins."""
+        self._start()
+
+    async def on_stream_chunk(self, user_id: str, chunk: str) -> None:  # noqa: ARG002 -- a terminal has one user
+        """Show a further piece of the answer."""
+        self._say(chunk)
+
+    async def on_stream_status(self, user_id: str, status: str) -> None:  # noqa: ARG002 -- a terminal has one user
+        """Show what the agent is at, in place of the status before."""
+        self._remark(Status(text=status))
+
+    async def on_stream_end(self, user_id: str, full_text: str) -> None:  # noqa: ARG002 -- a terminal has one user
+        """Show what of the full text was not shown yet, and end the turn."""
+        self._finish_block(full_text)
+        self._end(TurnCompleted())
+
+    def _start(self) -> None:
+        self._kind = None
+        self._gap = 0
+        self._block.clear()
+        self._has_spoken = False
+
+    def _begin(self, kind: _Kind) -> None:
+        """Set a passage of another kind apart from the one before."""
+        if kind == self._kind:
+            return
+        if self._kind is not None:
+            self._gap = 2
+        self._kind = kind
+        if kind == "activity":
+            self._block.clear()
+            self._lines.space(self._gap)
+            self._gap = 0
+
+    def _flow(self, text: str, *, style: str = "") -> None:
+        """Text that goes on where it left off; a gap that is due is filled up around line ends of its own."""
+        text = visible(text)
+        if self._gap:
+            body = text.lstrip("\n")
+            self._lines.write(text[: len(text) - len(body)])
+            if not body:
+                return
+            self._lines.space(self._gap)
+            self._gap = 0
+            text = body
+        self._lines.write(text, style=style)
+
+    def _say(self, text: str) -> None:
+        if not text:
+            return
+        self._begin("answer")
+        self._block.append(text)
+        self._has_spoken = True
+        self._flow(text)
+
+    def _finish_block(self, text: str | None) -> None:
+        """Close the open text; where it is given whole, show what is missing, or all if it differs."""
+        if text is not None:
+            said = "".join(self._block)
+            if text.startswith(said):
+                self._say(text[len(said) :])
+            else:
+                self._activity("↻", "said differently after all:")
+                self._say(text)
+        if self._block:
+            self._gap = 2
+            self._block.clear()
+
+    def _retract(self, event: TextRetracted) -> None:
+        what = "everything said above" if event.scope == "turn" else "the last text"
+        reason = f": {event.reason}" if event.reason else ""
+        if self._has_spoken:
+            self._activity("↩", f"{what} is withdrawn{reason}")
+        self._has_spoken = self._has_spoken and event.scope == "block"
+
+    def _think(self, event: ReasoningDelta | ReasoningEnd) -> None:
+        if not self._reasoning:
+            return
+        if isinstance(event, ReasoningEnd):
+            self._gap = 2 if self._kind == "reasoning" else self._gap
+        elif event.text:
+            if self._kind != "reasoning" or self._gap:
+                self._begin("reasoning")
+                self._block.clear()
+                if not self._lines.styled:
+                    self._flow("[reasoning] ")
+            self._flow(event.text, style=DIM)
+
+    def _remark(self, event: _Remark) -> None:
+        match event:
+            case Status():
+                self._keep("status", Line(f"· {_one_line(event.text)}"))
+            case PlanUpdated():
+                done = sum(item.status == "completed" for item in event.items)
+                now = next((item.title for item in event.items if item.status == "in_progress"), "")
+                progress = f"· plan: {done} of {len(event.items)} done"
+                self._keep("plan", Line(progress, "", f" · {_one_line(now)}" if now else ""))
+            case Notice():
+                self._activity("·", event.text)
+            case ModelChanged():
+                self._activity(
+                    "·", f"Switched to {event.model_id}" + (f" ({event.key_id})" if event.key_id else "")
+                )
+            case ConfigReloaded():
+                self._activity("·", "Configuration reloaded")
+            case Media():
+                self._activity(
+                    "▸", " ".join(filter(None, (event.caption, event.url or event.path, event.mime)))
+                )
+
+    def _keep(self, key: str, line: Line) -> None:
+        """A dim line that says how things stand, in place of what it said before."""
+        if not self._lines.renew(key, line, style=DIM):
+            self._begin("activity")
+            self._lines.add(key, line, style=DIM)
+
+    def _activity(self, mark: str, text: str) -> None:
+        """A dim remark that stays whole, however long it is."""
+        self._begin("activity")
+        self._lines.space(1)
+        self._lines.write(f"{mark} {visible(text)}\n", style=DIM)
+
+    def _fail(self, event: Error | TurnFailed) -> None:
+        about = [str(part) for part in (event.status_code, event.code) if part is not None]
+        text = f"{event.message} ({', '.join(about)})" if about else event.message
+        self._begin("activity")
+        if isinstance(event, TurnFailed):
+            self._tools.close()
+        self.complain(f"{'failed' if isinstance(event, TurnFailed) else 'error'}: {text}")
+
+    def _end(self, event: TurnCompleted | TurnCancelled) -> None:
+        if isinstance(event, TurnCompleted) and not self._has_spoken:
+            self._say(event.text or "")
+        self._tools.close()
+        if isinstance(event, TurnCancelled):
+            self._lines.space(1)
+            self._lines.write(f"cancelled{f': {visible(event.reason)}' if event.reason else ''}\n", style=DIM)
+        self._lines.space(1)
+
+
+def _one_line(text: str) -> str:
+    return visible(" ".join(text.split()))

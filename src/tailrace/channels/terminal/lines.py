@@ -1,0 +1,141 @@
+"""Where the cursor is, and which lines above it may still change.
+
+Text goes out as it comes and is never touched again. A *keyed* line can be renewed in place as long as
+nothing but keyed lines stands below it, it has not left the screen, and none of them has come to wrap because
+the window got narrower. Outside a terminal no line can be renewed, and not a single control code is written.
+
+What is written here must have been made `visible` before; which line says what is the channel's business.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import NamedTuple, TextIO
+
+from rich.cells import cell_len, set_cell_size
+
+DIM = "2"
+RED = "31"
+
+_DEFAULT_SIZE = os.terminal_size((80, 24))
+_WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+_ERASE_LINE = "\r\x1b[2K"
+
+
+class _Keyed(NamedTuple):
+    key: str
+    shown: str
+    cells: int
+
+
+class Line(NamedTuple):
+    """A line in three pieces: where it does not fit the detail is cut, then the head, the tail never."""
+
+    head: str
+    tail: str = ""
+    detail: str = ""
+
+
+class Lines:
+    """A terminal or a pipe, written from top to bottom, with a few last lines that may be written again."""
+
+    def __init__(self, out: TextIO) -> None:
+        # What the stream's encoding cannot carry is shown by its code: Latin-1 is no reason to fail.
+        if isinstance(out, io.TextIOWrapper):
+            out.reconfigure(errors="backslashreplace")
+        self._out = out
+        self.in_place = out.isatty() and os.environ.get("TERM") != "dumb"
+        self.styled = self.in_place and not os.environ.get("NO_COLOR")
+        self._keyed: list[_Keyed] = []
+        self._newlines = 2
+
+    def can_carry(self, text: str) -> bool:
+        """Whether the stream's encoding has these characters."""
+        try:
+            text.encode(self._out.encoding or "utf-8")
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    def write(self, text: str, *, style: str = "") -> None:
+        """Go on writing where the cursor is; what stood in keyed lines before stays as it is."""
+        if not text:
+            return
+        self._keyed.clear()
+        self._out.write(self._style(text, style))
+        self._out.flush()
+        trailing = len(text) - len(text.rstrip("\n")) if text.endswith("\n") else 0
+        self._newlines = trailing if trailing < len(text) else self._newlines + trailing
+
+    def space(self, newlines: int) -> None:
+        """See to it that so many line ends stand before the cursor: 1 begins a line, 2 leaves one blank."""
+        if self._newlines < newlines:
+            self.write("\n" * (newlines - self._newlines))
+
+    def forget(self) -> None:
+        """Something else was written to the same terminal: nothing above may be changed any more."""
+        self._keyed.clear()
+        self._newlines = 1
+
+    def add(self, key: str, line: Line, *, style: str = "") -> None:
+        """Write a line of its own, to be renewed under that key."""
+        self.space(1)
+        if not self.in_place:
+            self.write("".join(line) + "\n", style=style)
+            return
+        shown = _fit(line, self._size().columns - 1)
+        self._out.write(f"{self._unwrapped(shown, style)}\n")
+        self._out.flush()
+        self._newlines = 1
+        self._keyed.append(_Keyed(key, shown, cell_len(shown)))
+
+    def renew(self, key: str, line: Line, *, style: str = "") -> bool:
+        """Write the line of that key anew in its place; False where that is not possible, or not any more."""
+        size = self._size()
+        index = next((i for i, keyed in enumerate(self._keyed) if keyed.key == key), None)
+        if index is None or not self._reachable(index, size):
+            return False
+        shown = _fit(line, size.columns - 1)
+        if shown != self._keyed[index].shown:
+            rows = len(self._keyed) - index
+            self._out.write(f"\x1b[{rows}A{_ERASE_LINE}{self._unwrapped(shown, style)}\r\x1b[{rows}B")
+            self._out.flush()
+            self._keyed[index] = _Keyed(key, shown, cell_len(shown))
+        return True
+
+    def _reachable(self, index: int, size: os.terminal_size) -> bool:
+        """Whether the line is still on the screen, and each line from it down still takes one row."""
+        below = self._keyed[index:]
+        return len(below) < size.lines and all(keyed.cells <= size.columns for keyed in below)
+
+    def _unwrapped(self, text: str, style: str) -> str:
+        """The text in one row, also where this terminal's idea of a character's width is not ours."""
+        return f"{_WRAP_OFF}{self._style(text, style)}{_WRAP_ON}"
+
+    def _style(self, text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if style and self.styled else text
+
+    def _size(self) -> os.terminal_size:
+        """The window as it is now; asked for each time, because people resize it."""
+        try:
+            size = os.get_terminal_size(self._out.fileno())
+        except (OSError, ValueError):
+            return _DEFAULT_SIZE
+        return size if size.columns and size.lines else _DEFAULT_SIZE
+
+
+def _fit(line: Line, cells: int) -> str:
+    """The line cut to so many cells."""
+    whole = "".join(line)
+    if cell_len(whole) <= cells:
+        return whole
+    fixed = cell_len(line.head) + cell_len(line.tail)
+    if fixed <= cells:
+        return _cut(whole, cells)
+    return _cut(line.head, max(cells - cell_len(line.tail), 1)) + line.tail
+
+
+def _cut(text: str, cells: int) -> str:
+    """The beginning of the text and an ellipsis, together at most so many cells."""
+    return f"{set_cell_size(text, cells - 1).rstrip()}…"

@@ -1,0 +1,148 @@
+"""Tool activity as lines: one per call, `◌` while it runs, `✓` or `✗` when it has answered.
+
+On a terminal the line is renewed in place and shows the latest the tool said, as long as nothing else stands
+below it. In a pipe there is a line when a call begins and one when it ends: a log tells where an agent hung.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from tailrace.channels.terminal.lines import DIM, Line, Lines
+from tailrace.channels.terminal.visible import visible
+from tailrace.events import ToolFinished, ToolInput, ToolOutput, ToolProgress, ToolStarted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ToolEvent: TypeAlias = ToolStarted | ToolInput | ToolProgress | ToolOutput | ToolFinished
+
+_TELLING = ("command", "file_path", "path", "pattern", "query", "url")
+_SUMMARY_LENGTH = 200
+# A tool may print faster than anybody reads: its line is renewed at most this often, its end is always shown.
+_REDRAW_S = 0.05
+
+
+class Marks(NamedTuple):
+    """The signs a line may begin with."""
+
+    running: str
+    done: str
+    failed: str
+    unfinished: str
+
+
+UNICODE_MARKS = Marks("◌", "✓", "✗", "–")
+ASCII_MARKS = Marks("*", "+", "x", "-")
+
+
+class _Call(msgspec.Struct):
+    """One call that has not answered yet."""
+
+    name: str
+    summary: str
+    started: float
+    drawn: float
+    detail: str = ""
+
+
+class ToolLines:
+    """The calls that are open, and their lines; `begin` is called before a line is added."""
+
+    def __init__(self, lines: Lines, *, begin: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._lines = lines
+        self._begin = begin
+        self._clock = clock
+        self._calls: dict[str, _Call] = {}
+        self._marks = UNICODE_MARKS if lines.can_carry("".join(UNICODE_MARKS)) else ASCII_MARKS
+
+    def show(self, event: ToolEvent) -> None:
+        """Show what happened to a call; what belongs to no open call is passed over."""
+        now = self._clock()
+        if isinstance(event, ToolStarted):
+            started = _Call(_one_line(event.name), _summary(event.arguments), now, now)
+            self._calls[event.id] = started
+            self._begin()
+            self._lines.add(event.id, self._line(started, self._marks.running), style=DIM)
+            return
+        id_ = event.id if event.id is not None else next(reversed(self._calls), "")
+        call = self._calls.get(id_)
+        if call is None:
+            return
+        match event:
+            case ToolInput():
+                call.summary = _summary(event.arguments)
+                self._renew(id_, call)
+            case ToolProgress():
+                call.detail = _one_line(event.text or "") or call.detail
+                self._renew_at(now, id_, call)
+            case ToolOutput():
+                call.detail = _last_line(event.data) or call.detail
+                self._renew_at(now, id_, call)
+            case ToolFinished():
+                del self._calls[id_]
+                call.detail = _one_line(_text_of(event.result)) if event.is_error else ""
+                mark = self._marks.failed if event.is_error else self._marks.done
+                self._resolve(id_, self._line(call, mark, f" ({_duration(now - call.started)})"))
+
+    def close(self) -> None:
+        """The turn is over: calls that never answered are shown as not finished."""
+        for id_, call in self._calls.items():
+            call.detail = ""
+            self._resolve(id_, self._line(call, self._marks.unfinished, " (not finished)"))
+        self._calls.clear()
+
+    def _renew_at(self, now: float, id_: str, call: _Call) -> None:
+        if now - call.drawn >= _REDRAW_S:
+            call.drawn = now
+            self._renew(id_, call)
+
+    def _renew(self, id_: str, call: _Call) -> None:
+        self._lines.renew(id_, self._line(call, self._marks.running), style=DIM)
+
+    def _resolve(self, id_: str, line: Line) -> None:
+        if not self._lines.renew(id_, line, style=DIM):
+            self._begin()
+            self._lines.add(id_, line, style=DIM)
+
+    def _line(self, call: _Call, mark: str, tail: str = "") -> Line:
+        head = f"{mark} {call.name}: {call.summary}" if call.summary else f"{mark} {call.name}"
+        return Line(head, tail, f" · {call.detail}" if call.detail else "")
+
+
+def _summary(arguments: Any) -> str:
+    """The argument that tells most about a call; all of them where none is known to."""
+    if isinstance(arguments, dict):
+        telling = next((arguments[name] for name in _TELLING if arguments.get(name)), None)
+        arguments = telling if telling is not None else arguments or None
+    return "" if arguments is None else _one_line(_text_of(arguments))
+
+
+def _text_of(value: Any) -> str:
+    """Any JSON value as text; what is no JSON value as Python would show it."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(type(value))
+
+
+def _one_line(text: str) -> str:
+    """The text's beginning on one line."""
+    return visible(" ".join(text[: 2 * _SUMMARY_LENGTH].split())[:_SUMMARY_LENGTH])
+
+
+def _last_line(text: str) -> str:
+    """The last line that says something, of the end of the text."""
+    lines = text[-2 * _SUMMARY_LENGTH :].split("\n")
+    return next((_one_line(line) for line in reversed(lines) if line.strip()), "")
+
+
+def _duration(seconds: float) -> str:
+    """How long something took, as a person says it."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s"

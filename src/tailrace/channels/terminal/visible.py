@@ -1,0 +1,34 @@
+"""Text made safe to print: every character that could command a terminal is shown instead of obeyed.
+
+The rule looks at single characters and never at sequences, so it holds however a sequence is cut into deltas:
+without its ESC, CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# C0 but tab and line feed, DEL and C1; the marks that reorder text on the screen (bidirectional controls and
+# the deprecated format characters beside them); line and paragraph separators; halves of surrogate pairs.
+_COMMANDING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]"
+)
+_CONTROL_PICTURES = 0x2400
+_PICTURE_OF_DELETE = "\u2421"
+
+
+def visible(text: str) -> str:
+    """The text with each commanding character replaced by a sign for it: ESC as ␛, U+202E as \\u202e."""
+    return _COMMANDING.sub(lambda match: _sign(match[0]), text)
+
+
+@cache
+def _sign(character: str) -> str:
+    """What stands for a commanding character."""
+    code = ord(character)
+    if code < 0x20:
+        return chr(_CONTROL_PICTURES + code)
+    if code == 0x7F:
+        return _PICTURE_OF_DELETE
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"

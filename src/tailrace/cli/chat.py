@@ -1,0 +1,141 @@
+"""`tailrace chat`: talk to an agent in the terminal, or have it answer each line of a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from contextlib import nullcontext, redirect_stdout
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
+
+import typer
+
+from tailrace import __version__
+from tailrace.cli.failures import DONE, FAILED, told_in_one_line
+from tailrace.cli.ndjson import JsonLines, JsonRuntime
+from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
+from tailrace.cli.turns import Turns
+from tailrace.errors import UsageError
+from tailrace.events import TurnCancelled, TurnCompleted
+from tailrace.plugins import load, load_agent
+from tailrace.ports import Prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tailrace.cli.turns import Terminal
+    from tailrace.events import Event
+    from tailrace.ports import Runtime
+
+
+def chat(
+    agent: Annotated[
+        str, typer.Argument(help="The agent: demo, another installed runtime, or module:function.")
+    ] = "demo",
+    *,
+    fast: Annotated[bool, typer.Option("--fast", help="Let the demo agent make no pauses.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write events as lines of JSON.")] = False,
+    reasoning: Annotated[
+        bool | None,
+        typer.Option(
+            "--reasoning/--no-reasoning",
+            help="Show what the agent thinks aloud. Without either: on a terminal, not in a pipe.",
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Talk to an agent in the terminal.
+
+    Ctrl-C stops an answer, Ctrl-D leaves. Where standard input is no terminal, each line of it is answered.
+    """
+    with told_in_one_line(debug=debug):
+        face = _json_face() if json else _text_face(reasoning=reasoning)
+        # What an agent prints on its own must not come between lines of JSON.
+        with redirect_stdout(sys.stderr) if json else nullcontext():
+            runtime = _runtime(agent, fast=fast)
+            turns = Turns(
+                JsonRuntime(runtime) if json else runtime, face.show, complain=face.complain, debug=debug
+            )
+            exit_code = FAILED
+            try:
+                exit_code = _converse(turns, face, agent=agent)
+            finally:
+                turns.close(exit_code)
+    raise typer.Exit(exit_code)
+
+
+class _Face(NamedTuple):
+    """What is seen at the other end: the events, and around them remarks and the prompt."""
+
+    show: Callable[[Event], Awaitable[None]]
+    note: Callable[[str], None]
+    complain: Callable[[str], None]
+    screen: TextIO
+
+
+def _text_face(*, reasoning: bool | None) -> _Face:
+    shown = sys.stdout.isatty() if reasoning is None else reasoning
+    terminal: Any = load("channel", "terminal")(reasoning=shown)
+    return _Face(terminal.show, terminal.note, terminal.complain, sys.stdout)
+
+
+def _json_face() -> _Face:
+    """Events to standard output and nothing else; remarks go where they are no part of the data."""
+    terminal: Any = load("channel", "terminal")(sys.stderr)
+    return _Face(JsonLines(sys.stdout.buffer).show, terminal.note, terminal.complain, sys.stderr)
+
+
+def _runtime(agent: str, *, fast: bool) -> Runtime:
+    if not fast:
+        return load_agent(agent)
+    if agent != "demo":
+        raise UsageError("--fast is for the demo agent; every other agent has a pace of its own.")
+    return load_agent(agent, pause=lambda _: asyncio.sleep(0))
+
+
+def _converse(turns: Turns, face: _Face, *, agent: str) -> int:
+    """Answer until there is nothing more to answer; returns the exit code."""
+    session_id = uuid.uuid4().hex
+
+    def ask(text: str) -> Terminal:
+        prompt = Prompt(text=text, session_id=session_id, conversation="terminal")
+        return turns.run(prompt, turn_id=uuid.uuid4().hex)
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        return _answer_lines(ask)
+    face.note(f"tailrace {__version__} · {agent} · Ctrl-C stops an answer, Ctrl-D leaves")
+    return _answer_person(ask, face.screen)
+
+
+def _answer_person(ask: Callable[[str], Terminal], screen: TextIO) -> int:
+    """Prompt and answer until Ctrl-D; what happened in between is no failure of the session."""
+    keyboard = Keyboard(prompt_to=screen)
+    while True:
+        screen.write("\n")
+        try:
+            line = keyboard.read()
+            if line.strip():
+                with silent_keyboard():
+                    ask(line)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            screen.write("\n")
+            return DONE
+
+
+def _answer_lines(ask: Callable[[str], Terminal]) -> int:
+    """Answer each line that is not blank; done if every turn was completed."""
+    exit_code = DONE
+    try:
+        for line in piped_lines():
+            if not line.strip():
+                continue
+            terminal = ask(line)
+            if not isinstance(terminal, TurnCompleted):
+                exit_code = FAILED
+            if isinstance(terminal, TurnCancelled):
+                break
+    except KeyboardInterrupt:
+        return FAILED
+    return exit_code

@@ -1,0 +1,52 @@
+"""How a command fails: one clear line on standard error, and an exit code that says whose turn it is.
+
+0 is done, 1 is failed, 2 is wrong use. A traceback is shown to those who ask for it with `--debug`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from tailrace.channels.terminal.visible import visible
+from tailrace.errors import TailraceError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DONE = 0
+FAILED = 1
+WRONG_USE = 2
+
+
+@contextmanager
+def told_in_one_line(*, debug: bool = False) -> Iterator[None]:
+    """Turn whatever is raised in the block into a line on standard error and an exit code."""
+    try:
+        yield
+    except UsageError as error:
+        _leave(error, str(error), WRONG_USE, debug=debug)
+    except TailraceError as error:
+        _leave(error, str(error), FAILED, debug=debug)
+    except BrokenPipeError:
+        # Whoever read our output has left. Nothing may be flushed into the pipe when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Exception as error:  # noqa: BLE001 -- the outermost handler: a mistake of ours is told like any other
+        said = f"{type(error).__name__}: {error} (this should not happen; --debug shows where)"
+        _leave(error, said, FAILED, debug=debug)
+
+
+def print_traceback(error: BaseException) -> None:
+    """Write the traceback to standard error, with foreign control characters in it made visible."""
+    sys.stderr.write(visible("".join(traceback.format_exception(error))))
+
+
+def _leave(error: Exception, message: str, exit_code: int, *, debug: bool) -> NoReturn:
+    if debug:
+        print_traceback(error)
+    sys.stderr.write(f"tailrace: {visible(message)}\n")
+    sys.exit(exit_code)

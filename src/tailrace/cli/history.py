@@ -1,0 +1,82 @@
+"""What the person said before, for the arrow keys: kept in a private file where one can be written.
+
+The file is plain lines of UTF-8, so that it means the same to every line editor Python may be built with. One
+that cannot be read or written is no reason to bother anybody: the history is then of this session alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+_KEPT_LINES = 1000
+
+
+def data_directory() -> Path:
+    """Where this platform keeps a program's own data for this user."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "tailrace"
+
+
+class History:
+    """The lines the line editor offers, and the file they are kept in."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._path: Path | None = None
+        # A home that cannot be told (RuntimeError) or used (OSError) leaves the history without a file.
+        with suppress(OSError, RuntimeError):
+            self._path = data_directory() / "chat_history"
+            self._load(self._path)
+
+    @staticmethod
+    def is_available() -> bool:
+        """Whether this Python has line editing at all."""
+        return find_spec("readline") is not None
+
+    def add(self, line: str) -> None:
+        """Remember a line, unless it is blank or was just said."""
+        line = " ".join(line.splitlines()).strip()
+        if not line or line == self._last:
+            return
+        self._last = line
+        _editor_add(line)
+        if self._path is not None:
+            with suppress(OSError):
+                _append(self._path, line)
+
+    def _load(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
+        if not path.exists():
+            return
+        lines = path.read_bytes().decode("utf-8", errors="replace").splitlines()
+        for line in lines[-_KEPT_LINES:]:
+            _editor_add(line)
+        if len(lines) > 2 * _KEPT_LINES:
+            path.unlink()
+            _append(path, *lines[-_KEPT_LINES:])
+
+
+def _append(path: Path, *lines: str) -> None:
+    """Add lines to a file that only its owner may read, whatever the umask."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        path.chmod(0o600)
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
+
+
+def _editor_add(line: str) -> None:
+    import readline  # noqa: PLC0415 -- not every Python has it, and only a prompt needs it
+
+    readline.set_auto_history(False)
+    # A C string ends at a NUL, and the editor refuses one.
+    readline.add_history(line.replace("\0", ""))

@@ -1,0 +1,165 @@
+"""The built-in `demo` agent: a fixed script of everything an agent may say, with no model behind it.
+
+It reasons, runs two tools side by side, fails once and recovers, writes a long code block and a table, token
+by token. The words live here; how they look is a channel's concern. Pausing is an argument: without it the
+script runs as fast as it is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from tailrace.events import (
+    Error,
+    Event,
+    ReasoningDelta,
+    ReasoningEnd,
+    TextDelta,
+    ToolFinished,
+    ToolInput,
+    ToolOutput,
+    ToolProgress,
+    ToolStarted,
+    TurnCompleted,
+    TurnStarted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+
+    from tailrace.ports import Prompt
+
+_TOKEN_S = 0.018
+_TOKEN = re.compile(r"\s*\S{1,12}|\s+")
+_QUOTED_LENGTH = 120
+
+_REASONING = """\
+They wrote {quoted}. There is no model behind me, so I follow my script: look at two things at once, \
+stumble over one of them, recover, and show how an answer with code and a table arrives.
+"""
+
+_GREETING = """\
+Hello! You wrote {quoted}, and I would gladly think about it, but I am only the **demo**: a script that says \
+the kinds of things agents say, so that you can watch them arrive. Let me pretend to look around first.
+"""
+
+_AFTER_TOOLS = """\
+One of the two was out of reach for a moment. I tried it again and it worked: \
+an error in the middle does not end a turn.
+
+An agent of your own is an async generator. It yields plain text, or events where it has more to tell. \
+Save this as `my_agent.py`:
+
+"""
+
+EXAMPLE = '''\
+import asyncio
+
+from tailrace.events import ReasoningDelta, TextDelta, ToolFinished, ToolStarted
+
+CAPITALS = {"france": "Paris", "japan": "Tokyo", "kenya": "Nairobi", "peru": "Lima"}
+
+
+async def look_up(country):
+    """Stands for whatever your agent asks: a database, an API, another agent."""
+    await asyncio.sleep(0.5)
+    return CAPITALS.get(country)
+
+
+async def answer(prompt):
+    words = prompt.text.lower().replace("?", " ").split()
+    countries = [word for word in words if word in CAPITALS]
+    yield ReasoningDelta(text=f"They name {len(countries)} countries I know.")
+
+    if not countries:
+        yield "Ask me about the capital of " + ", ".join(CAPITALS).title() + "."
+        return
+
+    for number, country in enumerate(countries):
+        call = f"call-{number}"
+        yield ToolStarted(id=call, name="look_up", arguments={"query": country})
+        capital = await look_up(country)
+        yield ToolFinished(id=call, result=capital)
+
+        for word in f"The capital of {country.title()} is **{capital}**.\\n".split(" "):
+            yield TextDelta(text=word + " ")
+            await asyncio.sleep(0.05)
+'''
+
+_AFTER_CODE = """
+and talk to it with `tailrace chat my_agent:answer`. What it yields is what you see:
+
+| your agent yields | you see here                            |
+|-------------------|-----------------------------------------|
+| a string          | text, as it comes                       |
+| `ReasoningDelta`  | thinking aloud, dim                     |
+| `ToolStarted`     | one dim line, resolved when it is done  |
+| `Error`           | a red line, and the turn goes on        |
+
+Ctrl-C stops an answer, Ctrl-D leaves. What shall we carry next?
+"""
+
+
+class DemoRuntime:
+    """The scripted agent; `pause` is awaited with seconds wherever a real agent would take its time."""
+
+    name = "demo"
+
+    def __init__(self, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._pause = pause
+
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """Play the script once, with the prompt's text worked into it."""
+        quoted = _quote(prompt.text)
+        for seconds, event in _script(quoted, session_id=prompt.session_id):
+            if seconds:
+                await self._pause(seconds)
+            yield event
+
+
+def _script(quoted: str, *, session_id: str) -> Iterator[tuple[float, Event]]:
+    """Every event of the turn, and how long the agent takes before it."""
+    yield 0.0, TurnStarted(runtime="demo", session_id=session_id or None)
+    for token in _TOKEN.findall(_REASONING.format(quoted=quoted)):
+        yield _TOKEN_S, ReasoningDelta(text=token)
+    yield 0.0, ReasoningEnd()
+    yield from _spoken(_GREETING.format(quoted=quoted))
+    yield from _two_tools_at_once()
+    yield from _spoken(_AFTER_TOOLS)
+    yield from _spoken(f"```python\n{EXAMPLE}```\n")
+    yield from _spoken(_AFTER_CODE)
+    yield 0.0, TurnCompleted(stop_reason="end")
+
+
+def _spoken(text: str) -> Iterator[tuple[float, Event]]:
+    """A text as a model says it: token by token."""
+    for token in _TOKEN.findall(text):
+        yield _TOKEN_S, TextDelta(text=token)
+
+
+def _two_tools_at_once() -> Iterator[tuple[float, Event]]:
+    """Two calls that overlap; the second fails, is reported, and is called again."""
+    yield 0.2, ToolStarted(id="read", name="read_file", arguments={"path": "docs/tides.md"})
+    yield 0.1, ToolStarted(id="fetch", name="fetch")
+    yield 0.1, ToolInput(id="fetch", arguments={"url": "https://tides.example/today"})
+    yield 0.3, ToolOutput(id="read", data="# Tides\n")
+    yield 0.3, ToolProgress(id="fetch", elapsed_s=0.6, text="connecting")
+    yield 0.2, ToolOutput(id="read", data="High water twice a day, a little later each time.\n")
+    yield 0.4, ToolFinished(id="read", result="# Tides\nHigh water twice a day, a little later each time.\n")
+    yield 0.4, ToolProgress(id="fetch", elapsed_s=1.7, text="waiting for an answer")
+    yield 0.4, ToolFinished(id="fetch", result="the server did not answer (pretended)", is_error=True)
+    yield (
+        0.2,
+        Error(message="tides.example is out of reach, trying once more (pretended)", code="unreachable"),
+    )
+    yield 0.3, ToolStarted(id="again", name="fetch", arguments={"url": "https://tides.example/today"})
+    yield 0.5, ToolProgress(id="again", elapsed_s=0.5, text="receiving")
+    yield 0.4, ToolFinished(id="again", result={"high": ["04:12", "16:37"], "low": ["10:20", "22:51"]})
+
+
+def _quote(text: str) -> str:
+    """What the person said as one short quoted line."""
+    line = " ".join(text.split())
+    return f"“{line[:_QUOTED_LENGTH]}…”" if len(line) > _QUOTED_LENGTH else f"“{line}”"
