@@ -90,7 +90,7 @@ def growth(deltas: list[TextDelta], scale: Scale) -> Iterator[Row]:
     ]  # told over and over: else the larger run would pay for fetching more events from memory
 
     def taken(count: int) -> float:
-        return best_of(scale.repeats, lambda: _fold(itertools.islice(itertools.cycle(few), count)))
+        return best_of(2 * scale.repeats, lambda: _fold(itertools.islice(itertools.cycle(few), count)))
 
     times = [taken(count) for count in sizes]
     for (less, more), (fewer, larger) in zip(

@@ -16,7 +16,7 @@ from tailrace.testing.parts import measure
 from tailrace.testing.reading import Reading, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _SPAN = (
     12  # characters on each side of a border: enough to find it in the source, few enough to survive a trim
@@ -35,7 +35,7 @@ class Tally(NamedTuple):
 
 def judge_texts(source: str, texts: Sequence[str], limit: int, unit: str = "code_points") -> Tally:
     """Count the parts over the limit, with a broken fence, with rows that lack their header, the borders
-    inside a grapheme cluster, and the letters and digits of the source that are in no part.
+    inside a grapheme cluster, and the letters and digits a reader of the source sees that are in no part.
     """
     reading = read(source)
     code = _code_keys(source, reading)
@@ -45,7 +45,7 @@ def judge_texts(source: str, texts: Sequence[str], limit: int, unit: str = "code
         broken_fences=sum(_breaks_fence(text, code) for text in texts),
         headless_tables=sum(_lacks_header(text, headers) for text in texts),
         cut_graphemes=sum(_cuts_cluster(source, a, b) for a, b in itertools.pairwise(texts)),
-        lost_text=(_letters(source) - _letters("".join(texts))).total(),
+        lost_text=(_letters(glyph.char for glyph in reading.glyphs) - _letters("".join(texts))).total(),
     )
 
 
@@ -53,8 +53,8 @@ def _key(line: str) -> str:
     return "".join(char for char in line if char.isalnum())
 
 
-def _letters(text: str) -> Counter[str]:
-    return Counter(char for char in text if char.isalnum())
+def _letters(chars: Iterable[str]) -> Counter[str]:
+    return Counter(char for char in chars if char.isalnum())
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 def judge(source: str, parts: Sequence[CutPart], limit: int, unit: str, dialect: str) -> list[Breach]:
     """Every breach of laws 3 and 7 that needs no assumption about the text."""
-    if dialect != "markdown" or not parts:
-        return []  # elsewhere the rendered size of a wrapper is the dialect's own affair
     exam = _Exam(source, parts, limit, unit)
+    if dialect != "markdown":
+        return [*exam.blank_slices()]  # the rendered size of a wrapper is the dialect's own affair
     return [
+        *exam.blank_slices(),
         *exam.consumed_in_code(),
         *exam.open_fences(),
         *exam.stranded_closers(),
@@ -86,6 +87,14 @@ class _Exam:
         for here, following in itertools.pairwise(self.placed):
             if block.start < here.end and following.start < block.end:
                 yield here, following
+
+    def blank_slices(self) -> Iterator[Breach]:
+        """Only inside code may a part hold nothing but whitespace of the source."""
+        bodies = [block.body for block in self.reading.of("fence", "indented")]
+        for number, _, start, end in self.placed:
+            inside_code = any(first <= start < last for first, last in bodies)
+            if not self.source[start:end].strip() and not inside_code:
+                yield Breach("progress", number, "the part holds nothing but whitespace of the source")
 
     def consumed_in_code(self) -> Iterator[Breach]:
         """Inside code every byte stands: no seam takes from a code block's contents."""
@@ -236,6 +245,10 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
         found: dict[int, list[Glyph]] = defaultdict(list)
         for glyph in own_glyphs(placed, read(placed.part.text)):
             found[glyph.at].append(glyph)
+        if _doubles_line_end(placed, found, wanted):
+            breaches.append(
+                Breach("meaning", placed.number, "the cut before a line end of code adds a blank line")
+            )
         here = sorted(at for at in {*wanted, *found} if placed.start <= at < placed.end)
         for at in here:
             expected = [glyph.meaning for glyph in wanted.get(at, [])]
@@ -252,6 +265,13 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
             )
             break
     return breaches
+
+
+def _doubles_line_end(placed: Placed, found: dict[int, list[Glyph]], wanted: dict[int, list[Glyph]]) -> bool:
+    last = max(found, default=-1)
+    own_line_end = any(glyph.char == "\n" for glyph in found.get(last, []))
+    in_code = any(glyph.kind == "code_block" for glyph in found.get(last, []))
+    return in_code and not own_line_end and any(glyph.char == "\n" for glyph in wanted.get(placed.end, []))
 
 
 def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:

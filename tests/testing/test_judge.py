@@ -1,0 +1,144 @@
+"""The examiner itself: parts cut right pass, and each way to cut wrong is named."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tailrace.testing.foreign import Tally, judge_texts
+from tailrace.testing.laws import judge
+from tailrace.testing.prose import demanded_slices
+from tailrace.testing.structure import is_tame, meaning
+
+
+class Shown(NamedTuple):
+    text: str
+
+
+class Piece(NamedTuple):
+    text: str
+    body: Shown
+    size: int
+    opened: str
+    closed: str
+    seam: str
+    lead: str
+
+
+def piece(own: str, seam: str = "", *, opened: str = "", closed: str = "", lead: str = "") -> Piece:
+    text = opened + own + closed
+    return Piece(text, Shown(text), len(text), opened, closed, seam, lead)
+
+
+CODE = "```py\none = 1\n\n  two = 2\n```"
+TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
+
+
+def test_parts_cut_right_pass() -> None:
+    source = f"  Some **bold words** here.\n\n{CODE}\n\n{TABLE}\n"
+    parts = [
+        piece("Some **bold", " ", lead="  ", closed="**"),
+        piece("words** here.", "\n\n", opened="**"),
+        piece("```py\none = 1\n\n", closed="```"),
+        piece("  two = 2\n```", "\n\n", opened="```py\n"),
+        piece("| a | b |\n|---|---|\n| 1 | 2 |", "\n"),
+        piece("| 3 | 4 |", "\n", opened="| a | b |\n|---|---|\n"),
+    ]
+    assert meaning(source, parts) == []
+    assert [breach for breach in judge(source, parts, 40) if breach.law != "boundary"] == []
+
+
+def laws_broken(source: str, parts: list[Piece], limit: int) -> set[str]:
+    return {breach.law for breach in judge(source, parts, limit)}
+
+
+@pytest.mark.parametrize(
+    ("source", "parts", "limit", "law"),
+    [
+        ("abcdef", [piece("abcdef")], 5, "fit"),
+        ("abc", [piece("abc")._replace(size=2)], 5, "fit"),
+        ("abc def", [piece("abc"), piece("def")], 5, "lossless"),
+        ("abc def", [piece("abc", " d"), piece("ef")], 5, "lossless"),
+        ("abc", [piece("abc", closed="(1/2)")], 9, "lossless"),
+        ("abc", [], 9, "lossless"),
+        ("  ", [piece("  ")], 9, "progress"),
+        ("a b", [piece("a", closed=" "), piece(" ", opened="*"), piece("b")], 9, "progress"),
+        ("👍🏽👍🏽", [piece("👍🏽👍"), piece("🏽")], 3, "graphemes"),
+        ("a\r\nb", [piece("a\r", "\n"), piece("b")], 3, "graphemes"),
+        (
+            CODE,
+            [piece("```py\none = 1", "\n\n", closed="\n```"), piece("  two = 2\n```", opened="```py\n")],
+            26,
+            "lossless",
+        ),
+        (CODE, [piece("```py\none = 1\n\n"), piece("  two = 2\n```", opened="```py\n")], 26, "balanced"),
+        (
+            CODE,
+            [piece("```py\none = 1\n\n  two = 2\n", closed="```"), piece("```", opened="```\n")],
+            28,
+            "boundary",
+        ),
+        (
+            CODE,
+            [piece("```py\none = 1\n\n  two", closed="\n```"), piece(" = 2\n```", opened="```py\n")],
+            26,
+            "boundary",
+        ),
+        (TABLE, [piece("| a | b |\n|---|---|\n| 1 | 2 |", "\n"), piece("| 3 | 4 |")], 42, "balanced"),
+        (
+            TABLE,
+            [piece("| a | b |\n|---|---|", "\n"), piece("| 1 | 2 |\n| 3 | 4 |", opened=TABLE[:20])],
+            42,
+            "boundary",
+        ),
+        ("see [the mill](/u) now", [piece("see [the", " "), piece("mill](/u) now")], 20, "boundary"),
+        ("see `the mill` now", [piece("see `the", " "), piece("mill` now")], 20, "boundary"),
+        (
+            "words before it\n\n- one\n  two",
+            [piece("words before it\n\n- one", "\n  "), piece("two")],
+            30,
+            "boundary",
+        ),
+    ],
+)
+def test_each_way_to_cut_wrong_is_named(source: str, parts: list[Piece], limit: int, law: str) -> None:
+    assert law in laws_broken(source, parts, limit)
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("so **bold words** here", [piece("so **bold", " "), piece("words** here")]),
+        ("born in 1986. A year", [piece("born in", " "), piece("1986. A year")]),
+        ("one\n\n    code", [piece("one", "\n\n    "), piece("code")]),
+        ("> ```\n> a\n> b\n> ```", [piece("> ```\n> a\n", closed="> ```"), piece("> b\n> ```")]),
+        ("```\na\nb\n```", [piece("```\na", closed="\n```"), piece("\nb\n```", opened="```\n")]),
+        ("```py\na\nb\n```", [piece("```py\na\n", closed="```"), piece("b\n```", opened="```\n")]),
+        ("one # two", [piece("one", " "), piece("# two")]),
+    ],
+)
+def test_a_changed_meaning_is_seen(source: str, parts: list[Piece]) -> None:
+    assert [breach.law for breach in meaning(source, parts)][:1] == ["meaning"]
+
+
+def test_only_closed_and_small_constructs_are_judged_to_the_letter() -> None:
+    assert is_tame("**bold** `code` x_y [link](/u)\n\n```\nx\n```", 80)
+    assert not is_tame("**bold", 80)
+    assert not is_tame("[a link that is long](/and/goes/on)", 80)
+    assert not is_tame("<div>\n*x*\n</div>", 80)
+
+
+def test_prose_is_cut_as_the_order_of_boundaries_demands() -> None:
+    assert demanded_slices("One two. Three four five six", 20) == ["One two.", "Three four five six"]
+    assert demanded_slices("One two\nthree. Four five", 20) == ["One two", "three. Four five"]
+    assert demanded_slices("One two\n\nthree\nfour five six", 20) == ["One two", "three\nfour five six"]
+    assert demanded_slices("A. " + "b" * 12, 10) == ["A. bbbbbbb", "bbbbb"]
+
+
+def test_the_texts_of_any_splitter_can_be_tallied() -> None:
+    source = f"Words.\n\n{CODE}\n\n{TABLE}\n\n👍🏽👍🏽👍🏽"
+    assert judge_texts(source, [source], 100) == Tally(0, 0, 0, 0, 0)
+    cut = ["Words.\n\n```py\none = 1", "two = 2\n```", TABLE[:30], "| 3 | 4 |\n\n👍🏽👍", "🏽👍🏽"]
+    assert judge_texts(source, cut, 29) == Tally(1, 2, 1, 1, 0)
+    assert judge_texts(source, [CODE], 100).lost_text > 0
