@@ -42,7 +42,7 @@ from tailrace.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 
 
 class State(enum.Enum):
@@ -121,7 +121,7 @@ async def checked(
     turn_id: str,
     cancelled: Callable[[], bool] = lambda: False,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """The stream as the grammar has it: `turn_started` first and exactly one terminal, whatever it does.
 
     `cancelled` tells whether somebody asked the turn to stop. What the stream raises becomes the turn's
