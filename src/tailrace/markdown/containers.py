@@ -1,0 +1,110 @@
+"""The quotes and list items around a place, and how to stand inside them again in another message.
+
+A line of Markdown means what it means by what encloses it: four spaces are code at the top level and a paragraph
+in a list item. So whoever begins a part inside containers opens them again, with the same columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import regex
+
+from tailrace.markdown.outline import Block
+
+_MARKER = regex.compile(r"\d{1,9}[.)]|[-+*]")
+_WIDEST_PAD = 4  # one more column after a marker, and CommonMark reads the rest as indented code
+
+
+class Container(msgspec.Struct, frozen=True, gc=False):
+    """A quote (`marker` is ">") or a list item; `width` is how many columns its content stands to the right."""
+
+    marker: str
+    width: int
+
+    @property
+    def is_quote(self) -> bool:
+        """Whether it marks every line rather than the first one."""
+        return self.marker == ">"
+
+
+QUOTE = Container(">", 2)
+
+
+def containers(source: str, blocks: Sequence[Block]) -> tuple[Container, ...]:
+    """The containers that the quote and item blocks make, outermost first."""
+    made: list[Container] = []
+    for block in blocks:
+        made.append(QUOTE if block.kind == "quote" else _item(source, block.start, made))
+    return tuple(made)
+
+
+def _item(source: str, start: int, around: Sequence[Container]) -> Container:
+    while start < len(source) and source[start] in " \t":
+        start += 1
+    found = _MARKER.match(source, start)
+    marker = found[0] if found else "-"
+    after = start + len(marker)
+    line_start = source.rfind("\n", 0, start) + 1
+    column = len(source[line_start:start].expandtabs(4))
+    line_end = source.find("\n", after)
+    line = source[line_start : line_end if line_end >= 0 else len(source)]
+    rest_of_line = line.expandtabs(4)[column + len(marker) :]
+    pad = len(rest_of_line) - len(rest_of_line.lstrip(" "))
+    if not rest_of_line.strip() or pad > _WIDEST_PAD:
+        pad = 1
+    return Container(marker, _indent(source[line_start:start], around) + len(marker) + pad)
+
+
+def _indent(before: str, around: Sequence[Container]) -> int:
+    """How many columns a marker stands to the right of where its container's content begins."""
+    before = before.expandtabs(4)
+    spaces = len(before) - len(before.rstrip(" "))
+    if spaces < len(before):
+        if before.rstrip(" ")[-1] != ">":
+            return 0  # on the line of another marker, whose padding these spaces are
+        spaces -= 1
+    for container in reversed(around):
+        if container.is_quote:
+            break
+        spaces -= container.width
+    return max(spaces, 0)
+
+
+def on_one_line(around: Sequence[Container]) -> str:
+    """What opens the containers in front of content on the same line."""
+    return "".join(
+        "> " if item.is_quote else item.marker.ljust(min(item.width, len(item.marker) + _WIDEST_PAD))
+        for item in around
+    )
+
+
+def on_own_line(around: Sequence[Container]) -> str:
+    """What opens the containers on a line before content that brings its own indentation."""
+    return on_one_line(around).rstrip(" ") + "\n" if around else ""
+
+
+def continuing(around: Sequence[Container]) -> str:
+    """What a further line inside the containers begins with."""
+    return "".join("> " if item.is_quote else " " * item.width for item in around)
+
+
+def after_prefix(source: str, at: int, around: Sequence[Container]) -> int:
+    """Where the content of the line that begins at `at` starts, as far as it carries the containers' prefixes."""
+    for container in around:
+        if container.is_quote:
+            mark = at
+            while source[mark : mark + 1] == " " and mark - at < 3:
+                mark += 1
+            if source[mark : mark + 1] != ">":
+                return at
+            at = mark + 1
+            if source[at : at + 1] == " ":
+                at += 1
+        else:
+            column = 0
+            while column < container.width and source[at : at + 1] in (" ", "\t"):
+                column += 4 - column % 4 if source[at] == "\t" else 1
+                at += 1
+    return at

@@ -1,0 +1,515 @@
+"""Where to cut: one window of a text in, one decision out.
+
+A window is the text from where the current part begins to some way past the limit. The decision is a `Cut`, or
+`NEED_MORE`, or a new `Opening` where styles that were opened again turn out to match nothing. It depends on the
+window alone, and the windows depend on the text alone (see `splitter`), so it never depends on how the text came.
+
+Candidates are tried from the best kind of boundary to the worst, and within a kind from the last that fits. A
+candidate is lawful if both sides of it still say what they said together: that one test stands in for the many
+ways in which a rest can turn into a list, a heading, a closing fence, or code that was none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, IntEnum
+from functools import cached_property
+
+import msgspec
+import regex
+
+from tailrace.markdown import graphemes
+from tailrace.markdown.containers import containers, continuing
+from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.emphasis import closers, unresolved
+from tailrace.markdown.meaning import Said, meaning, merged
+from tailrace.markdown.outline import Block, Outline, outline
+from tailrace.markdown.reopening import NOTHING, Opening, Place, Seam, fence_marker, seams
+
+_TRIES = 8  # per kind of boundary: beyond it the text is one that no cut leaves as it was
+_SENTENCE = regex.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
+_SPACES = regex.compile(r"[^\S\n\r\u00a0\u202f]+")
+_WORD = regex.compile(r"\S+")
+_ADDRESS = regex.compile(r"(?:https?|ftp)://|www\.")
+
+# What a line may begin with to be a block of its own, by how much of it must be seen to tell.
+_LINE_STARTERS = tuple("-=*_`~|:<[")
+_WORD_STARTERS = tuple("#+>0123456789")
+
+
+class Kind(IntEnum):
+    """The kinds of boundary, best first."""
+
+    BLANK_LINE = 0
+    LINE = 1
+    SENTENCE = 2
+    SPACE = 3
+    HARD = 4
+
+
+class Verdict(Enum):
+    """What there is to say of a place other than to cut there."""
+
+    NEED_MORE = "the text so far does not tell yet"
+    UNLAWFUL = "not here"
+
+
+NEED_MORE = Verdict.NEED_MORE
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision: the slice ends at `end`, the next begins at `resume`, both counted in the window's text."""
+
+    end: int
+    resume: int
+    opened: str
+    closed: str
+    opening: Opening
+    size: int
+
+
+class Window:
+    """A part's text so far, with what it opens, to be cut once.
+
+    `final` says that no more text will come; `exhausted`, that no more may be waited for.
+    """
+
+    def __init__(self, text: str, opening: Opening, ruler: Ruler, *, final: bool, exhausted: bool) -> None:
+        self.opening = opening
+        self.ruler = ruler
+        self.final = final
+        self.settled = final or exhausted
+        self.base = len(opening.context)
+        self.source = opening.context + text
+        self.outline: Outline = outline(self.source)
+        self.last_line = self.source.rfind("\n") + 1
+        self.third = -(-ruler.limit // 3)
+        self.fallback: Cut | None = None
+
+    def decide(self) -> Cut | Opening | Verdict:
+        """Cut the text, or say what is missing."""
+        if (kept := self._kept_styles()) != self.opening.styles:
+            return msgspec.structs.replace(self.opening, styles=kept)
+        if self.settled and not self.final:
+            self._take_open_styles_as_meant()
+        self.furthest = self.base + self.ruler.fitting(self.opening.text, self.source[self.base :])
+        if self.opening.one_row:
+            self.furthest = min(self.furthest, self.source.find("\n", self.base) % (len(self.source) + 1))
+        best: Cut | None = None
+        for kind in Kind:
+            found = self._last_lawful(kind)
+            if isinstance(found, Verdict):
+                if found is NEED_MORE:
+                    return NEED_MORE
+                continue
+            if found.size >= self.third or self._keeps_code_lines(found):
+                return found
+            if best is None or found.size > best.size:
+                best = found
+        return best or self.fallback or self._anywhere()
+
+    def whole(self) -> Cut | Opening | None:
+        """All of a complete text as one part; None where it must be cut after all."""
+        if (kept := self._kept_styles()) != self.opening.styles:
+            return msgspec.structs.replace(self.opening, styles=kept)
+        text = self.source[self.base :].rstrip()
+        if self.opening.one_row and "\n" in text:
+            return None
+        shown = self.opening.text + text
+        closed = closing_fence(outline(shown) if self._hidden else self.outline)
+        size = self.ruler.size(shown + closed)
+        if size > self.ruler.limit:
+            return None
+        return Cut(
+            end=len(text),
+            resume=len(self.source) - self.base,
+            opened=self.opening.text,
+            closed=closed,
+            opening=NOTHING,
+            size=size,
+        )
+
+    def cut_at(self, at: int) -> Cut | None:
+        """The cut at one place, unless it is inside code."""
+        place = self._place(self.base + at)
+        if place.leaf and place.leaf.kind in ("fence", "indented"):
+            return None
+        return next((self._mend(place, seam) for seam in seams(place) if not self._too_wide(seam)), None)
+
+    # -- what is open
+
+    def _kept_styles(self) -> tuple[str, ...]:
+        """The styles of the opening, less those whose paragraph turned out to end without a closer."""
+        if not self.opening.styles:
+            return ()
+        loose = set(self.outline.loose)
+        at = self.base - sum(map(len, self.opening.styles))
+        first = next((block for block in self.outline.blocks if block.start <= at < block.end and not _holds(block)), None)
+        ended = self.final or first is None or self._paragraph_ended(first)
+        kept = []
+        for style in self.opening.styles:
+            if not (ended and any(place in loose for place in range(at, at + len(style)))):
+                kept.append(style)
+            at += len(style)
+        return tuple(kept)
+
+    def _take_open_styles_as_meant(self) -> None:
+        """No more may be waited for: read the text as if every style still open were closed at its end."""
+        leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
+        if leaf is None or self._paragraph_ended(leaf):
+            return
+        open_styles = unresolved(self.outline, leaf.start, len(self.source))
+        while open_styles:
+            source = self.source.rstrip() + closers(open_styles)
+            read = outline(source)
+            still_loose = {run for run in open_styles if run.start in read.loose}
+            if not still_loose:
+                self.source, self.outline = source, read
+                return
+            open_styles = [run for run in open_styles if run not in still_loose]
+
+    def _paragraph_ended(self, block: Block) -> bool:
+        rest = self.source[block.end - 1 : self.last_line]
+        return self.final or block.end < self.last_line or rest.count("\n") > 1
+
+    def _ended(self, block: Block) -> bool:
+        return self.final or block.end <= self.last_line
+
+    # -- candidates
+
+    def _last_lawful(self, kind: Kind) -> Cut | Verdict:
+        tries = 0
+        for at in self._candidates(kind):
+            found = self._try(at, kind)
+            if found is not Verdict.UNLAWFUL:
+                return found
+            tries += 1
+            if tries == _TRIES:
+                break
+        return Verdict.UNLAWFUL
+
+    def _candidates(self, kind: Kind) -> Iterator[int]:
+        match kind:
+            case Kind.BLANK_LINE | Kind.LINE:
+                return (at for at, blank in self._line_starts if blank == (kind is Kind.BLANK_LINE))
+            case Kind.SENTENCE:
+                return self._after(_SENTENCE)
+            case Kind.SPACE:
+                return self._after(_SPACES)
+            case Kind.HARD:
+                return self._hard_places()
+
+    @cached_property
+    def _line_starts(self) -> list[tuple[int, bool]]:
+        """Where lines begin up to the limit, the last first, each with whether a blank line is before it."""
+        starts = []
+        at = self.source.find("\n", self.base) + 1
+        blank_before = False
+        while 0 < at < len(self.source):
+            end = self.source.find("\n", at)
+            line = self.source[at : end if end >= 0 else len(self.source)]
+            blank = not line.strip(" \t>\r")
+            if len(self.source[self.base : at].rstrip()) + self.base > self.furthest:
+                break
+            if not blank or self._code_at(at):
+                starts.append((at, blank_before and not self._code_at(at)))
+            blank_before = blank
+            at = end + 1
+        return starts[::-1]
+
+    def _after(self, pattern: regex.Pattern[str]) -> Iterator[int]:
+        places = []
+        for found in pattern.finditer(self.source, self.base + 1, min(self.furthest + 1, len(self.source))):
+            at = found.end()
+            if pattern is _SENTENCE:
+                spaces = _SPACES.match(self.source, at)
+                at = spaces.end() if spaces else at
+            if at < len(self.source) and self.source[at] not in "\r\n" and found.start() <= self.furthest:
+                places.append(at)
+        return reversed(places)
+
+    def _hard_places(self) -> Iterator[int]:
+        at = min(self.furthest, len(self.source) - 1)
+        while at > self.base:
+            at = graphemes.last_border(self.source, at, self.base)
+            for start, end in self._solids:
+                if start < at < end:
+                    at = start
+            if at > self.base:
+                yield at
+            at -= 1
+
+    @cached_property
+    def _solids(self) -> list[tuple[int, int]]:
+        """What may not be cut because it fits a part alone: links, code spans, addresses, escapes. Last first."""
+        addresses = [
+            (word.start(), word.end())
+            for word in _WORD.finditer(self.source, self.base)
+            if _ADDRESS.search(word[0])
+        ]
+        return sorted(
+            (span for span in self.outline.solids + addresses if self.ruler.fits(self.source[span[0] : span[1]])),
+            reverse=True,
+        )
+
+    def _code_at(self, at: int) -> Block | None:
+        return next(
+            (b for b in self.outline.blocks if b.start < at < b.end and b.kind in ("fence", "indented")), None
+        )
+
+    # -- one candidate
+
+    def _try(self, at: int, kind: Kind) -> Cut | Verdict:
+        place = self._place(at)
+        if place.end <= self.base:
+            return Verdict.UNLAWFUL
+        verdict = self._objection(place, kind)
+        if verdict is not None:
+            return verdict
+        for seam in seams(place):
+            if self._too_wide(seam):
+                continue
+            cut = self._mend(place, seam)
+            if cut is None:
+                return Verdict.UNLAWFUL
+            if self._plainly_same(place) or self._same_meaning(place, seam):
+                return cut
+            if self.fallback is None and self._balanced(cut):
+                self.fallback = cut
+            return Verdict.UNLAWFUL
+        return Verdict.UNLAWFUL
+
+    def _place(self, at: int) -> Place:
+        code = self._code_at(at)
+        end = at if code and not self._hidden else len(self.source[:at].rstrip())
+        over = [block for block in self.outline.blocks if block.start < end and block.end > at]
+        around = containers(self.source, [block for block in over if _holds(block)])
+        leaf = next((block for block in reversed(over) if not _holds(block)), None)
+        styles = tuple(s.marker for s in self.outline.styles if s.start < end and s.end > at)
+        after_prefix = at
+        while self.source[after_prefix : after_prefix + 1] in (" ", "\t"):
+            after_prefix += 1
+        item_follows = any(block.kind == "item" and at <= block.start <= after_prefix for block in self.outline.blocks)
+        return Place(
+            source=self.source, end=end, at=at, leaf=leaf, around=around, styles=styles, item_follows=item_follows
+        )
+
+    @property
+    def _hidden(self) -> bool:
+        return self.opening.parsed is not None
+
+    def _too_wide(self, seam: Seam) -> bool:
+        added = self.ruler.source_size(seam.opening.text) + self.ruler.source_size(seam.closed)
+        return added * 2 > self.ruler.limit
+
+    def _mend(self, place: Place, seam: Seam) -> Cut | None:
+        text = self.opening.text + self.source[self.base : place.end] + seam.closed
+        size = self.ruler.size(text)
+        if size > self.ruler.limit or not text.strip():
+            return None
+        return Cut(
+            end=place.end - self.base,
+            resume=self._resume(seam) - self.base,
+            opened=self.opening.text,
+            closed=seam.closed,
+            opening=seam.opening,
+            size=size,
+        )
+
+    def _resume(self, seam: Seam) -> int:
+        """Where the next slice begins. Indentation that would fill a part of its own is no indentation."""
+        ink = seam.resume
+        while self.source[ink : ink + 1].isspace():
+            ink += 1
+        indent = self.ruler.source_size(self.source[seam.resume : ink])
+        in_code = seam.closed and not seam.opening.styles
+        return ink if indent * 2 > self.ruler.limit and not in_code else seam.resume
+
+    def _objection(self, place: Place, kind: Kind) -> Verdict | None:
+        """Why the text may not be cut here, or not yet; None if nothing speaks against it."""
+        if not graphemes.is_border(self.source, place.at) or not graphemes.is_border(self.source, place.end):
+            return Verdict.UNLAWFUL
+        if any(start < place.at and end > place.end for start, end in self._solids):
+            return Verdict.UNLAWFUL
+        for check in (self._block_objection, self._moving_objection, self._rest_objection):
+            if (verdict := check(place, kind)) is not None:
+                return verdict
+        return None
+
+    def _block_objection(self, place: Place, kind: Kind) -> Verdict | None:
+        leaf, at = place.leaf, place.at
+        if leaf is None:
+            return None
+        if leaf.kind in ("fence", "indented") and not self._hidden:
+            if kind is Kind.HARD:
+                return self._long_line_objection(place, leaf)
+            return self._code_line_objection(leaf, at) if place.begins_line else Verdict.UNLAWFUL
+        if leaf.kind == "table":
+            head_stays = at <= leaf.body
+            if place.begins_line:
+                return Verdict.UNLAWFUL if head_stays else None
+            return Verdict.UNLAWFUL if head_stays and leaf.start > self.base else self._long_line_objection(place, leaf)
+        if leaf.kind == "rule":
+            return Verdict.UNLAWFUL
+        return None
+
+    def _code_line_objection(self, leaf: Block, at: int) -> Verdict | None:
+        """A fence keeps a first line, and the closing fence never stands alone at the start of a part."""
+        if leaf.kind == "indented":
+            return None
+        if at <= leaf.body:
+            return Verdict.UNLAWFUL
+        marker = fence_marker(self.source, leaf)
+        end = self.source.find("\n", at)
+        line = self.source[at : end if end >= 0 else len(self.source)].strip(" \t>\r")
+        if line.strip(marker[0]):
+            return None
+        if end < 0 and not self.settled:
+            return NEED_MORE
+        return Verdict.UNLAWFUL if len(line) >= len(marker) and at >= leaf.content_end else None
+
+    def _long_line_objection(self, place: Place, leaf: Block) -> Verdict | None:
+        """A line of code or a row of a table is cut only if it is longer than a part."""
+        start = max(self.source.rfind("\n", 0, place.at) + 1, self.base)
+        end = self.source.find("\n", place.at)
+        line = self.source[start : end if end >= 0 else len(self.source)]
+        seam = next(seams(msgspec.structs.replace(place, at=start, end=start)))
+        whole = (seam.opening.text if start > self.base else self.opening.text) + line
+        if leaf.kind == "fence":
+            whole += "\n" + fence_marker(self.source, leaf)
+        if not self.ruler.fits(whole):
+            return None
+        return Verdict.UNLAWFUL if end >= 0 or self.settled else NEED_MORE
+
+    def _moving_objection(self, place: Place, _kind: Kind) -> Verdict | None:
+        """A code block, table or list item that fits a part is moved whole, if that leaves enough here."""
+        for block in self.outline.blocks:
+            if block.kind not in ("fence", "indented", "table", "item"):
+                continue
+            if not (self.base < block.start < place.end and block.end > place.at):
+                continue
+            if not self.ruler.fits(self.source[block.start : block.end].strip()):
+                continue
+            if self.ruler.size(self.opening.text + self.source[self.base : block.start].rstrip(" \t\r\n>")) < self.third:
+                continue
+            if self._ended(block):
+                return Verdict.UNLAWFUL
+            if not self.settled:
+                return NEED_MORE
+        return None
+
+    def _rest_objection(self, place: Place, kind: Kind) -> Verdict | None:
+        """Whether the text says yet what is open here and what the rest will begin as."""
+        if self.settled:
+            return None
+        leaf = place.leaf
+        if leaf and leaf.kind in ("paragraph", "heading") and not self._paragraph_ended(leaf):
+            if unresolved(self.outline, leaf.start, place.end, also_literal=True):
+                return NEED_MORE
+        if leaf is None or leaf.kind in ("fence", "indented", "table"):
+            # Between blocks the rest is what it is, unless its line has only begun and may yet belong above.
+            if kind is not Kind.LINE or place.at < self.last_line:
+                return None
+        at = place.at
+        while self.source[at : at + 1] in (" ", "\t"):
+            at += 1
+        rest = self.source[at:]
+        if rest[:1] in _LINE_STARTERS:
+            return None if "\n" in rest else NEED_MORE
+        if rest[:1] in _WORD_STARTERS:
+            return None if len(rest.split(maxsplit=1)) > 1 or rest[-1].isspace() else NEED_MORE
+        return None
+
+    def _plainly_same(self, place: Place) -> bool:
+        """Whether nothing around the place could change its meaning, so that it need not be parsed again."""
+        if place.around or place.styles or self._hidden:
+            return False
+        leaf = place.leaf
+        if leaf is None:
+            return True
+        if leaf.kind in ("fence", "table"):
+            return place.begins_line
+        return leaf.kind == "paragraph" and self.source[place.at].isalpha() and self.source[place.end - 1] != "\\"
+
+    def _same_meaning(self, place: Place, seam: Seam) -> bool:
+        before = meaning(self.source[: place.end] + seam.closed, self.base)
+        context = seam.opening.context
+        after = meaning(context + self.source[seam.resume :], len(context))
+        return merged(before, after) == self._meaning
+
+    @cached_property
+    def _meaning(self) -> Said:
+        return merged(meaning(self.source, self.base))
+
+    def _keeps_code_lines(self, cut: Cut) -> bool:
+        """In code a line end is taken however little it leaves, unless the next line is longer than a part."""
+        leaf = self._code_at(cut.end + self.base)
+        if leaf is None or self._hidden or self.source[cut.end + self.base - 1] != "\n":
+            return False
+        place = self._place(cut.resume + self.base)
+        return self._long_line_objection(place, leaf) is not None
+
+    # -- when nothing is lawful
+
+    def _balanced(self, cut: Cut) -> bool:
+        text = cut.opened + self.source[self.base : self.base + cut.end] + cut.closed
+        return not closing_fence(outline(text))
+
+    def _anywhere(self) -> Cut:
+        """Some cut, always: the text must go on. Tried from the longest part down, for one without an open fence."""
+        first: Cut | None = None
+        at = self.furthest
+        for _ in range(64):
+            at = graphemes.last_border(self.source, at, self.base)
+            if at <= self.base:
+                break
+            cut = self._raw(at, self.opening)
+            if cut is not None:
+                first = first or cut
+                if self._balanced(cut):
+                    return cut
+            at -= 1
+        return first or self._character()
+
+    def _raw(self, at: int, opening: Opening) -> Cut | None:
+        end = len(self.source[:at].rstrip())
+        text = opening.text + self.source[self.base : end]
+        if end <= self.base or not self.ruler.fits(text):
+            return None
+        while self.source[at : at + 1].isspace():
+            at += 1
+        return Cut(
+            end=end - self.base,
+            resume=at - self.base,
+            opened=opening.text,
+            closed="",
+            opening=NOTHING,
+            size=self.ruler.size(text),
+        )
+
+    def _character(self) -> Cut:
+        """The smallest step there is: what fits of the text alone, with nothing opened."""
+        for at in range(self.base + max(self.ruler.fitting("", self.source[self.base :]), 1), self.base, -1):
+            cut = self._raw(at, NOTHING)
+            if cut is not None:
+                return cut
+        raise AssertionError("a single character is within every limit that Ruler admits")
+
+
+def _holds(block: Block) -> bool:
+    return block.kind in ("quote", "item")
+
+
+def closing_fence(read: Outline) -> str:
+    """What closes the fence that is still open at the end of a text; nothing if none is."""
+    source = read.source.rstrip()
+    fence = next((block for block in reversed(read.blocks) if block.kind == "fence"), None)
+    if fence is None or fence.end < len(source):
+        return ""
+    before_last, line_end, last = source[fence.start : fence.end].rpartition("\n")
+    marker = fence_marker(source, fence)
+    is_code = fence.content_end > fence.start + len(before_last) + 1
+    if line_end and not is_code and not last.strip(" \t>\r").strip(marker[0]):
+        return ""
+    around = [block for block in read.blocks if _holds(block) and block.start <= fence.start < block.end]
+    return "\n" + continuing(containers(source, around)) + marker

@@ -1,0 +1,88 @@
+"""Inline openers that match nothing yet: which of them the text to come may still close.
+
+Emphasis, links and code spans are only known once they are closed. Owns the rule by which a run of delimiters can
+open emphasis (CommonMark's left-flanking rule), and the closers that such runs call for.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import msgspec
+
+from tailrace.markdown.outline import Outline
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Adjacent delimiters of one kind, or a bracket, that match nothing so far."""
+
+    start: int
+    marker: str
+
+
+def unresolved(read: Outline, start: int, end: int, *, also_literal: bool = False) -> list[Run]:
+    """The runs between `start` and `end` that further text might close.
+
+    With `also_literal`, also the beginnings of links and code spans: worth waiting for, but literal if they do
+    not close in time.
+    """
+    found = []
+    for run in _runs(read, start, end):
+        if run.marker[0] in "*_~":
+            if run.marker != "~" and _can_open(read.source, run):
+                found.append(run)
+        elif also_literal and (run.marker[0] == "`" or (run.marker[0] == "[" and _may_be_link(read, run.start))):
+            found.append(run)
+    return found
+
+
+def closers(runs: Sequence[Run]) -> str:
+    """What closes the runs, the last one first."""
+    return "".join(run.marker for run in reversed(runs))
+
+
+def _runs(read: Outline, start: int, end: int) -> list[Run]:
+    source = read.source
+    runs: list[Run] = []
+    for at in read.loose:
+        if not start <= at < end:
+            continue
+        mark = source[at]
+        if mark == "`":
+            after = at
+            while source[after : after + 1] == "`":
+                after += 1
+            runs.append(Run(at, source[at:after]))
+        elif runs and mark in "*_~" and mark == runs[-1].marker[0] and runs[-1].start + len(runs[-1].marker) == at:
+            runs[-1] = Run(runs[-1].start, runs[-1].marker + mark)
+        else:
+            runs.append(Run(at, mark))
+    return runs
+
+
+def _can_open(source: str, run: Run) -> bool:
+    before = source[run.start - 1 : run.start] if run.start else ""
+    after = source[run.start + len(run.marker) :][:1]
+    if not after or after.isspace():
+        return False
+    left = not _is_punctuation(after) or not before or before.isspace() or _is_punctuation(before)
+    if not left or run.marker[0] != "_":
+        return left
+    right = bool(before) and not before.isspace() and (not _is_punctuation(before) or _is_punctuation(after))
+    return not right or _is_punctuation(before)
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _may_be_link(read: Outline, start: int) -> bool:
+    """Whether a bracket may still begin a link: it is not closed, or closed with a target begun behind it."""
+    depth = 0
+    for at in read.loose:
+        if at >= start and read.source[at] in "[]":
+            depth += 1 if read.source[at] == "[" else -1
+            if depth == 0:
+                return read.source[at + 1 : at + 2] == "(" or at + 1 >= len(read.source)
+    return True

@@ -1,0 +1,187 @@
+"""What stands where in a piece of Markdown: pyromark's parse, as the ranges a cut has to respect.
+
+Owns the translation from the parser's events (tagged dicts, byte offsets) to blocks, styles and solid ranges in
+character offsets. It decides nothing: what may be cut is `cutting`'s to say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pyromark
+import regex
+
+OPTIONS = (
+    pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
+)
+
+_SURROGATE = regex.compile(r"[\ud800-\udfff]")
+_BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
+    name: name.lower() for name in ("Paragraph", "Heading", "Item", "Table")
+}
+_STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
+_DELIMITERS = "*_~[]`"
+
+
+class Block(msgspec.Struct, gc=False):
+    """A block of any depth. `kind` is quote, item, paragraph, heading, table, html, fence, indented or rule.
+
+    `body` is where the content of a fence or the first row of a table begins; `content_end` where the last line
+    of code ends. A paragraph without tags of its own, as in a tight list, is a paragraph here.
+    """
+
+    kind: str
+    start: int
+    end: int
+    body: int = 0
+    content_end: int = 0
+
+
+class Style(msgspec.Struct, frozen=True, gc=False):
+    """Emphasis, strong or strikethrough over a range that includes its markers."""
+
+    start: int
+    end: int
+    marker: str
+
+
+class Outline(msgspec.Struct):
+    """The blocks in document order, outermost first; the styles; what is solid; delimiters that match nothing."""
+
+    source: str
+    blocks: list[Block]
+    styles: list[Style]
+    solids: list[tuple[int, int]]
+    loose: list[int]
+
+
+def parsable(source: str) -> str:
+    """The text with lone surrogates, which the parser's UTF-8 cannot carry, each replaced by one character."""
+    return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
+
+
+def character_offsets(source: str) -> Callable[[int], int]:
+    """A function from the parser's byte offsets to offsets of characters."""
+    if source.isascii():
+        return int
+    starts = [at for at, byte in enumerate(source.encode()) if byte & 0xC0 != 0x80]
+    return lambda offset: bisect_left(starts, offset)
+
+
+def ranged_events(source: str) -> Iterator[tuple[str, Any, int, int]]:
+    """The parser's events as (tag, value, start, end), in characters."""
+    source = parsable(source)
+    at = character_offsets(source)
+    for event, span in pyromark.events_with_range(source, options=OPTIONS):
+        if isinstance(event, str):
+            yield event, None, at(span["start"]), at(span["end"])
+        else:
+            ((tag, value),) = event.items()
+            yield tag, value, at(span["start"]), at(span["end"])
+
+
+def outline(source: str) -> Outline:
+    """Parse the text once and note what a cut has to respect."""
+    return _Builder(source).build()
+
+
+class _Builder:
+    """One walk over the events of a source."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.found = Outline(source, [], [], [], [])
+        self.open: list[Block] = []
+        self.tight: Block | None = None  # the paragraph a tight item's text makes
+        self.solid_until = 0  # inside a link or an image
+        self.read_until = 0  # where the last inline event ended
+
+    def build(self) -> Outline:
+        for tag, value, start, end in ranged_events(self.source):
+            if tag == "Start":
+                name = value if isinstance(value, str) else next(iter(value))
+                if not self._begin_inline(name, start, end):
+                    self._begin_block(name, value, start, end)
+            elif tag == "End":
+                self._finish(value, end)
+            elif tag == "Rule":
+                self.tight = None
+                self.found.blocks.append(Block("rule", start, end))
+            elif tag == "Text":
+                self._text(value, start, end)
+            elif tag != "Html":
+                self._inline(start, end)
+                if tag in ("Code", "InlineHtml") or (tag == "HardBreak" and self.source[start] == "\\"):
+                    self.found.solids.append((start, end))
+        return self.found
+
+    def _begin_inline(self, name: str, start: int, end: int) -> bool:
+        if name in _STYLES:
+            self._inline(start, end)
+            width = 1 if name == "Emphasis" else 2
+            if name == "Strikethrough" and not self.source.startswith("~~", start):
+                width = 1
+            marker = self.source[start : start + width]
+            self.found.styles.append(Style(start, end, marker))
+            self.read_until = start + len(marker)
+        elif name in ("Link", "Image"):
+            self._inline(start, end)
+            self.found.solids.append((start, end))
+            self.solid_until = max(self.solid_until, end)
+            self.read_until = end
+        else:
+            return False
+        return True
+
+    def _begin_block(self, name: str, value: Any, start: int, end: int) -> None:
+        self.tight = None
+        self.read_until = start
+        if name == "TableHead":
+            table = self.open[-1]
+            table.body = self.source.find("\n", end) + 1 or table.end
+            return
+        if name == "CodeBlock":
+            fenced = isinstance(value["CodeBlock"], dict)
+            block = Block("fence" if fenced else "indented", start, end)
+            block.body = (self.source.find("\n", start, end) + 1 or end) if fenced else start
+            block.content_end = block.body
+        elif name in _BLOCKS:
+            block = Block(_BLOCKS[name], start, end)
+        else:
+            return
+        self.found.blocks.append(block)
+        self.open.append(block)
+
+    def _finish(self, value: Any, end: int) -> None:
+        name = value if isinstance(value, str) else next(iter(value))
+        if name in _BLOCKS or name == "CodeBlock":
+            self.open.pop()
+            self.tight = None
+        elif name in _STYLES:
+            self.read_until = end
+
+    def _text(self, value: str, start: int, end: int) -> None:
+        if self.open and self.open[-1].kind in ("fence", "indented"):
+            self.open[-1].content_end = end
+            return
+        self._inline(start, end)
+        if start < self.solid_until:
+            return
+        # The parser passes over the backslash of an escape, and gives an entity as the character it stands for.
+        if self.read_until < start and self.source[start - 1] == "\\":
+            self.found.solids.append((start - 1, start + 1))
+        elif end - start != len(value):
+            self.found.solids.append((start, end))
+        elif not value.strip(_DELIMITERS):
+            self.found.loose.append(start)
+        self.read_until = end
+
+    def _inline(self, start: int, end: int) -> None:
+        if self.open and self.open[-1].kind == "item":
+            if self.tight is None:
+                self.tight = Block("paragraph", start, end)
+                self.found.blocks.append(self.tight)
+            self.tight.end = max(self.tight.end, end)

@@ -1,0 +1,36 @@
+"""A part: one piece of a text that fits a message, and what the cut added to make it stand alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tailrace.operations import Body
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One message's worth of a text.
+
+    `text` is Markdown that is valid alone: `opened`, a slice of the source, `closed`. `body` is `text` rendered
+    for the dialect and `size` its size in the unit. `seam` is the whitespace of the source that was consumed
+    after the slice; `lead`, on the first part only, the whitespace before it.
+    """
+
+    text: str
+    body: Body
+    size: int
+    opened: str = ""
+    closed: str = ""
+    seam: str = ""
+    lead: str = ""
+
+    @property
+    def source(self) -> str:
+        """The slice of the source this part carries."""
+        return self.text[len(self.opened) : len(self.text) - len(self.closed)]
+
+
+def join(parts: Iterable[Part]) -> str:
+    """The source that was split, exactly."""
+    return "".join(part.lead + part.source + part.seam for part in parts)

@@ -1,0 +1,215 @@
+"""Text in, in deltas of any size; parts that fit, out.
+
+Owns the buffer and the windows: at which lengths of the text a decision is tried. Those lengths depend on the
+text alone, never on how it arrived, so the parts do neither. The decisions are `cutting`'s.
+"""
+
+from __future__ import annotations
+
+import regex
+
+from tailrace.markdown.cutting import Cut, Verdict, Window
+from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.part import Part
+from tailrace.markdown.reopening import NOTHING, Opening
+from tailrace.markdown.shortcut import clear_cut
+
+_BLANK_LINES = regex.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
+_FIRST_STEP = 16  # how much further the second look goes; every later one goes twice as far as the one before
+
+
+class Splitter:
+    """Cuts a text that arrives in pieces into parts, each at most `limit` as rendered.
+
+    `feed` gives the parts that are certain so far, `close` the rest. The parts are the same however the text was
+    fed. With `at_paragraphs` the text is also cut at each blank line outside code.
+    """
+
+    def __init__(
+        self, limit: int, unit: str = "code_points", dialect: str = "markdown", *, at_paragraphs: bool = False
+    ) -> None:
+        self._ruler = Ruler(limit, unit, dialect)
+        self._at_paragraphs = at_paragraphs
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pending: list[str] = []
+        self._text = ""
+        self._start = 0  # where in `_text` the current part begins
+        self._length = 0  # of all text from there on, pending included
+        self._lead: str | None = None  # None until the first visible character
+        self._begin_part(NOTHING)
+
+    def _begin_part(self, opening: Opening) -> None:
+        self._opening = opening
+        self._window = 0  # 0 until the text exceeds the limit
+        self._step = _FIRST_STEP
+        self._last_window = 0
+        self._scanned = 0  # up to where blank lines were looked at
+        self._look_at = 0  # no decision is possible before the text is longer than this
+        self._needs_ink = False  # and none before a visible character comes
+
+    def feed(self, text: str) -> list[Part]:
+        """Take a further piece of the text; give the parts that are certain now."""
+        self._pending.append(text)
+        self._length += len(text)
+        if self._length <= self._look_at or (self._needs_ink and not text.strip()):
+            return []
+        return self._parts(final=False)
+
+    def close(self) -> list[Part]:
+        """The text is complete: give what is left of it. The splitter is as new afterwards."""
+        parts = self._parts(final=True)
+        self._reset()
+        return parts
+
+    def _parts(self, *, final: bool) -> list[Part]:
+        self._text = self._text[self._start :] + "".join(self._pending)
+        self._pending.clear()
+        self._start = 0
+        if self._lead is None and not self._take_lead():
+            return []
+        parts = []
+        while self._start < len(self._text):
+            cut = self._next_cut(final=final)
+            if cut is None and final:
+                cut = self._rest()
+            if cut is None:
+                break
+            parts.append(self._part(cut))
+        return parts
+
+    def _take_lead(self) -> bool:
+        """Set the whitespace before the first line aside; whether there is anything else."""
+        ink = len(self._text) - len(self._text.lstrip())
+        if ink == len(self._text):
+            self._needs_ink = True
+            return False
+        line = self._text.rfind("\n", 0, ink) + 1
+        indents_code = 4 <= len(self._text[line:ink].expandtabs(4)) <= self._ruler.limit // 2
+        self._start = line if indents_code else ink
+        self._lead = self._text[: self._start]
+        self._length -= self._start
+        self._needs_ink = False
+        return True
+
+    def _part(self, cut: Cut) -> Part:
+        start, end, resume = self._start, self._start + cut.end, self._start + cut.resume
+        text = f"{cut.opened}{self._text[start:end]}{cut.closed}"
+        part = Part(
+            text=text,
+            body=self._ruler.body(text),
+            size=cut.size,
+            opened=cut.opened,
+            closed=cut.closed,
+            seam=self._text[end:resume],
+            lead=self._lead or "",
+        )
+        self._lead = ""
+        self._start = resume
+        self._length -= cut.resume
+        self._begin_part(cut.opening)
+        return part
+
+    def _next_cut(self, *, final: bool) -> Cut | None:
+        """The next cut that is certain; None where there is none, with `_look_at` set to when to ask again."""
+        available = len(self._text) - self._start
+        while True:
+            exceeded = self._find_excess(available)
+            if self._at_paragraphs and (cut := self._paragraph_cut(available)) is not None:
+                return cut
+            if not exceeded:
+                return None
+            if (cut := self._clear_cut()) is not None:
+                return cut
+            if self._window > available and not final:
+                self._look_at, self._needs_ink = self._window - 1, False
+                return None
+            decision = self._decide(min(self._window, available), final=final and self._window >= available)
+            if isinstance(decision, Cut):
+                return decision
+            if isinstance(decision, Opening):
+                self._begin_part(decision)
+            else:
+                self._window = min(self._window + self._step, self._last_window)
+                self._step *= 2
+
+    def _decide(self, length: int, *, final: bool) -> Cut | Opening | Verdict:
+        text = self._text[self._start : self._start + length]
+        exhausted = self._window >= self._last_window
+        return Window(text, self._opening, self._ruler, final=final, exhausted=exhausted).decide()
+
+    def _find_excess(self, available: int) -> bool:
+        """Whether the text exceeds the limit, whitespace at its end aside; sets the first window if so."""
+        if self._window:
+            return True
+        start = self._start
+        fits = self._fitting(available)
+        at = start + fits
+        while at < len(self._text) and self._text[at].isspace():
+            at += 1
+        if at == len(self._text):
+            self._needs_ink = fits < available
+            return False
+        self._window = at - start + 1
+        self._last_window = self._window + self._ruler.limit
+        return True
+
+    def _fitting(self, available: int) -> int:
+        """How much of the text fits; all of it, with `_look_at` set, while the limit is not reached."""
+        ruler, start, opened = self._ruler, self._start, self._opening.text
+        if ruler.verbatim:
+            text = self._text[start : start + ruler.limit + 1]
+            fits = ruler.fitting(opened, text)
+            if fits == available:
+                self._look_at = available + ruler.room(opened + text)
+            return fits
+        length = ruler.limit
+        while length < available:
+            size = ruler.size(opened + self._text[start : start + length + 1])
+            if size > ruler.limit:
+                return length
+            length += max(ruler.limit - size, _FIRST_STEP)
+        self._look_at = length
+        return available
+
+    def _clear_cut(self) -> Cut | None:
+        if not self._ruler.verbatim or self._opening != NOTHING or self._ruler.unit != "code_points":
+            return None
+        limit = self._ruler.limit
+        text = self._text[self._start : self._start + self._window]
+        found = clear_cut(text, limit, -(-limit // 3))
+        if found is None:
+            return None
+        end, resume = found
+        return Cut(end=end, resume=resume, opened="", closed="", opening=NOTHING, size=end)
+
+    def _paragraph_cut(self, available: int) -> Cut | None:
+        """The next blank line outside code, if it comes before the limit does."""
+        reach = self._start + min(self._window or available, available)
+        for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, reach):
+            resume = blank.end() - self._start
+            window = Window(
+                self._text[self._start : blank.end() + 1], self._opening, self._ruler, final=False, exhausted=True
+            )
+            self._scanned = blank.start() + 1 - self._start
+            if (cut := window.cut_at(resume)) is not None:
+                return cut
+        return None
+
+    def _rest(self) -> Cut:
+        """All that is left as one part; or a cut of it, where what has to be added leaves no room for all."""
+        while True:
+            text = self._text[self._start :]
+            window = Window(text, self._opening, self._ruler, final=True, exhausted=False)
+            decision = window.whole() or window.decide()
+            if isinstance(decision, Cut):
+                return decision
+            assert isinstance(decision, Opening), "a text that is complete leaves nothing to wait for"
+            self._begin_part(decision)
+
+
+def split(text: str, limit: int, *, unit: str = "code_points", dialect: str = "markdown") -> list[Part]:
+    """Cut a text into parts that each fit the limit, as rendered for the dialect and in the unit."""
+    splitter = Splitter(limit, unit, dialect)
+    return splitter.feed(text) + splitter.close()
