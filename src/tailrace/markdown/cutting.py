@@ -317,13 +317,13 @@ class Window:
         )
 
     def _resume(self, seam: Seam) -> int:
-        """Where the next slice begins. Indentation that would fill a part of its own is no indentation."""
+        """Where the next slice begins. Indentation that fills a part alone is no indentation, nor is it at the end."""
         ink = seam.resume
         while self.source[ink : ink + 1].isspace():
             ink += 1
-        indent = self.ruler.source_size(self.source[seam.resume : ink])
-        in_code = seam.closed and not seam.opening.styles
-        return ink if indent * 2 > self.ruler.limit and not in_code else seam.resume
+        indent = self.ruler.source_size(seam.opening.text + self.source[seam.resume : ink])
+        in_fence = seam.closed and not seam.opening.styles
+        return ink if ink == len(self.source) or (indent >= self.ruler.limit and not in_fence) else seam.resume
 
     def _objection(self, place: Place, kind: Kind) -> Verdict | None:
         """Why the text may not be cut here, or not yet; None if nothing speaks against it."""
@@ -357,7 +357,7 @@ class Window:
         """A fence keeps a first line, and the closing fence never stands alone at the start of a part."""
         if leaf.kind == "indented":
             return None
-        if at <= leaf.body:
+        if at < leaf.body or (at == leaf.body and leaf.start > self.base):
             return Verdict.UNLAWFUL
         marker = fence_marker(self.source, leaf)
         end = self.source.find("\n", at)

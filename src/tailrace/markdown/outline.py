@@ -175,6 +175,8 @@ class _Builder:
             self.found.solids.append((start - 1, start + 1))
         elif end - start != len(value):
             self.found.solids.append((start, end))
+        elif value == "![":
+            self.found.loose.append(start + 1)
         elif not value.strip(_DELIMITERS):
             self.found.loose.append(start)
         self.read_until = end

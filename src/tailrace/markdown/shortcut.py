@@ -31,6 +31,8 @@ def clear_cut(text: str, fits: int, least: int) -> tuple[int, int] | None:
         if opened < blank < closed:
             blank = text.rfind("\n\n", least, opened)
     resume = blank + 2
+    while text[resume] == "\n":
+        resume += 1
     if blank < 0 or text[resume] in " \t>":
         return None
     end = len(text[:resume].rstrip())
