@@ -12,7 +12,7 @@ reads a dataclass's fields as Python does: the classes that grow are dataclasses
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -25,25 +25,31 @@ class _Growing:
         self._default = default
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._pieces = f"_{name}"
+        self._name = name
 
-    def __get__(self, holder: Any, owner: type) -> str:
+    def __get__(self, holder: object, owner: type) -> str:
         if holder is None:
             # This is how a dataclass asks a descriptor for the field's default.
             if self._default is None:
-                raise AttributeError(self._pieces)
+                raise AttributeError(self._name)
             return self._default
-        pieces: list[str] = getattr(holder, self._pieces)
+        pieces = _pieces(holder, self._name)
         if len(pieces) > 1:
             pieces[:] = ["".join(pieces)]
         return pieces[0]
 
-    def __set__(self, holder: Any, text: str) -> None:
-        if hasattr(holder, self._pieces):
+    def __set__(self, holder: object, text: str) -> None:
+        if hasattr(holder, f"_{self._name}"):
             # In place, because the list may be known elsewhere as a `tail`.
-            getattr(holder, self._pieces)[:] = [text]
+            _pieces(holder, self._name)[:] = [text]
         else:
-            setattr(holder, self._pieces, [text])
+            setattr(holder, f"_{self._name}", [text])
+
+
+def _pieces(holder: object, name: str) -> list[str]:
+    """The pieces of a growing attribute; not declared on the class, which would make them a field."""
+    pieces: list[str] = getattr(holder, f"_{name}")
+    return pieces
 
 
 def _growing(default: str | None = None) -> str:
@@ -62,11 +68,8 @@ class TextChunk:
     type: Literal["text"] = field(default="text", kw_only=True, repr=False)
     text: str = _growing()
 
-    # Where `text` keeps its pieces; a ClassVar only so that it is no field.
-    _text: ClassVar[list[str]]
-
     def __post_init__(self) -> None:
-        self.tail: list[str] = self._text
+        self.tail = _pieces(self, "text")
 
     def seal(self, text: str | None = None) -> None:
         """Close the block for good, with `text` in place of what it said, where given."""
@@ -83,11 +86,9 @@ class ThinkingChunk:
     text: str = _growing()
     metadata: Any = UNSET
 
-    _text: ClassVar[list[str]]
-
     def grow(self, piece: str) -> None:
         """Add a piece at the end, at the cost of the piece."""
-        self._text.append(piece)
+        _pieces(self, "text").append(piece)
 
 
 @dataclass
@@ -97,12 +98,9 @@ class ShellOutput:
     stdout: str = _growing("")
     stderr: str = _growing("")
 
-    _stdout: ClassVar[list[str]]
-    _stderr: ClassVar[list[str]]
-
     def grow(self, stream: Literal["stdout", "stderr"], piece: str) -> None:
         """Add a piece at the end of one of the two, at the cost of the piece."""
-        (self._stdout if stream == "stdout" else self._stderr).append(piece)
+        _pieces(self, stream).append(piece)
 
 
 class ToolCall(msgspec.Struct, rename="camel"):

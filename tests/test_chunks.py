@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import msgspec
+import pytest
+
+from tailrace.chunks import (
+    Chunk,
+    ErrorChunk,
+    Message,
+    ShellOutput,
+    SystemChunk,
+    SystemEvent,
+    TextChunk,
+    ThinkingChunk,
+    ToolBatchChunk,
+    ToolCall,
+)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "wire"),
+    [
+        (TextChunk(text="a"), {"type": "text", "text": "a"}),
+        (ThinkingChunk(text="a"), {"type": "thinking", "text": "a"}),
+        (ThinkingChunk(text="a", metadata={"s": 1}), {"type": "thinking", "text": "a", "metadata": {"s": 1}}),
+        (ErrorChunk(message="m"), {"type": "error", "message": "m"}),
+        (ErrorChunk(message="m", status_code=500), {"type": "error", "message": "m", "statusCode": 500}),
+        (SystemChunk(kind="notice", text="n"), {"type": "system", "kind": "notice", "text": "n"}),
+        (
+            ToolBatchChunk(calls=[ToolCall(id="1", name="ls", arguments=None)]),
+            {"type": "tool-batch", "calls": [{"id": "1", "name": "ls", "arguments": None}]},
+        ),
+        (
+            ToolBatchChunk(
+                calls=[
+                    ToolCall(
+                        id="1",
+                        name="ls",
+                        arguments={"a": 1},
+                        result=None,
+                        is_error=False,
+                        shell_output=ShellOutput(stdout="o", stderr="e"),
+                    )
+                ]
+            ),
+            {
+                "type": "tool-batch",
+                "calls": [
+                    {
+                        "id": "1",
+                        "name": "ls",
+                        "arguments": {"a": 1},
+                        "result": None,
+                        "isError": False,
+                        "shellOutput": {"stdout": "o", "stderr": "e"},
+                    }
+                ],
+            },
+        ),
+    ],
+)
+def test_the_wire_form(chunk: Chunk, wire: dict[str, object]) -> None:
+    assert msgspec.to_builtins(chunk) == wire
+    assert msgspec.json.decode(msgspec.json.encode(chunk)) == wire
+    message = Message(id="m", role="assistant", chunks=[chunk])
+    assert msgspec.to_builtins(message) == {"id": "m", "role": "assistant", "chunks": [wire]}
+    assert msgspec.json.decode(msgspec.json.encode(message)) == {
+        "id": "m",
+        "role": "assistant",
+        "chunks": [wire],
+    }
+    assert msgspec.convert(wire, type(chunk)) == chunk
+
+
+def test_a_text_grows_by_pieces_and_reads_as_one_string() -> None:
+    chunk = TextChunk(text="a")
+    chunk.tail.append("b")
+    chunk.tail.append("c")
+    assert chunk.text == "abc"
+    assert type(chunk.text) is str
+    chunk.tail.append("d")
+    assert msgspec.to_builtins(chunk) == {"type": "text", "text": "abcd"}
+    chunk.tail.append("e")
+    assert msgspec.json.encode(chunk) == b'{"type":"text","text":"abcde"}'
+
+
+def test_reading_again_does_not_join_again() -> None:
+    chunk = TextChunk(text="a" * 1000)
+    chunk.tail.append("b" * 1000)
+    assert chunk.text is chunk.text
+
+
+def test_a_text_can_be_set_while_it_is_open() -> None:
+    chunk = TextChunk(text="a")
+    chunk.tail.append("b")
+    chunk.text = "x"
+    chunk.tail.append("y")
+    assert chunk.text == "xy"
+
+
+def test_the_seal_is_no_part_of_the_value() -> None:
+    sealed, open_ = TextChunk(text="a"), TextChunk(text="a")
+    sealed.seal()
+    assert sealed == open_
+    assert repr(sealed) == repr(open_) == "TextChunk(text='a')"
+    assert msgspec.to_builtins(sealed) == msgspec.to_builtins(open_)
+    assert not hasattr(sealed, "tail")
+
+
+def test_values_that_differ_differ() -> None:
+    assert TextChunk(text="a") != TextChunk(text="b")
+    assert [ThinkingChunk(text="a"), "x"] != [TextChunk(text="a"), "x"]
+    assert ThinkingChunk(text="a", metadata=1) != ThinkingChunk(text="a")
+    assert ShellOutput(stdout="a") != ShellOutput(stderr="a")
+
+
+def test_a_text_is_needed_and_shell_output_is_not() -> None:
+    with pytest.raises(TypeError):
+        TextChunk()
+    assert (ShellOutput().stdout, ShellOutput().stderr) == ("", "")
+
+
+def test_chunks_of_one_kind_share_nothing() -> None:
+    one, other = ShellOutput(), ShellOutput()
+    one.grow("stdout", "a")
+    one.grow("stderr", "b")
+    assert (one, other) == (ShellOutput(stdout="a", stderr="b"), ShellOutput())
+
+
+def test_a_copy_grows_on_its_own() -> None:
+    chunk = TextChunk(text="a")
+    chunk.tail.append("b")
+    for other in (copy.deepcopy(chunk), pickle.loads(pickle.dumps(chunk))):
+        other.tail.append("c")
+        assert other.text == "abc"
+    assert chunk.text == "ab"
+
+
+def test_a_system_event_is_a_value() -> None:
+    assert SystemEvent("notice", "n") == SystemEvent(kind="notice", text="n")
+
+
+def test_the_schema_of_each_chunk_can_be_written() -> None:
+    schemas, _ = msgspec.json.schema_components(
+        [TextChunk, ThinkingChunk, ToolBatchChunk, ErrorChunk, SystemChunk]
+    )
+    assert len(schemas) == 5

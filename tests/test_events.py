@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import datetime
+import types
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from event_strategies import any_event
+from tailrace.errors import ContractViolation, Diagnostic
+from tailrace.events import (
+    EVENT_CLASSES,
+    TAGS,
+    Error,
+    Event,
+    PlanItem,
+    PlanUpdated,
+    ReasoningEnd,
+    TextDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolProgress,
+    TurnStarted,
+    Usage,
+    decode_event,
+    encode_event,
+    validate_event,
+)
+
+
+def refusal(data: Any) -> Diagnostic:
+    with pytest.raises(ContractViolation) as caught:
+        decode_event(data)
+    assert str(caught.value) == caught.value.diagnostic.message
+    return caught.value.diagnostic
+
+
+def test_the_tags_are_those_of_the_contract() -> None:
+    assert set(TAGS) == {
+        *("turn_started", "text_delta", "block_final", "text_retracted", "reasoning_delta", "reasoning_end"),
+        *("tool_started", "tool_input", "tool_progress", "tool_output", "tool_finished"),
+        *("status", "notice", "model_changed", "config_reloaded", "plan_updated", "usage", "media", "error"),
+        *("turn_completed", "turn_failed", "turn_cancelled"),
+    }
+
+
+@given(any_event)
+def test_an_event_comes_back_from_its_line(event: Event) -> None:
+    line = encode_event(event)
+    assert b"\n" not in line
+    assert decode_event(line) == event
+    assert decode_event(line.decode()) == event
+    assert decode_event(msgspec.json.decode(line)) == event
+
+
+@given(any_event)
+def test_a_sound_event_is_valid(event: Event) -> None:
+    validate_event(event)
+
+
+def test_any_mapping_is_decoded() -> None:
+    assert decode_event(types.MappingProxyType({"type": "text_delta", "text": "a"})) == TextDelta(text="a")
+
+
+@pytest.mark.parametrize("cls", EVENT_CLASSES)
+def test_events_are_frozen_and_made_by_keyword(cls: Any) -> None:
+    assert cls.__struct_config__.frozen
+    assert cls.__struct_config__.forbid_unknown_fields
+    with pytest.raises(TypeError):
+        cls("by position")
+
+
+def test_metadata_comes_back_as_it_was() -> None:
+    blob = {"signature": "ü==", "n": [1, 2.5, None, {"x": False}]}
+    assert decode_event(encode_event(ReasoningEnd(metadata=blob))) == ReasoningEnd(metadata=blob)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        "",
+        b"{",
+        "nonsense",
+        b"[1]",
+        "5",
+        b"\xff\xfe",
+        b'{"type":"text_delta","text":"\xff"}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_json_object_is_refused(data: bytes | str) -> None:
+    assert refusal(data).code == "malformed_json"
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"type": None}, {"type": 5}, {"type": ["text_delta"]}, {"type": "text"}]
+)
+def test_an_unknown_type_is_refused_and_the_known_ones_are_named(data: dict[str, Any]) -> None:
+    for form in (data, msgspec.json.encode(data)):
+        diagnostic = refusal(form)
+        assert (diagnostic.code, diagnostic.field) == ("unknown_type", "type")
+        assert "text_delta" in diagnostic.message
+
+
+def test_a_missing_field_is_named() -> None:
+    diagnostic = refusal({"type": "tool_started", "id": "1"})
+    assert (diagnostic.code, diagnostic.event_type, diagnostic.field) == (
+        "missing_field",
+        "tool_started",
+        "name",
+    )
+
+
+def test_a_misspelt_field_is_named_with_those_there_are() -> None:
+    diagnostic = refusal(b'{"type":"text_delta","text":"a","txet":"b"}')
+    assert (diagnostic.code, diagnostic.event_type, diagnostic.field) == (
+        "unknown_field",
+        "text_delta",
+        "txet",
+    )
+    assert "parent_tool_id, text" in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"type": "text_delta", "text": 5}, "text"),
+        ({"type": "text_delta", "text": None}, "text"),
+        ({"type": "tool_output", "data": "a", "stream": "stdin"}, "stream"),
+        ({"type": "usage", "input_tokens": "1", "output_tokens": 1, "scope": "turn"}, "input_tokens"),
+        ({"type": "plan_updated", "items": [{"title": "a", "status": 1}]}, "items[0].status"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(data: dict[str, Any], field: str) -> None:
+    for form in (data, msgspec.json.encode(data)):
+        diagnostic = refusal(form)
+        assert (diagnostic.code, diagnostic.event_type, diagnostic.field) == (
+            "wrong_type",
+            data["type"],
+            field,
+        )
+
+
+def unsound(cls: Any, **fields: Any) -> Event:
+    """An event with values that its class does not allow, as only an unchecked author makes them."""
+    event: Event = cls(**fields)
+    return event
+
+
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    ("event", "code", "field"),
+    [
+        (unsound(TextDelta, text=5), "wrong_type", "text"),
+        (unsound(TextDelta, text=b"a"), "wrong_type", "text"),
+        (unsound(TextDelta, text=datetime.date(2020, 1, 1)), "wrong_type", "text"),
+        (unsound(TextDelta, text="a", parent_tool_id=7), "wrong_type", "parent_tool_id"),
+        (unsound(ToolOutput, data="a", stream="stdin"), "wrong_type", "stream"),
+        (unsound(Usage, input_tokens=True, output_tokens=1, scope="turn"), "wrong_type", "input_tokens"),
+        (unsound(PlanUpdated, items="abc"), "wrong_type", "items"),
+        (unsound(PlanUpdated, items=({"title": "a", "status": 1},)), "wrong_type", "items[0].status"),
+        (unsound(PlanUpdated, items=(PlanItem(title="a", status="b"), 5)), "wrong_type", "items[1]"),
+        (unsound(ToolFinished, id="1", result=object()), "not_json", None),
+        (unsound(ToolFinished, id="1", result=ITSELF), "not_json", None),
+    ],
+)
+def test_an_event_made_in_python_is_held_to_its_types(event: Event, code: str, field: str | None) -> None:
+    with pytest.raises(ContractViolation) as caught:
+        validate_event(event)
+    diagnostic = caught.value.diagnostic
+    assert (diagnostic.code, diagnostic.event_type, diagnostic.field) == (
+        code,
+        type(event).__struct_config__.tag,
+        field,
+    )
+
+
+def test_whole_seconds_are_seconds() -> None:
+    validate_event(ToolProgress(elapsed_s=3))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ToolFinished(id="1", result=object()),
+        ToolFinished(id="1", result=ITSELF),
+        TextDelta(text="half a pair \ud83d"),
+    ],
+)
+def test_what_json_cannot_carry_is_refused(event: Event) -> None:
+    with pytest.raises(ContractViolation) as caught:
+        encode_event(event)
+    assert caught.value.diagnostic.code == "not_json"
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    assert TurnStarted() == TurnStarted(turn_id="", runtime="", session_id=None, parent_turn_id=None)
+    assert ToolFinished(id="1") == ToolFinished(id="1", result="", is_error=False)
+    assert ToolOutput(data="a") == ToolOutput(data="a", stream="stdout", id=None)
+    assert Error(message="m") == Error(message="m", status_code=None, code=None)
+
+
+@given(st.text(), st.dictionaries(st.text(), st.text()))
+def test_nothing_but_a_refusal_comes_of_rubbish(line: str, mapping: dict[str, str]) -> None:
+    for data in (line, line.encode(errors="surrogatepass"), mapping, {"type": "media", **mapping}):
+        with suppress(ContractViolation):
+            decode_event(data)
