@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,4 +39,12 @@ def _tailrace(
 
 def main() -> None:
     """Run the command line; the process ends with 0 done, 1 failed, 2 wrong use."""
+    _open_closed_streams()
     app()
+
+
+def _open_closed_streams() -> None:
+    """A standard stream that was closed before we began is None; nobody being there is no reason to fail."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 -- open as long as the process is

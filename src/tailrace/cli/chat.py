@@ -12,7 +12,7 @@ import typer
 
 from tailrace import __version__
 from tailrace.cli.failures import DONE, FAILED, told_in_one_line
-from tailrace.cli.ndjson import JsonLines, JsonRuntime
+from tailrace.cli.ndjson import JsonLines
 from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
 from tailrace.cli.turns import Turns
 from tailrace.errors import UsageError
@@ -52,10 +52,7 @@ def chat(
         face = _json_face() if json else _text_face(reasoning=reasoning)
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            runtime = _runtime(agent, fast=fast)
-            turns = Turns(
-                JsonRuntime(runtime) if json else runtime, face.show, complain=face.complain, debug=debug
-            )
+            turns = Turns(_runtime(agent, fast=fast), face.show, complain=face.complain, debug=debug)
             exit_code = FAILED
             try:
                 exit_code = _converse(turns, face, agent=agent)
@@ -101,7 +98,7 @@ def _converse(turns: Turns, face: _Face, *, agent: str) -> int:
         prompt = Prompt(text=text, session_id=session_id, conversation="terminal")
         return turns.run(prompt, turn_id=uuid.uuid4().hex)
 
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         return _answer_lines(ask)
     face.note(f"tailrace {__version__} · {agent} · Ctrl-C stops an answer, Ctrl-D leaves")
     return _answer_person(ask, face.screen)

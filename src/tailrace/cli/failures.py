@@ -31,10 +31,14 @@ def told_in_one_line(*, debug: bool = False) -> Iterator[None]:
         _leave(error, str(error), WRONG_USE, debug=debug)
     except TailraceError as error:
         _leave(error, str(error), FAILED, debug=debug)
+    except KeyboardInterrupt:
+        sys.exit(FAILED)
     except BrokenPipeError:
         # Whoever read our output has left. Nothing may be flushed into the pipe when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
+    except OSError as error:
+        _leave(error, str(error), FAILED, debug=debug)
     except Exception as error:  # noqa: BLE001 -- the outermost handler: a mistake of ours is told like any other
         said = f"{type(error).__name__}: {error} (this should not happen; --debug shows where)"
         _leave(error, said, FAILED, debug=debug)

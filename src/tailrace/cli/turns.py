@@ -49,11 +49,14 @@ class Turns:
         *,
         complain: Callable[[str], None],
         debug: bool = False,
+        grace_s: float = GRACE_S,
     ) -> None:
         self._runtime = runtime
         self._show = show
         self._complain = complain
+        self._grace_s = grace_s
         self._debug = debug
+        # The loop alone would let go of a task that waits for nothing but itself.
         self._left_behind: list[asyncio.Task[None]] = []
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
@@ -61,7 +64,7 @@ class Turns:
 
     def run(self, prompt: Prompt, *, turn_id: str) -> Terminal:
         """Run one turn to its end and give its terminal event, also when Ctrl-C is what ended it."""
-        turn = _Turn(self._runtime, self._show, stop=_Stop(self._loop), debug=self._debug)
+        turn = _Turn(self._runtime, self._show, stop=_Stop(self._loop, self._grace_s), debug=self._debug)
         before = signal.signal(signal.SIGINT, turn.stop.press)
         try:
             supervision = self._loop.create_task(turn.supervise(prompt, turn_id))
@@ -85,7 +88,7 @@ class Turns:
         Tasks and threads that do not end would otherwise keep the process for as long as they like.
         """
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        leaving = threading.Timer(GRACE_S, os._exit, args=(exit_code,))
+        leaving = threading.Timer(self._grace_s, os._exit, args=(exit_code,))
         leaving.daemon = True
         leaving.start()
         self._loop.set_exception_handler(lambda *_: None)
@@ -101,7 +104,7 @@ class Turns:
 
 
 @asynccontextmanager
-async def closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
     """Close the stream when the block is left, where it is one that can be closed."""
     try:
         yield events
@@ -113,8 +116,9 @@ async def closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[E
 class _Stop:
     """How urgently the person has asked the running turn to stop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, grace_s: float) -> None:
         self.asked = False
+        self.grace_s = grace_s
         self.first = asyncio.Event()
         self.second = asyncio.Event()
         self._loop = loop
@@ -154,7 +158,7 @@ class _Turn:
         await _first_of(playing, self.stop.first)
         if not playing.done():
             playing.cancel()
-            await _first_of(playing, self.stop.second, at_most_s=GRACE_S)
+            await _first_of(playing, self.stop.second, at_most_s=self.stop.grace_s)
         if not playing.done():
             self.left_behind = playing
         elif not playing.cancelled():
@@ -170,7 +174,7 @@ class _Turn:
     async def _play(self, prompt: Prompt, turn_id: str) -> None:
         """Show the turn as the contract has it."""
         events = checked(self._heeded(prompt), turn_id=turn_id, cancelled=lambda: self.stop.asked)
-        async with closing(events):
+        async with _closing(events):
             async for event in events:
                 if self.left_behind is not None:
                     return
@@ -181,7 +185,7 @@ class _Turn:
     async def _heeded(self, prompt: Prompt) -> AsyncIterator[Event]:
         """The agent's events until a stop is asked for; however the agent takes it, the stream just ends."""
         try:
-            async with closing(self._runtime.run(prompt)) as events:
+            async with _closing(self._runtime.run(prompt)) as events:
                 async for event in events:
                     if self.stop.asked:
                         break

@@ -36,67 +36,68 @@ _TOKEN = re.compile(r"\s*\S{1,12}|\s+")
 _QUOTED_LENGTH = 120
 
 _REASONING = """\
-They wrote {quoted}. There is no model behind me, so I follow my script: look at two things at once, \
-stumble over one of them, recover, and show how an answer with code and a table arrives.
+They wrote {quoted}. There is no model behind me, only a script.
+So: look at two things at once, stumble over one, recover, and then answer.
 """
 
 _GREETING = """\
-Hello! You wrote {quoted}, and I would gladly think about it, but I am only the **demo**: a script that says \
-the kinds of things agents say, so that you can watch them arrive. Let me pretend to look around first.
+Hello! You wrote {quoted}.
+
+I am the **demo**: a script that says the kinds of things agents say, no more.
+Watch how they arrive. First I look around a little:
 """
 
 _AFTER_TOOLS = """\
-One of the two was out of reach for a moment. I tried it again and it worked: \
-an error in the middle does not end a turn.
+One of the two did not answer, so I asked again: an error does not end a turn.
 
-An agent of your own is an async generator. It yields plain text, or events where it has more to tell. \
-Save this as `my_agent.py`:
+An agent of your own is an async generator. It yields text, or events where it
+has more to tell. Save this as `my_agent.py`:
 
 """
 
 EXAMPLE = '''\
 import asyncio
 
-from tailrace.events import ReasoningDelta, TextDelta, ToolFinished, ToolStarted
+from tailrace.events import ReasoningDelta, ToolFinished, ToolStarted
 
-CAPITALS = {"france": "Paris", "japan": "Tokyo", "kenya": "Nairobi", "peru": "Lima"}
+CAPITALS = {"france": "Paris", "japan": "Tokyo", "kenya": "Nairobi"}
 
 
 async def look_up(country):
-    """Stands for whatever your agent asks: a database, an API, another agent."""
+    """Stands for whatever your agent asks: a database, an API, a model."""
     await asyncio.sleep(0.5)
-    return CAPITALS.get(country)
+    return CAPITALS[country]
 
 
 async def answer(prompt):
     words = prompt.text.lower().replace("?", " ").split()
     countries = [word for word in words if word in CAPITALS]
-    yield ReasoningDelta(text=f"They name {len(countries)} countries I know.")
+    yield ReasoningDelta(text=f"I know {len(countries)} of these countries.")
 
     if not countries:
-        yield "Ask me about the capital of " + ", ".join(CAPITALS).title() + "."
-        return
+        yield "Ask me for the capital of France, Japan or Kenya."
 
-    for number, country in enumerate(countries):
-        call = f"call-{number}"
-        yield ToolStarted(id=call, name="look_up", arguments={"query": country})
+    for country in countries:
+        asked = {"query": country}
+        yield ToolStarted(id=country, name="look_up", arguments=asked)
         capital = await look_up(country)
-        yield ToolFinished(id=call, result=capital)
+        yield ToolFinished(id=country, result=capital)
 
-        for word in f"The capital of {country.title()} is **{capital}**.\\n".split(" "):
-            yield TextDelta(text=word + " ")
+        sentence = f"The capital of {country.title()} is **{capital}**."
+        for word in sentence.split():
+            yield word + " "
             await asyncio.sleep(0.05)
 '''
 
 _AFTER_CODE = """
-and talk to it with `tailrace chat my_agent:answer`. What it yields is what you see:
+and talk to it with `tailrace chat my_agent:answer`. What it yields you see:
 
-| your agent yields | you see here                            |
-|-------------------|-----------------------------------------|
-| a string          | text, as it comes                       |
-| `ReasoningDelta`  | thinking aloud, dim                     |
-| `ToolStarted`     | one dim line, resolved when it is done  |
-| `Error`           | a red line, and the turn goes on        |
+| your agent yields | you see                                |
+|-------------------|----------------------------------------|
+| a string          | text, as it comes                      |
+| `ReasoningDelta`  | thinking aloud, dim                    |
+| `ToolStarted`     | a dim line that resolves when it ends  |
+| `Error`           | a red line, and the turn goes on       |
 
 Ctrl-C stops an answer, Ctrl-D leaves. What shall we carry next?
 """
@@ -149,10 +150,10 @@ def _two_tools_at_once() -> Iterator[tuple[float, Event]]:
     yield 0.2, ToolOutput(id="read", data="High water twice a day, a little later each time.\n")
     yield 0.4, ToolFinished(id="read", result="# Tides\nHigh water twice a day, a little later each time.\n")
     yield 0.4, ToolProgress(id="fetch", elapsed_s=1.7, text="waiting for an answer")
-    yield 0.4, ToolFinished(id="fetch", result="the server did not answer (pretended)", is_error=True)
+    yield 0.4, ToolFinished(id="fetch", result="no answer", is_error=True)
     yield (
         0.2,
-        Error(message="tides.example is out of reach, trying once more (pretended)", code="unreachable"),
+        Error(message="tides.example does not answer, I ask once more", code="unreachable"),
     )
     yield 0.3, ToolStarted(id="again", name="fetch", arguments={"url": "https://tides.example/today"})
     yield 0.5, ToolProgress(id="again", elapsed_s=0.5, text="receiving")

@@ -238,9 +238,9 @@ class TerminalChannel:
         self.complain(f"{'failed' if isinstance(event, TurnFailed) else 'error'}: {text}")
 
     def _end(self, event: TurnCompleted | TurnCancelled) -> None:
+        self._tools.close()
         if isinstance(event, TurnCompleted) and not self._has_spoken:
             self._say(event.text or "")
-        self._tools.close()
         if isinstance(event, TurnCancelled):
             self._lines.space(1)
             self._lines.write(f"cancelled{f': {visible(event.reason)}' if event.reason else ''}\n", style=DIM)

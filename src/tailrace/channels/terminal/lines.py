@@ -93,7 +93,7 @@ class Lines:
     def renew(self, key: str, line: Line, *, style: str = "") -> bool:
         """Write the line of that key anew in its place; False where that is not possible, or not any more."""
         size = self._size()
-        index = next((i for i, keyed in enumerate(self._keyed) if keyed.key == key), None)
+        index = max((i for i, keyed in enumerate(self._keyed) if keyed.key == key), default=None)
         if index is None or not self._reachable(index, size):
             return False
         shown = _fit(line, size.columns - 1)

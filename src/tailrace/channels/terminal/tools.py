@@ -126,8 +126,10 @@ def _text_of(value: Any) -> str:
         return value
     try:
         return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return repr(value)
     except (TypeError, ValueError, RecursionError):
-        return repr(type(value))
+        return f"({type(value).__name__})"
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,417 @@
+"""The channel in a real pseudo-terminal and in a pipe, event by event."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import io
+import os
+import pty
+import select
+import struct
+import termios
+from typing import TYPE_CHECKING
+
+import pyte
+import pytest
+
+from tailrace.channels.terminal import TerminalChannel
+from tailrace.events import (
+    EVENT_CLASSES,
+    BlockFinal,
+    ConfigReloaded,
+    Error,
+    Event,
+    Media,
+    ModelChanged,
+    Notice,
+    PlanItem,
+    PlanUpdated,
+    ReasoningDelta,
+    ReasoningEnd,
+    Status,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    ToolInput,
+    ToolOutput,
+    ToolProgress,
+    ToolStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    Usage,
+)
+from tailrace.ports import StreamingChannelProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Window:
+    """A terminal with a channel at one end and somebody looking at the other."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        self._ours, theirs = pty.openpty()
+        self._out = os.fdopen(theirs, "w", encoding="utf-8")
+        self.screen = pyte.HistoryScreen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        self.clock = Clock()
+        self._set_size()
+        self.channel = TerminalChannel(self._out, self._out, clock=self.clock)
+
+    def close(self) -> None:
+        self._out.close()
+        os.close(self._ours)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.screen.resize(rows, columns)
+        self._set_size()
+
+    def _set_size(self) -> None:
+        size = struct.pack("HHHH", self.screen.lines, self.screen.columns, 0, 0)
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, size)
+
+    def show(self, *events: Event, seconds: float = 1.0) -> list[str]:
+        """Show events, each a while after the one before, and give the lines on the screen then."""
+        for event in events:
+            asyncio.run(self.channel.show(event))
+            self.clock.now += seconds
+            while select.select([self._ours], [], [], 0)[0]:
+                data = os.read(self._ours, 65536)
+                self.raw += data
+                self._stream.feed(data)
+        rows = [row.rstrip() for row in self.screen.display]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
+
+
+@pytest.fixture
+def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    window = Window()
+    yield window
+    window.close()
+
+
+def in_pipe(*events: Event, reasoning: bool = True) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    channel = TerminalChannel(out, err, reasoning=reasoning, clock=Clock())
+    for event in events:
+        asyncio.run(channel.show(event))
+    return out.getvalue(), err.getvalue()
+
+
+def started(id_: str, name: str = "read", path: str = "a.txt") -> ToolStarted:
+    return ToolStarted(id=id_, name=name, arguments={"path": path})
+
+
+def test_it_is_a_streaming_channel_provider() -> None:
+    assert isinstance(TerminalChannel(io.StringIO(), io.StringIO()), StreamingChannelProvider)
+
+
+def test_text_is_shown_at_once_and_as_it_is(window: Window) -> None:
+    assert window.show(TurnStarted(), TextDelta(text="**bo")) == ["**bo"]
+    assert window.show(TextDelta(text="ld**\n- a")) == ["**bold**", "- a"]
+
+
+def test_a_tool_resolves_in_its_line(window: Window) -> None:
+    assert window.show(started("1")) == ["◌ read: a.txt"]
+    assert window.show(ToolFinished(id="1", result="long")) == ["✓ read: a.txt (1.0s)"]
+
+
+def test_a_failed_tool_says_why(window: Window) -> None:
+    lines = window.show(started("1"), ToolFinished(id="1", result="no such\nfile", is_error=True))
+    assert lines == ["✗ read: a.txt (1.0s) · no such file"]
+
+
+def test_parallel_tools_resolve_each_in_its_own_line(window: Window) -> None:
+    window.show(started("1"), started("2", path="b.txt"), started("3", path="c.txt"))
+    lines = window.show(ToolFinished(id="2"), ToolFinished(id="1"))
+    assert lines == ["✓ read: a.txt (4.0s)", "✓ read: b.txt (2.0s)", "◌ read: c.txt"]
+    assert window.show(ToolFinished(id="3"), TextDelta(text="done"))[2:] == [
+        "✓ read: c.txt (3.0s)",
+        "",
+        "done",
+    ]
+
+
+def test_the_line_of_a_tool_shows_its_latest(window: Window) -> None:
+    assert window.show(ToolStarted(id="1", name="make")) == ["◌ make"]
+    assert window.show(ToolInput(id="1", arguments={"command": "make all"})) == ["◌ make: make all"]
+    assert window.show(ToolProgress(id="1", text="half way")) == ["◌ make: make all · half way"]
+    assert window.show(ToolOutput(id="1", data="one\ntwo\n\n")) == ["◌ make: make all · two"]
+    assert window.show(ToolOutput(data="three\n")) == ["◌ make: make all · three"]
+    assert window.show(ToolFinished(id="1")) == ["✓ make: make all (5.0s)"]
+
+
+def test_a_tool_that_prints_fast_is_not_redrawn_for_each_piece(window: Window) -> None:
+    window.show(started("1"))
+    before = len(window.raw)
+    window.show(*[ToolOutput(id="1", data=f"line {n}\n") for n in range(1000)], seconds=0.001)
+    assert window.raw[before:].count(b"\x1b[2K") <= 25
+    assert window.show(ToolFinished(id="1")) == ["✓ read: a.txt (2.0s)"]
+
+
+def test_a_tool_is_resolved_in_a_new_line_once_text_came_below(window: Window) -> None:
+    window.show(started("1"), TextDelta(text="meanwhile"), ToolProgress(id="1", text="working"))
+    lines = window.show(ToolFinished(id="1"), TextDelta(text="done"))
+    assert lines == ["◌ read: a.txt", "", "meanwhile", "", "✓ read: a.txt (3.0s)", "", "done"]
+
+
+def test_a_tool_is_resolved_in_a_new_line_once_an_error_came_below(window: Window) -> None:
+    lines = window.show(started("1"), Error(message="hm"), ToolFinished(id="1"))
+    assert lines == ["◌ read: a.txt", "error: hm", "✓ read: a.txt (2.0s)"]
+
+
+def test_a_line_that_left_the_screen_is_not_touched(window: Window) -> None:
+    window.resize(40, 4)
+    window.show(*[started(str(n), path=f"{n}.txt") for n in range(6)])
+    lines = window.show(ToolFinished(id="0"), ToolFinished(id="5"))
+    assert lines == ["◌ read: 4.txt", "✓ read: 5.txt (2.0s)", "✓ read: 0.txt (6.0s)"]
+
+
+def test_a_narrow_window_cuts_lines_and_keeps_the_time(window: Window) -> None:
+    window.resize(20, 10)
+    assert window.show(started("1", path="docs/a-long-name.txt")) == ["◌ read: docs/a-lon…"]
+    assert window.show(ToolFinished(id="1")) == ["✓ read: doc… (1.0s)"]
+
+
+def test_wide_characters_count_as_two(window: Window) -> None:
+    window.resize(20, 10)
+    lines = window.show(started("1", name="読む", path="非常に長い名前の文書"), started("2"))
+    assert lines == ["◌ 読む: 非常に長い…", "◌ read: a.txt"]
+    lines = window.show(ToolFinished(id="1"), ToolFinished(id="2"))
+    assert lines == ["✓ 読む: 非… (2.0s)", "✓ read: a.t… (2.0s)"]
+
+
+@pytest.mark.parametrize("name", ["👩‍👩‍👧" * 30, "🇫🇷" * 30, "❤️" * 40, "é" * 60, "日本" * 30])
+def test_no_line_ever_wraps(window: Window, name: str) -> None:
+    window.resize(20, 10)
+    window.show(started("1", name=name), started("2"), ToolFinished(id="1"), ToolFinished(id="2"))
+    assert window.screen.cursor.y == 2
+
+
+def test_after_the_window_got_narrower_no_line_is_overwritten(window: Window) -> None:
+    window.show(started("1", path="docs/a-long-name.txt"), started("2"))
+    window.resize(20, 24)
+    lines = window.show(ToolFinished(id="1"), ToolFinished(id="2"))
+    assert lines == ["◌ read: docs/a-long-", "✓ read: a.t… (2.0s)", "✓ read: doc… (2.0s)"]
+
+
+def test_a_status_that_could_not_be_replaced_can_be_the_next_time(window: Window) -> None:
+    window.show(Status(text="reading a very long file"))
+    window.resize(20, 24)
+    lines = window.show(Status(text="thinking"), Status(text="writing"))
+    assert lines == ["· reading a very lon", "· writing"]
+
+
+def test_after_the_window_got_wider_lines_still_resolve_in_place(window: Window) -> None:
+    window.resize(20, 24)
+    window.show(started("1", path="docs/a-long-name.txt"))
+    window.resize(80, 24)
+    assert window.show(ToolFinished(id="1")) == ["✓ read: docs/a-long-name.txt (1.0s)"]
+
+
+def test_a_status_replaces_the_one_before(window: Window) -> None:
+    assert window.show(Status(text="reading"), Status(text="thinking")) == ["· thinking"]
+
+
+def test_a_plan_is_one_line(window: Window) -> None:
+    items = (PlanItem(title="look", status="completed"), PlanItem(title="leap", status="in_progress"))
+    assert window.show(PlanUpdated(items=()), PlanUpdated(items=items)) == ["· plan: 1 of 2 done · leap"]
+
+
+def test_activity_is_dim_errors_are_red_and_text_is_plain(window: Window) -> None:
+    window.show(started("1"), ReasoningDelta(text="hm"), Error(message="oh"), TextDelta(text="text"))
+    assert b"\x1b[2m\xe2\x97\x8c read: a.txt\x1b[0m" in window.raw
+    assert b"\x1b[2mhm\x1b[0m" in window.raw
+    assert b"\x1b[31merror: oh" in window.raw
+    assert window.raw.endswith(b"text")
+
+
+def test_a_subagents_words_come_out_the_same(window: Window) -> None:
+    lines = window.show(TextDelta(text="mine "), TextDelta(text="theirs", parent_tool_id="1"))
+    assert lines == ["mine theirs"]
+
+
+def test_no_color_means_no_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    window = Window()
+    lines = window.show(started("1"), ToolFinished(id="1"), Error(message="oh"), ReasoningDelta(text="hm"))
+    assert lines == ["✓ read: a.txt (1.0s)", "error: oh", "", "[reasoning] hm"]
+    assert b"m\xe2" not in window.raw
+    assert b"\x1b[31m" not in window.raw
+    assert b"\x1b[2m" not in window.raw
+    window.close()
+
+
+def test_a_dumb_terminal_gets_no_control_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    window = Window()
+    lines = window.show(started("1"), ToolProgress(id="1", text="on it"), ToolFinished(id="1"))
+    assert lines == ["◌ read: a.txt", "✓ read: a.txt (2.0s)"]
+    assert b"\x1b" not in window.raw
+    window.close()
+
+
+def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
+    out, err = in_pipe(
+        TurnStarted(),
+        TextDelta(text="one"),
+        started("1"),
+        started("2", path="b.txt"),
+        ToolProgress(id="1", text="on it"),
+        ToolFinished(id="2"),
+        ToolFinished(id="1"),
+        Error(message="oh", status_code=529, code="busy"),
+        TextDelta(text="two"),
+        TurnCompleted(),
+    )
+    assert out == ("one\n\n◌ read: a.txt\n◌ read: b.txt\n✓ read: b.txt (0.0s)\n✓ read: a.txt (0.0s)\n\ntwo\n")
+    assert err == "error: oh (529, busy)\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "shown"),
+    [
+        ([TextDelta(text="a"), BlockFinal(), TextDelta(text="b")], "a\n\nb"),
+        ([TextDelta(text="a"), BlockFinal(text="a"), TextDelta(text="b")], "a\n\nb"),
+        ([TextDelta(text="a"), BlockFinal(text="a and more")], "a and more"),
+        ([TextDelta(text="a"), BlockFinal(text="b")], "a\n\n↻ said differently after all:\n\nb"),
+        ([BlockFinal(text="whole")], "whole"),
+        ([TextDelta(text="a"), started("1"), BlockFinal(text="b")], "a\n\n◌ read: a.txt\n\nb"),
+        (
+            [TextDelta(text="a"), TextRetracted(reason="a retry")],
+            "a\n\n↩ the last text is withdrawn: a retry\n",
+        ),
+        ([TextRetracted()], ""),
+        (
+            [TextDelta(text="a"), TextRetracted(scope="turn"), TurnCompleted(text="b")],
+            "a\n\n↩ everything said above is withdrawn\n\nb\n",
+        ),
+        ([TextDelta(text="a"), TurnCompleted(text="b")], "a\n"),
+        ([TurnCompleted(text="b")], "b\n"),
+        ([TurnCompleted()], ""),
+        ([TextDelta(text=""), ReasoningDelta(text=""), TurnCompleted()], ""),
+        ([TextDelta(text="a"), TurnCancelled()], "a\ncancelled\n"),
+        ([TextDelta(text="a"), TurnCancelled(reason="asked")], "a\ncancelled: asked\n"),
+        ([started("1"), TurnCancelled()], "◌ read: a.txt\n– read: a.txt (not finished)\ncancelled\n"),
+        (
+            [started("1"), TurnCompleted(), ToolFinished(id="1")],
+            "◌ read: a.txt\n– read: a.txt (not finished)\n",
+        ),
+        ([ToolFinished(id="unknown"), ToolOutput(data="x"), TextDelta(text="a")], "a"),
+        ([Notice(text="be aware")], "· be aware\n"),
+        ([ModelChanged(model_id="m", key_id="k")], "· Switched to m (k)\n"),
+        ([ConfigReloaded()], "· Configuration reloaded\n"),
+        (
+            [Media(url="https://pictures.example/a.png", caption="a cat")],
+            "▸ a cat https://pictures.example/a.png\n",
+        ),
+        ([Usage(input_tokens=1, output_tokens=1, scope="turn")], ""),
+    ],
+)
+def test_what_each_event_looks_like(events: list[Event], shown: str) -> None:
+    assert in_pipe(TurnStarted(), *events) == (shown, "")
+
+
+def test_the_end_of_a_failed_turn_is_an_error() -> None:
+    out, err = in_pipe(TextDelta(text="a"), started("1"), TurnFailed(message="no more", code="spent"))
+    assert out == "a\n\n◌ read: a.txt\n– read: a.txt (not finished)\n"
+    assert err == "failed: no more (spent)\n"
+
+
+@pytest.mark.parametrize("gap", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_there_is_one_blank_line_whatever_line_ends_the_agent_sends(gap: str, cut: int) -> None:
+    text = f"{gap}after"
+    pieces = [TextDelta(text=text[:cut]), TextDelta(text=text[cut:])]
+    out, _ = in_pipe(TextDelta(text="before"), started("1"), *pieces)
+    assert (
+        out == "before\n\n◌ read: a.txt\n\nafter" if gap != "\n\n" else "before\n\n◌ read: a.txt\n\n\nafter"
+    )
+
+
+def test_reasoning_is_set_apart_and_can_be_left_out() -> None:
+    events = (ReasoningDelta(text="hm "), ReasoningDelta(text="yes"), ReasoningEnd(), TextDelta(text="a"))
+    assert in_pipe(*events)[0] == "[reasoning] hm yes\n\na"
+    assert in_pipe(*events, reasoning=False)[0] == "a"
+
+
+def test_every_event_can_be_shown() -> None:
+    samples: list[Event] = [
+        TurnStarted(),
+        TextDelta(text=""),
+        BlockFinal(),
+        TextRetracted(),
+        ReasoningDelta(text=""),
+        ReasoningEnd(),
+        started("1"),
+        ToolInput(id="1", arguments=[]),
+        ToolProgress(),
+        ToolOutput(data=""),
+        ToolFinished(id="1"),
+        Status(text=""),
+        Notice(text=""),
+        ModelChanged(model_id=""),
+        ConfigReloaded(),
+        PlanUpdated(items=()),
+        Usage(input_tokens=0, output_tokens=0, scope="turn"),
+        Media(),
+        Error(message=""),
+        TurnCompleted(),
+        TurnFailed(message=""),
+        TurnCancelled(),
+    ]
+    assert {type(event) for event in samples} == set(EVENT_CLASSES)
+    in_pipe(*samples)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, None, [], "", "text", {"a": 1}, {"\ud800": 1}, {"path": object()}, object()]
+)
+def test_any_arguments_can_be_shown(arguments: object) -> None:
+    out, _ = in_pipe(
+        ToolStarted(id="1", name="n", arguments=arguments), ToolFinished(id="1", result=arguments)
+    )
+    assert out.startswith("◌ n")
+
+
+def test_what_streaming_providers_are_asked_shows_the_same() -> None:
+    out = io.StringIO()
+    channel = TerminalChannel(out, io.StringIO())
+
+    async def turn() -> None:
+        await channel.on_stream_start("me")
+        await channel.on_stream_status("me", "Using: read")
+        await channel.on_stream_chunk("me", "so f")
+        await channel.on_stream_chunk("me", "ar")
+        await channel.on_stream_end("me", "so far\n\n(Error: no more)")
+
+    asyncio.run(turn())
+    assert out.getvalue() == "· Using: read\n\nso far\n\n(Error: no more)\n"
+
+
+def test_a_stream_that_cannot_carry_a_character_shows_its_code() -> None:
+    buffer = io.BytesIO()
+    out = io.TextIOWrapper(buffer, encoding="ascii")
+    channel = TerminalChannel(out, out)
+    for event in (started("1", path="é"), ToolFinished(id="1"), TextDelta(text="日")):
+        asyncio.run(channel.show(event))
+    assert buffer.getvalue() == b"* read: \\xe9\n+ read: \\xe9 (0.0s)\n\n\\u65e5"
