@@ -66,7 +66,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _code_keys(source: str, reading: Reading) -> frozenset[str]:
     """The lines that stand in fenced code and nowhere else."""
-    inside, outside = set(), set()
+    inside: set[str] = set()
+    outside: set[str] = set()
     bodies = iter(sorted(block.body for block in reading.of("fence")))
     body = next(bodies, (len(source), len(source)))
     for offset, line in _lines(source):
@@ -99,7 +100,7 @@ def _row_headers(source: str, reading: Reading) -> dict[str, set[str]]:
 
 
 def _lacks_header(text: str, headers: dict[str, set[str]]) -> bool:
-    seen = set()
+    seen: set[str] = set()
     for line in text.splitlines():
         key = _key(line)
         if key in headers and not headers[key] & seen:

@@ -18,7 +18,7 @@ from tailrace.testing.parts import Breach, CutPart, measure, place, slice_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
 
 
 def judge(
@@ -65,7 +65,7 @@ def lossless(source: str, parts: Sequence[CutPart]) -> Iterator[Breach]:
             yield Breach("lossless", index, f"more than whitespace consumed: {part.lead!r}, {part.seam!r}")
         if index and part.lead:
             yield Breach("lossless", index, "only the first part has a lead")
-        for word in _WORD.findall(part.opened + part.closed):
+        for word in _WORD.findall(f"{part.opened} {part.closed}"):
             if word not in source:
                 yield Breach("lossless", index, f"the cut added {word!r}, which the source never says")
     rebuilt = "".join(part.lead + slice_of(part) + part.seam for part in parts)

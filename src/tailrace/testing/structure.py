@@ -61,7 +61,7 @@ class _Exam:
         return self.size(f"{prefix}{block.opener}{block.info} \n{prefix}{block.opener}\n")
 
     def bare_wrapper(self, block: Block) -> int:
-        """The same for a fence without its info string."""
+        """The same for a fence without its info string; indented code is wrapped in its indentation."""
         return self.wrapper(block._replace(info=""))
 
     def kept(self, block: Block) -> bool:
@@ -99,7 +99,7 @@ class _Exam:
     def consumed_in_code(self) -> Iterator[Breach]:
         """Inside code every byte stands: no seam takes from a code block's contents."""
         for block in self.reading.of("fence", "indented"):
-            if block.kind == "fence" and not self.kept(block):
+            if not self.kept(block):
                 continue
             first, last = block.body
             if block.kind == "indented":
@@ -118,15 +118,13 @@ class _Exam:
                 prefix = part.text[part.text.rfind("\n", 0, block.start) + 1 : block.start]
                 if 2 * self.size(f"{prefix}{block.opener}\n{prefix}{block.opener}\n") > self.limit:
                     continue
-                at = start + block.start - len(part.opened)
-                ended_by_container = any(
-                    own.start <= max(at, start) <= own.end
-                    and not own.closed
-                    and own.depth
-                    and own.end < len(self.source)
+                at = max(start, start + block.start - len(part.opened))
+                let_go = any(
+                    own.start <= at <= own.end
+                    and (not self.kept(own) or (not own.closed and own.depth and own.end < len(self.source)))
                     for own in self.reading.of("fence")
                 )
-                if not ended_by_container:
+                if not let_go:
                     yield Breach(
                         "balanced", index, f"the fence {part.text[block.start : block.start + 20]!r} is open"
                     )
@@ -164,8 +162,10 @@ class _Exam:
             room = self.limit if not (block.depth or block.in_table) else self.limit // 2
             if block.in_table or self.size(self.source[block.start : block.end]) + 8 * block.styles > room:
                 continue
-            for here, _ in self.borders_in(block):
-                yield Breach("boundary", here.number, f"{self.source[block.start : block.end]!r} is cut")
+            for here, following in self.borders_in(block):
+                added = self.size(here.part.closed + following.part.opened)
+                if self.size(self.source[block.start : block.end]) + added <= room:
+                    yield Breach("boundary", here.number, f"{self.source[block.start : block.end]!r} is cut")
 
     def tables(self) -> Iterator[Breach]:
         """Rows keep their header, a header keeps a row, and what is repeated is the table's own."""
@@ -271,7 +271,8 @@ def _doubles_line_end(placed: Placed, found: dict[int, list[Glyph]], wanted: dic
     last = max(found, default=-1)
     own_line_end = any(glyph.char == "\n" for glyph in found.get(last, []))
     in_code = any(glyph.kind == "code_block" for glyph in found.get(last, []))
-    return in_code and not own_line_end and any(glyph.char == "\n" for glyph in wanted.get(placed.end, []))
+    cut_before_it = not placed.part.seam and any(glyph.char == "\n" for glyph in wanted.get(placed.end, []))
+    return in_code and not own_line_end and cut_before_it
 
 
 def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
