@@ -26,6 +26,7 @@ from tailrace.markdown.meaning import Said, meaning, merged
 from tailrace.markdown.outline import Block, Outline, outline
 from tailrace.markdown.reopening import NOTHING, Opening, Place, Seam, fence_marker, seams
 
+_LAST_TRIES = 64
 _TRIES = 8  # per kind of boundary: beyond it the text is one that no cut leaves as it was
 _SENTENCE = regex.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 _SPACES = regex.compile(r"[^\S\n\r\u00a0\u202f]+")
@@ -52,6 +53,7 @@ class Verdict(Enum):
 
     NEED_MORE = "the text so far does not tell yet"
     UNLAWFUL = "not here"
+    TOO_LONG = "not here: with what a cut adds, it does not fit"
 
 
 NEED_MORE = Verdict.NEED_MORE
@@ -181,11 +183,12 @@ class Window:
         tries = 0
         for at in self._candidates(kind):
             found = self._try(at, kind)
-            if found is not Verdict.UNLAWFUL:
+            if found is Verdict.UNLAWFUL:
+                tries += 1
+                if tries == _TRIES:
+                    break
+            elif found is not Verdict.TOO_LONG:
                 return found
-            tries += 1
-            if tries == _TRIES:
-                break
         return Verdict.UNLAWFUL
 
     def _candidates(self, kind: Kind) -> Iterator[int]:
@@ -245,7 +248,7 @@ class Window:
         addresses = [
             (word.start(), word.end())
             for word in _WORD.finditer(self.source, self.base)
-            if _ADDRESS.search(word[0])
+            if _ADDRESS.search(word[0]) and not self._code_at(word.start() + 1)
         ]
         return sorted(
             (span for span in self.outline.solids + addresses if self.ruler.fits(self.source[span[0] : span[1]])),
@@ -266,17 +269,14 @@ class Window:
         verdict = self._objection(place, kind)
         if verdict is not None:
             return verdict
-        for seam in seams(place):
-            if self._too_wide(seam):
-                continue
-            cut = self._mend(place, seam)
-            if cut is None:
-                return Verdict.UNLAWFUL
-            if self._plainly_same(place) or self._same_meaning(place, seam):
-                return cut
-            if self.fallback is None and self._balanced(cut):
-                self.fallback = cut
-            return Verdict.UNLAWFUL
+        seam = next(seam for seam in seams(place) if not self._too_wide(seam))
+        cut = self._mend(place, seam)
+        if cut is None:
+            return Verdict.TOO_LONG
+        if self._plainly_same(place) or self._same_meaning(place, seam):
+            return cut
+        if self.fallback is None and self._balanced(cut):
+            self.fallback = cut
         return Verdict.UNLAWFUL
 
     def _place(self, at: int) -> Place:
@@ -302,15 +302,17 @@ class Window:
         added = self.ruler.source_size(seam.opening.text) + self.ruler.source_size(seam.closed)
         return added * 2 > self.ruler.limit
 
-    def _mend(self, place: Place, seam: Seam) -> Cut | None:
-        text = self.opening.text + self.source[self.base : place.end] + seam.closed
+    def _mend(self, place: Place, seam: Seam, opened: str | None = None) -> Cut | None:
+        """The cut at a place with a seam; None where it does not fit."""
+        opened = self.opening.text if opened is None else opened
+        text = opened + self.source[self.base : place.end] + seam.closed
         size = self.ruler.size(text)
         if size > self.ruler.limit or not text.strip():
             return None
         return Cut(
             end=place.end - self.base,
             resume=self._resume(seam) - self.base,
-            opened=self.opening.text,
+            opened=opened,
             closed=seam.closed,
             opening=seam.opening,
             size=size,
@@ -323,7 +325,8 @@ class Window:
             ink += 1
         indent = self.ruler.source_size(seam.opening.text + self.source[seam.resume : ink])
         in_fence = seam.closed and not seam.opening.styles
-        return ink if ink == len(self.source) or (indent >= self.ruler.limit and not in_fence) else seam.resume
+        no_room = indent + self.ruler.widest > self.ruler.limit
+        return ink if ink == len(self.source) or (no_room and not in_fence) else seam.resume
 
     def _objection(self, place: Place, kind: Kind) -> Verdict | None:
         """Why the text may not be cut here, or not yet; None if nothing speaks against it."""
@@ -331,6 +334,12 @@ class Window:
             return Verdict.UNLAWFUL
         if any(start < place.at and end > place.end for start, end in self._solids):
             return Verdict.UNLAWFUL
+        if any(
+            place.end <= style.start + len(style.marker) or place.at >= style.end - len(style.marker)
+            for style in self.outline.styles
+            if style.start < place.end and style.end > place.at
+        ):
+            return Verdict.UNLAWFUL  # a style around nothing is no style
         for check in (self._block_objection, self._moving_objection, self._rest_objection):
             if (verdict := check(place, kind)) is not None:
                 return verdict
@@ -357,7 +366,7 @@ class Window:
         """A fence keeps a first line, and the closing fence never stands alone at the start of a part."""
         if leaf.kind == "indented":
             return None
-        if at < leaf.body or (at == leaf.body and leaf.start > self.base):
+        if at < leaf.body or (at == leaf.body and self.source[self.base : leaf.start].strip(" \t>")):
             return Verdict.UNLAWFUL
         marker = fence_marker(self.source, leaf)
         end = self.source.find("\n", at)
@@ -456,44 +465,29 @@ class Window:
         return not closing_fence(outline(text))
 
     def _anywhere(self) -> Cut:
-        """Some cut, always: the text must go on. Tried from the longest part down, for one without an open fence."""
-        first: Cut | None = None
-        at = self.furthest
-        for _ in range(64):
-            at = graphemes.last_border(self.source, at, self.base)
-            if at <= self.base:
-                break
-            cut = self._raw(at, self.opening)
-            if cut is not None:
-                first = first or cut
-                if self._balanced(cut):
-                    return cut
-            at -= 1
-        return first or self._character()
-
-    def _raw(self, at: int, opening: Opening) -> Cut | None:
-        end = len(self.source[:at].rstrip())
-        text = opening.text + self.source[self.base : end]
-        if end <= self.base or not self.ruler.fits(text):
-            return None
-        while self.source[at : at + 1].isspace():
-            at += 1
-        return Cut(
-            end=end - self.base,
-            resume=at - self.base,
-            opened=opening.text,
-            closed="",
-            opening=NOTHING,
-            size=self.ruler.size(text),
-        )
+        """Some cut, always: the text must go on. From the longest part down, and without what was opened if need be."""
+        for opened in dict.fromkeys((self.opening.text, "")):
+            at = self.base + self.ruler.fitting(opened, self.source[self.base :])
+            for _ in range(_LAST_TRIES):
+                at = graphemes.last_border(self.source, at, self.base)
+                place = self._place(at)
+                if place.end <= self.base:
+                    break
+                for seam in seams(place):
+                    cut = None if self._too_wide(seam) else self._mend(place, seam, opened)
+                    if cut is not None and self._balanced(cut):
+                        return cut
+                at -= 1
+        return self._character()
 
     def _character(self) -> Cut:
-        """The smallest step there is: what fits of the text alone, with nothing opened."""
-        for at in range(self.base + max(self.ruler.fitting("", self.source[self.base :]), 1), self.base, -1):
-            cut = self._raw(at, NOTHING)
-            if cut is not None:
-                return cut
-        raise AssertionError("a single character is within every limit that Ruler admits")
+        """The smallest step there is: what fits of the text alone, though it be half of what a person sees as one."""
+        at = self.base + max(self.ruler.fitting("", self.source[self.base :]), 1)
+        place = msgspec.structs.replace(self._place(at), end=len(self.source[:at].rstrip()))
+        *_, least = seams(place)
+        cut = self._mend(place, msgspec.structs.replace(least, closed=""), "")
+        assert cut is not None, "a single character is within every limit that Ruler admits"
+        return cut
 
 
 def _holds(block: Block) -> bool:

@@ -48,6 +48,7 @@ class Ruler:
         self.limit = limit
         self.unit = unit
         self.dialect = dialect
+        self.widest = units.SMALLEST[unit]  # how much one character can take
         self.verbatim = dialect == "markdown"
 
     def body(self, text: str) -> Body:
@@ -64,7 +65,7 @@ class Ruler:
 
     def room(self, text: str) -> int:
         """How many further characters are sure to fit behind the text."""
-        return max(self.limit - units.size(text, self.unit), 0) // units.SMALLEST[self.unit]
+        return max(self.limit - units.size(text, self.unit), 0) // self.widest
 
     def source_size(self, text: str) -> int:
         """The size of the text as written, which is what a wrapper is held to."""

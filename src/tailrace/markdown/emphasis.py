@@ -32,7 +32,7 @@ def unresolved(read: Outline, start: int, end: int, *, also_literal: bool = Fals
         if run.marker[0] in "*_~":
             if run.marker != "~" and _can_open(read.source, run):
                 found.append(run)
-        elif also_literal and (run.marker[0] == "`" or (run.marker[0] == "[" and _may_be_link(read, run.start))):
+        elif also_literal and _may_be_solid(read, run):
             found.append(run)
     return found
 
@@ -77,8 +77,16 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
+def _may_be_solid(read: Outline, run: Run) -> bool:
+    """Whether the text to come may make a code span, an autolink or a link of what begins here."""
+    if run.marker[0] == "<":
+        rest = read.source[run.start + 1 :]
+        return not rest or (rest[0].isalpha() and not any(end in rest for end in " \t\n<>"))
+    return run.marker[0] == "`" or (run.marker[0] == "[" and _may_be_link(read, run.start))
+
+
 def _may_be_link(read: Outline, start: int) -> bool:
-    """Whether a bracket may still begin a link: it is not closed, or closed with a target begun behind it."""
+    """Whether a bracket is not closed yet, or closed with a target begun behind it."""
     depth = 0
     for at in read.loose:
         if at >= start and read.source[at] in "[]":

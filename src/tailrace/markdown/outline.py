@@ -23,7 +23,7 @@ _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
     name: name.lower() for name in ("Paragraph", "Heading", "Item", "Table")
 }
 _STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
-_DELIMITERS = "*_~[]`"
+_DELIMITERS = "*_~[]`<"
 
 
 class Block(msgspec.Struct, gc=False):
