@@ -1,0 +1,205 @@
+"""The delivery adapter: one turn of events in, replies out through four callbacks.
+
+For people who send on their own. It owns the order of things (what is buffered goes out before a tool result,
+a medium or an error) and which callback gets what. How text is cut is left to `tailrace.markdown`, and what a
+turn is to `tailrace.contract`. It sends nothing and remembers nothing between turns.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tailrace.contract import checked
+from tailrace.delivery.buffer import TextBuffer
+from tailrace.events import (
+    BlockFinal,
+    ConfigReloaded,
+    Error,
+    Event,
+    Media,
+    ModelChanged,
+    Notice,
+    ReasoningDelta,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    ToolStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+)
+from tailrace.markdown import Part, Splitter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Awaitable, Callable
+
+    Callback = Callable[["ReplyPayload"], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+class DeliveryAdapterOptions(msgspec.Struct, frozen=True):
+    """How text is cut: at `chunk_limit` characters, and at each blank line outside code if that is wished."""
+
+    chunk_limit: int = 4000
+    flush_at_paragraphs: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chunk_limit < 1:
+            raise ValueError(f"chunk_limit is {self.chunk_limit}; a part needs room for at least 1 character")
+
+
+class ReplyPayload(msgspec.Struct):
+    """One reply. `delivered` becomes true once a callback has taken it and returned."""
+
+    text: str
+    is_error: bool = False
+    media: tuple[Media, ...] = ()
+    delivered: bool = False
+
+
+class BridgeCallbacks(msgspec.Struct, frozen=True):
+    """Who gets which replies; each an async callable that takes a `ReplyPayload`, or None."""
+
+    on_partial_reply: Callback | None = None
+    on_block_reply: Callback | None = None
+    on_tool_result: Callback | None = None
+    on_thinking: Callback | None = None
+
+
+class DeliveryAdapter:
+    """Turns the events of a turn into replies; one adapter serves any number of turns, also side by side."""
+
+    def __init__(self, options: DeliveryAdapterOptions | None = None) -> None:
+        self._options = options or DeliveryAdapterOptions()
+
+    async def process(
+        self, events: AsyncIterable[Event], callbacks: BridgeCallbacks | None = None
+    ) -> list[ReplyPayload]:
+        """Carry one turn through the callbacks; returns its text, media and error replies in order.
+
+        A callback that raises does not stop the turn: its payload stays `delivered=False`.
+        """
+        turn = _Turn(self._options, callbacks or BridgeCallbacks())
+        buffer = turn.buffer
+        said, feed, sealed = buffer.said, buffer.splitter.feed, buffer.sealed
+        async with aclosing(checked(events, turn_id="")) as stream:
+            async for event in stream:
+                # Nearly every event is a piece of text that goes into the buffer and no further.
+                if type(event) is TextDelta and not sealed:
+                    if text := event.text:
+                        said.append(text)
+                        if parts := feed(text):
+                            buffer.gave(parts)
+                            await turn.give(parts)
+                else:
+                    await turn.handle(event)
+                    said, feed, sealed = buffer.said, buffer.splitter.feed, buffer.sealed
+        return turn.payloads
+
+
+class _Turn:
+    """One turn on its way: the text that is still buffered, and the replies so far."""
+
+    def __init__(self, options: DeliveryAdapterOptions, callbacks: BridgeCallbacks) -> None:
+        self.payloads: list[ReplyPayload] = []
+        self.buffer = TextBuffer(
+            lambda: Splitter(options.chunk_limit, at_paragraphs=options.flush_at_paragraphs)
+        )
+        self._callbacks = callbacks
+        self._tool_names: dict[str, str] = {}
+        self._media_seen: set[str] = set()
+
+    async def handle(self, event: Event) -> None:
+        """What an event does; the reading loop may have dealt with text on its own."""
+        if type(event) in _BREAKS_TEXT:
+            self.buffer.interrupt()
+        match event:
+            case TextDelta():
+                await self.give(self.buffer.feed(event.text))
+            case BlockFinal():
+                await self.give(self.buffer.settle(event.text))
+            case TextRetracted():
+                await self.give(self.buffer.retract(event.scope))
+            case ReasoningDelta():
+                await self._call("on_thinking", ReplyPayload(text=event.text))
+            case ToolStarted():
+                self._tool_names[event.id] = event.name
+            case ToolFinished():
+                await self._tool_result(event)
+            case Media():
+                await self._show(event)
+            case Error() | TurnFailed():
+                await self._fail(event)
+            case TurnCompleted() | TurnCancelled():
+                await self._finish(event)
+            case _:
+                pass
+
+    async def give(self, parts: list[Part]) -> None:
+        """Let go of parts of the text."""
+        for part in parts:
+            await self._reply("on_partial_reply", ReplyPayload(text=part.text))
+
+    async def _tool_result(self, event: ToolFinished) -> None:
+        await self.give(self.buffer.close())
+        text = _result_text(self._tool_names.get(event.id), event.result)
+        await self._call("on_tool_result", ReplyPayload(text=text, is_error=event.is_error))
+
+    async def _show(self, media: Media) -> None:
+        places = {place for place in (media.url, media.path) if place}
+        if not places or places & self._media_seen:
+            return
+        self._media_seen |= places
+        await self.give(self.buffer.close())
+        await self._reply("on_block_reply", ReplyPayload(text=media.caption, media=(media,)))
+
+    async def _fail(self, event: Error | TurnFailed) -> None:
+        await self.give(self.buffer.close())
+        text = f"{event.message} [{event.code}]" if event.code else event.message
+        await self._reply("on_block_reply", ReplyPayload(text=text, is_error=True))
+
+    async def _finish(self, event: TurnCompleted | TurnCancelled) -> None:
+        if isinstance(event, TurnCompleted) and event.text and not self.buffer.spoke:
+            await self.give(self.buffer.feed(event.text))
+        parts = self.buffer.close()
+        await self.give(parts[:-1])
+        for last in parts[-1:]:
+            await self._reply("on_block_reply", ReplyPayload(text=last.text))
+
+    async def _reply(self, name: str, payload: ReplyPayload) -> None:
+        self.payloads.append(payload)
+        await self._call(name, payload)
+
+    async def _call(self, name: str, payload: ReplyPayload) -> None:
+        callback: Callback | None = getattr(self._callbacks, name)
+        if callback is None:
+            return
+        try:
+            await callback(payload)
+        except Exception as error:  # noqa: BLE001  # somebody else's code, which may not stop the turn
+            _log.warning("%s raised %r: the reply counts as not delivered", name, error)
+        else:
+            payload.delivered = True
+
+
+# After these a text block is another one, as it is for the fold; those that flush begin one anyway.
+_BREAKS_TEXT = frozenset({ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded})
+
+
+def _result_text(name: str | None, result: Any) -> str:
+    """A result as people read it: the tool's name, and what it gave back, as it is or as JSON."""
+    if isinstance(result, str):
+        text = result
+    else:
+        text = json.dumps(msgspec.to_builtins(result, str_keys=True), ensure_ascii=False)
+    if not name:
+        return text
+    if not text:
+        return name
+    return f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
