@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 LIMIT = 4096
 DELTA = 4
+_KINDS = (
+    (texts.paragraph, "one paragraph"),
+    (texts.code, "one code block"),
+    (texts.table, "one table"),
+    (texts.mixed, "mixed text"),
+)
 
 
 def rows(scale: Scale) -> Iterator[Row]:
@@ -44,9 +50,8 @@ def feed(pieces: list[str], limit: int = LIMIT) -> list[Part]:
 def doubling(scale: Scale) -> Iterator[Row]:
     """Each kind of text against one half as long, whole and in deltas."""
     repeats = min(scale.repeats, 2)
-    for kind in (texts.paragraph, texts.code, texts.table, texts.mixed):
+    for kind, name in _KINDS:
         half, full = kind(scale.large // 2), kind(scale.large)
-        name = f"one {kind.__name__}" if kind is not texts.mixed else "mixed text"
         less, more = (best_of(repeats, split, text, LIMIT) for text in (half, full))
         yield at_most(f"split, {name} of {len(full):,} against half", more, less, 2.2)
         less, more = (best_of(1, feed, in_deltas(text, 16)) for text in (half, full))
