@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import uuid
 from contextlib import nullcontext, redirect_stdout
@@ -106,6 +107,8 @@ def _converse(turns: Turns, face: _Face, *, agent: str) -> int:
 
 def _answer_person(ask: Callable[[str], Terminal], screen: TextIO) -> int:
     """Prompt and answer until Ctrl-D; what happened in between is no failure of the session."""
+    # A program started in the background may have Ctrl-C ignored; at a terminal it is the person's.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     keyboard = Keyboard(prompt_to=screen)
     while True:
         screen.write("\n")

@@ -30,6 +30,11 @@ class History:
     """The lines the line editor offers, and the file they are kept in."""
 
     def __init__(self) -> None:
+        # Importing it is what makes `input` edit lines. Not every Python has it, and only a prompt needs it.
+        import readline  # noqa: PLC0415
+
+        readline.set_auto_history(False)
+        self._add_to_editor = readline.add_history
         self._last = ""
         self._path: Path | None = None
         # A home that cannot be told (RuntimeError) or used (OSError) leaves the history without a file.
@@ -48,7 +53,7 @@ class History:
         if not line or line == self._last:
             return
         self._last = line
-        _editor_add(line)
+        self._offer(line)
         if self._path is not None:
             with suppress(OSError):
                 _append(self._path, line)
@@ -60,10 +65,14 @@ class History:
             return
         lines = path.read_bytes().decode("utf-8", errors="replace").splitlines()
         for line in lines[-_KEPT_LINES:]:
-            _editor_add(line)
+            self._offer(line)
         if len(lines) > 2 * _KEPT_LINES:
             path.unlink()
             _append(path, *lines[-_KEPT_LINES:])
+
+    def _offer(self, line: str) -> None:
+        # The editor takes C strings, which cannot hold a NUL, and encodes strictly.
+        self._add_to_editor(line.replace("\0", "").encode("utf-8", errors="replace").decode())
 
 
 def _append(path: Path, *lines: str) -> None:
@@ -72,11 +81,3 @@ def _append(path: Path, *lines: str) -> None:
     with os.fdopen(handle, "wb") as file:
         path.chmod(0o600)
         file.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
-
-
-def _editor_add(line: str) -> None:
-    import readline  # noqa: PLC0415 -- not every Python has it, and only a prompt needs it
-
-    readline.set_auto_history(False)
-    # A C string ends at a NUL, and the editor refuses one.
-    readline.add_history(line.replace("\0", ""))

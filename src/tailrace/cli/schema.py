@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 import typer
 
 from tailrace.chunks import Chunk
+from tailrace.cli.failures import told_in_one_line
 from tailrace.events import Event
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,7 +23,7 @@ class Vocabulary(StrEnum):
     CHUNKS = "chunks"
 
 
-_TYPES: dict[Vocabulary, tuple[str, Any]] = {
+_UNIONS: dict[Vocabulary, tuple[str, Any]] = {
     Vocabulary.EVENTS: ("One event of a tailrace turn", Event),
     Vocabulary.CHUNKS: ("One chunk of a tailrace message", Chunk),
 }
@@ -34,6 +35,29 @@ def schema(
     ],
 ) -> None:
     """Print the JSON Schema (2020-12) of what goes over the wire."""
-    title, type_ = _TYPES[vocabulary]
-    document = {"$schema": _DIALECT, "title": title, **msgspec.json.schema(type_)}
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    with told_in_one_line():
+        typer.echo(json.dumps(_schema(*_UNIONS[vocabulary]), indent=2, ensure_ascii=False))
+
+
+def _schema(title: str, union: Any) -> dict[str, Any]:
+    """The schema of a tagged union: one of its members, told apart by `type`, which is always there."""
+    members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        # The rest of a docstring is for readers of the Python code.
+        definition["description"] = " ".join(definition["description"].split("\n\n")[0].split())
+    mapping = {}
+    for member in members:
+        definition = definitions[member["$ref"].rpartition("/")[2]]
+        (tag,) = definition["properties"]["type"]["enum"]
+        mapping[tag] = member["$ref"]
+        definition["required"] = [
+            "type",
+            *(name for name in definition.get("required", ()) if name != "type"),
+        ]
+    return {
+        "$schema": _DIALECT,
+        "title": title,
+        "oneOf": list(members),
+        "discriminator": {"propertyName": "type", "mapping": mapping},
+        "$defs": definitions,
+    }

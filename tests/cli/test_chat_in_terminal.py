@@ -1,0 +1,311 @@
+"""`tailrace chat` as a person meets it: in a real pseudo-terminal, typed at, looked at."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pseudo_terminal import CTRL_C, CTRL_D, TAILRACE, Person
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGENTS = Path(__file__).parent.parent / "agents"
+UP = "\x1b[A"
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Callable[..., Person]:
+    """Start a chat with one of the agents of tests/agents, and a home of its own."""
+
+    def start(agent: str, *options: str, env: dict[str, str] | None = None, **window: int) -> Person:
+        environment = {"XDG_DATA_HOME": str(tmp_path / "data"), **(env or {})}
+        name = agent if agent == "demo" else f"agents:{agent}"
+        return Person(TAILRACE, "chat", name, *options, cwd=AGENTS, env=environment, **window)
+
+    return start
+
+
+def test_a_conversation_with_the_demo(chat: Callable[..., Person]) -> None:
+    with chat("demo", "--fast", rows=70) as person:
+        person.is_prompted()
+        assert person.lines()[0] == "tailrace 0.1.0 · demo · Ctrl-C stops an answer, Ctrl-D leaves"
+        person.type("hello there\r")
+        person.sees("What shall we carry next?")
+        person.is_prompted()
+        lines = person.lines()
+        assert "They wrote “hello there”. There is no model behind me, only a script." in lines
+        assert "Hello! You wrote “hello there”." in lines
+        tools = [line.split(" (")[0] for line in lines if line.startswith(("◌", "✓", "✗"))]
+        assert tools == [
+            "✓ read_file: docs/tides.md",
+            "✗ fetch: https://tides.example/today",
+            "✓ fetch: https://tides.example/today",
+        ]
+        assert "error: tides.example does not answer, I ask once more (unreachable)" in lines
+        assert "    await asyncio.sleep(0.5)" in lines
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+
+
+@pytest.mark.parametrize("columns", [20, 24, 132])
+def test_the_demo_at_any_width(chat: Callable[..., Person], columns: int) -> None:
+    with chat("demo", "--fast", columns=columns, rows=30) as person:
+        person.is_prompted()
+        person.type("日本語\r")
+        person.until(lambda: "carry next?" in person.all_text().replace("\n", ""), "the end")
+        person.is_prompted()
+        text = person.all_text()
+        assert "“日本語”" in text.replace("\n", "")
+        assert "◌" not in text
+        assert text.count("✓") == 2
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+
+
+def test_wide_characters_in_a_narrow_terminal(chat: Callable[..., Person]) -> None:
+    with chat("wide", columns=20) as person:
+        person.is_prompted()
+        person.type("読んで\r")
+        person.sees("終わり")
+        person.is_prompted()
+        lines = person.lines()
+        assert "> 読んで" in lines
+        assert [line[0] for line in lines if line.startswith(("◌", "✓"))] == ["✓", "✓"]
+
+
+def test_the_window_is_resized_between_turns(chat: Callable[..., Person]) -> None:
+    with chat("wide") as person:
+        person.is_prompted()
+        person.resize(20, 24)
+        person.type("go\r")
+        person.sees("終わり")
+        person.is_prompted()
+        assert "◌" not in person.all_text()
+        person.resize(100, 30)
+        person.type("go\r")
+        person.sees("終わり", times=2)
+        assert "✓ 読む: 非常に長いファイル名の文書.txt (0.0s)" in person.lines()
+
+
+@pytest.mark.parametrize("agent", ["waits", "talks_on", "endless", "in_thread"])
+def test_ctrl_c_stops_an_answer_and_the_session_goes_on(chat: Callable[..., Person], agent: str) -> None:
+    with chat(agent) as person:
+        for turn in (1, 2):
+            person.is_prompted()
+            person.type("go\r")
+            person.sees("word word" if agent == "endless" else "begun", times=turn)
+            person.type(CTRL_C)
+            person.sees("cancelled", times=turn)
+        person.is_prompted()
+        assert "Traceback" not in person.all_text()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+
+
+def test_ctrl_c_closes_the_agent(chat: Callable[..., Person]) -> None:
+    with chat("waits") as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("begun")
+        person.type(CTRL_C)
+        person.sees("closed by cancellation")
+        person.is_prompted()
+        person.type("echo\r")
+        person.sees("echoed")
+
+
+@pytest.mark.parametrize("agent", ["deaf", "lingers"])
+def test_an_agent_that_does_not_stop_is_left_behind(chat: Callable[..., Person], agent: str) -> None:
+    with chat(agent) as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("begun")
+        person.type(CTRL_C)
+        person.sees("the agent did not stop when asked and was left behind; the session goes on")
+        assert "cancelled" in person.all_text()
+        person.is_prompted()
+        person.type("echo\r")
+        person.sees("echoed")
+        person.is_prompted()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+        assert "Traceback" not in person.all_text()
+
+
+def test_the_second_ctrl_c_gets_out_of_an_agent_that_blocks_everything(chat: Callable[..., Person]) -> None:
+    with chat("blocks") as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("begun")
+        person.type(CTRL_C)
+        person.sees("pressed")
+        person.type(CTRL_C)
+        person.sees("cancelled")
+        person.is_prompted()
+        person.type("echo\r")
+        person.sees("echoed")
+        person.is_prompted()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+        assert "Traceback" not in person.all_text()
+
+
+def test_ctrl_c_at_the_prompt_clears_the_line(chat: Callable[..., Person]) -> None:
+    with chat("echo") as person:
+        person.is_prompted()
+        person.type("never m")
+        person.sees("never m")
+        person.type(CTRL_C)
+        person.is_prompted()
+        person.type("this\r")
+        person.sees("you said 'this'")
+
+
+def test_ctrl_d_leaves(chat: Callable[..., Person]) -> None:
+    with chat("echo") as person:
+        person.is_prompted()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+
+
+def test_failures_do_not_end_the_session(chat: Callable[..., Person]) -> None:
+    with chat("raises") as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("failed: ValueError: no luck␛[31m")
+        person.is_prompted()
+        person.type("fine\r")
+        person.sees("so far so good", times=2)
+        person.is_prompted()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+        assert "Traceback" not in person.all_text()
+        assert b"\x1b[31mfailed: ValueError" in person.raw
+
+
+def test_nothing_an_agent_says_commands_the_terminal(chat: Callable[..., Person]) -> None:
+    with chat("escapes", "--reasoning") as person:
+        person.is_prompted()
+        before = len(person.raw)
+        person.type("go\r")
+        person.sees("the end")
+        raw = person.raw[before:]
+        for command in (
+            b"\x1b]",
+            b"\x07",
+            b"\x1b[2J",
+            b"\xc2\x9b",
+            b"\b",
+            b"\x00",
+            "\u202e".encode(),
+            "\u2066".encode(),
+        ):
+            assert command not in raw
+        assert raw.count("␛]0;owned␇␛[2J".encode()) >= 5
+
+
+def test_what_is_typed_during_an_answer_waits_for_the_prompt(chat: Callable[..., Person]) -> None:
+    with chat("steps") as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("first step")
+        person.type("typed ahead\r")
+        person.sees("you said 'typed ahead'")
+        text = person.all_text()
+        assert text.index("second step") < text.index("> typed ahead")
+        assert text.count("typed ahead") == 2
+
+
+def test_history_is_kept_in_a_private_file(chat: Callable[..., Person], tmp_path: Path) -> None:
+    with chat("echo") as person:
+        person.is_prompted()
+        person.type("remember the tide\r")
+        person.sees("you said")
+        person.is_prompted()
+        person.type(CTRL_D)
+        person.leaves()
+    folder = tmp_path / "data" / "tailrace"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "chat_history").stat().st_mode) == 0o600
+    with chat("echo") as person:
+        person.is_prompted()
+        person.type(f"{UP}\r")
+        person.sees("you said 'remember the tide'")
+
+
+def test_a_history_that_cannot_be_written_is_no_obstacle(chat: Callable[..., Person], tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file where the folder should be")
+    with chat("echo") as person:
+        person.is_prompted()
+        person.type("hello\r")
+        person.sees("you said 'hello'")
+        person.is_prompted()
+        person.type(f"{UP}\r")
+        person.sees("you said 'hello'", times=2)
+
+
+def test_bytes_that_are_no_utf8_can_be_typed(chat: Callable[..., Person]) -> None:
+    with chat("echo") as person:
+        person.is_prompted()
+        person.type_bytes(b"a\xff\xfeb\r")
+        person.sees("you said")
+        person.is_prompted()
+        assert "Traceback" not in person.all_text()
+
+
+@pytest.mark.parametrize(("option", "shown"), [("--reasoning", True), ("--no-reasoning", False)])
+def test_reasoning_is_optional(chat: Callable[..., Person], option: str, shown: bool) -> None:
+    with chat("demo", "--fast", option) as person:
+        person.is_prompted()
+        person.type("hello\r")
+        person.sees("carry next?")
+        assert ("They wrote" in person.all_text()) is shown
+
+
+def test_no_color_and_dumb_terminals_are_respected(chat: Callable[..., Person]) -> None:
+    with chat("demo", "--fast", env={"NO_COLOR": "1"}) as person:
+        person.is_prompted()
+        person.type("hello\r")
+        person.sees("carry next?")
+        assert b"\x1b[2m" not in person.raw
+        assert b"\x1b[31m" not in person.raw
+    with chat("demo", "--fast", env={"TERM": "dumb"}) as person:
+        person.is_prompted()
+        person.type("hello\r")
+        person.sees("carry next?")
+        assert b"\x1b" not in person.raw.partition(b"hello")[2]
+
+
+def test_json_at_a_terminal_keeps_the_prompt_out_of_the_data(tmp_path: Path) -> None:
+    out = tmp_path / "events"
+    command = f"exec {TAILRACE} chat agents:prints --json > {out}"
+    with Person("sh", "-c", command, cwd=AGENTS, env={"XDG_DATA_HOME": str(tmp_path)}) as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("a line of its own")
+        person.is_prompted()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+    types = [json.loads(line)["type"] for line in out.read_bytes().splitlines()]
+    assert types == ["turn_started", "text_delta", "turn_completed"]
+
+
+def test_json_tells_of_a_cancelled_turn(tmp_path: Path) -> None:
+    out = tmp_path / "events"
+    command = f"exec {TAILRACE} chat agents:waits --json > {out}"
+    with Person("sh", "-c", command, cwd=AGENTS) as person:
+        person.is_prompted()
+        person.type("go\r")
+        person.sees("waiting")
+        person.type(CTRL_C)
+        person.sees("closed by cancellation")
+        person.is_prompted()
+        person.type(CTRL_D)
+        person.leaves()
+    types = [json.loads(line)["type"] for line in out.read_bytes().splitlines()]
+    assert types == ["turn_started", "text_delta", "turn_cancelled"]

@@ -1,0 +1,61 @@
+"""Every command and every option is in docs/commands.md, under its command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from pseudo_terminal import TAILRACE
+from tailrace import __version__
+from tailrace.cli import app
+
+DOCS = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text()
+COMMAND = typer.main.get_command(app)
+NAMES = sorted(COMMAND.commands)  # type: ignore[attr-defined]  # what typer makes of several commands has them
+
+
+def section(command: str) -> str:
+    found = re.search(rf"^## `tailrace {command}\b.*?(?=^## |\Z)", DOCS, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"docs/commands.md has no section on {command}"
+    return found[0]
+
+
+def options_of(*command: str) -> set[str]:
+    done = subprocess.run([TAILRACE, *command, "--help"], capture_output=True, text=True, check=True)
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", done.stdout))
+
+
+def test_there_are_commands() -> None:
+    assert NAMES == ["chat", "schema"]
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_every_option_of_a_command_is_documented(command: str) -> None:
+    options = options_of(command)
+    assert "--help" in options
+    assert {option for option in options if f"`{option}`" not in section(command)} == set()
+    assert set(re.findall(r"^\| `(--[a-z-]+)`", section(command), re.MULTILINE)) <= options
+
+
+def test_the_options_of_the_program_itself_are_documented() -> None:
+    assert all(f"| `{option}` |" in DOCS for option in options_of())
+
+
+def test_the_version_is_printed() -> None:
+    done = subprocess.run([TAILRACE, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"tailrace {__version__}\n"
+
+
+def test_help_loads_no_platform_and_no_web_framework() -> None:
+    done = subprocess.run(
+        [TAILRACE, "--help"], capture_output=True, text=True, check=True, env={"PYTHONPROFILEIMPORTTIME": "1"}
+    )
+    loaded = set(re.findall(r"\| +([a-z_]+)\n", done.stderr))
+    assert "typer" in loaded
+    assert loaded.isdisjoint(
+        {"aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats"}
+    )

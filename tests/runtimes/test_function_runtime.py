@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from tailrace.errors import AgentNotFound
+from tailrace.events import Event, TextDelta, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.ports import Prompt, Runtime
+from tailrace.runtimes.function import FunctionRuntime, load_function
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+AGENTS = Path(__file__).parent.parent / "agents"
+
+
+@pytest.fixture(autouse=True)
+def in_agents_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(AGENTS)
+
+
+def play(runtime: Runtime, text: str = "hello") -> list[Event]:
+    async def collect() -> list[Event]:
+        return [event async for event in runtime.run(Prompt(text=text))]
+
+    return asyncio.run(collect())
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("agents:echo", "you said 'hello'"),
+        ("agents:bot.answer", "the bot heard hello"),
+        ("agents:bot", "the bot was called with hello"),
+        ("agents:ready", "ready for hello"),
+    ],
+)
+def test_an_agent_is_found_by_its_path(path: str, said: str) -> None:
+    assert play(load_function(path)) == [TextDelta(text=said), TurnCompleted()]
+
+
+def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "crew").mkdir()
+    (tmp_path / "crew" / "__init__.py").touch()
+    (tmp_path / "crew" / "cook.py").write_text("async def answer(prompt):\n    yield 'soup'\n")
+    monkeypatch.chdir(tmp_path)
+    runtime = load_function("crew.cook:answer")
+    assert runtime.name == "crew.cook:answer"
+    assert play(runtime) == [TextDelta(text="soup"), TurnCompleted()]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (
+            "nowhere_at_all:echo",
+            "there is no module 'nowhere_at_all'. Run tailrace in the directory that holds it",
+        ),
+        ("agnets:echo", "there is no module 'agnets'. Did you mean agents:echo?"),
+        ("agents.py:echo", "named by its module, not by its file. Try agents:echo"),
+        ("some/agents.py:echo", "Try some.agents:echo"),
+        ("agents:ecko", "agents has no 'ecko'. Did you mean 'echo'?"),
+        ("agents:qqqq", "agents has no 'qqqq'. Its agents are: .*echo"),
+        ("agents:bot.answr", "Did you mean 'answer'?"),
+        ("agents:", "'agents:' does not name an agent. Write module:function"),
+        (":echo", "':echo' does not name an agent"),
+        ("..agents:echo", "importing ..agents failed"),
+        ("agents:number", "is an object of type int. An agent is an async generator function"),
+        ("agents:asyncio", "is a module"),
+        ("agents:Bot", "is a class, not an object of it"),
+        ("agents:returns", "is a coroutine function: it returns where it should yield"),
+        ("agents:plain", "is a plain function"),
+        ("agents:not_async", "is a generator function that is not async"),
+        ("agents:no_argument", "cannot be called with a prompt alone"),
+    ],
+)
+def test_what_cannot_be_an_agent_is_told_why(path: str, said: str) -> None:
+    with pytest.raises(AgentNotFound, match=said.replace("?", r"\?")):
+        load_function(path)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import a_module_nobody_has", "needs the module 'a_module_nobody_has', which is not installed"),
+        ("raise ValueError('no\\ntide')", r"failed: broken\w+.py:1: ValueError: no tide"),
+        ("raise SystemExit(3)", "failed: .*SystemExit: 3"),
+        ("def (", r"failed: SyntaxError: invalid syntax \(broken\w+.py, line 1\)"),
+        ("\0", "failed: "),
+    ],
+)
+def test_a_module_that_does_not_import_says_what_happened(
+    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    name = f"broken{request.node.callspec.indices['source']}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AgentNotFound, match=said) as caught:
+        load_function(f"{name}:answer")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("terminal", [TurnCompleted(text="x"), TurnFailed(message="x"), TurnCancelled()])
+def test_a_function_may_end_its_turn_itself(terminal: Event) -> None:
+    async def agent(_: Prompt) -> AsyncGenerator[Event | str, None]:
+        yield terminal
+
+    assert play(FunctionRuntime(agent, name="agent")) == [terminal]
+
+
+def test_what_is_no_event_is_passed_on_for_the_contract_to_refuse() -> None:
+    assert play(load_function("agents:garbage"))[1] == cast("Any", 42)
+
+
+def test_what_the_function_raises_comes_through() -> None:
+    with pytest.raises(ValueError, match="no luck"):
+        play(load_function("agents:raises"))
+
+
+def test_closing_the_run_closes_the_function() -> None:
+    closed: list[str] = []
+
+    async def agent(_: Prompt) -> AsyncGenerator[Event | str, None]:
+        try:
+            yield "one"
+            yield "two"
+        finally:
+            closed.append("agent")
+
+    async def leave_early() -> None:
+        async with aclosing(FunctionRuntime(agent, name="agent").run(Prompt(text=""))) as events:
+            await anext(events)
+
+    asyncio.run(leave_early())
+    assert closed == ["agent"]
