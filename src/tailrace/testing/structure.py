@@ -159,13 +159,14 @@ class _Exam:
     def cut_inlines(self) -> Iterator[Breach]:
         """A link or a code span is cut only if it fits no part alone."""
         for block in self.reading.of("link", "code_span"):
-            room = self.limit if not (block.depth or block.in_table) else self.limit // 2
-            if block.in_table or self.size(self.source[block.start : block.end]) + 8 * block.styles > room:
+            text = self.source[block.start : block.end]
+            room = self.limit // 2 if block.depth else self.limit
+            reads_as_fence = text.startswith("```") and "\n" in text  # alone it would be something else
+            if block.in_table or reads_as_fence or self.size(text) + 8 * block.styles > room:
                 continue
             for here, following in self.borders_in(block):
-                added = self.size(here.part.closed + following.part.opened)
-                if self.size(self.source[block.start : block.end]) + added <= room:
-                    yield Breach("boundary", here.number, f"{self.source[block.start : block.end]!r} is cut")
+                if self.size(text + here.part.closed + following.part.opened) <= room:
+                    yield Breach("boundary", here.number, f"{text!r} is cut")
 
     def tables(self) -> Iterator[Breach]:
         """Rows keep their header, a header keeps a row, and what is repeated is the table's own."""
