@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyte
 
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 DEADLINE_S = 30.0
 TAILRACE = str(Path(sys.executable).with_name("tailrace"))
 CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+class Screen(pyte.HistoryScreen):
+    """A screen that also knows dim text, as characters of the colour `dim`."""
+
+    def select_graphic_rendition(self, *attributes: int, **kwargs: bool) -> None:
+        super().select_graphic_rendition(*attributes, **kwargs)
+        if 2 in attributes:
+            self.cursor.attrs = self.cursor.attrs._replace(fg="dim")
 
 
 class Person:
@@ -35,7 +44,7 @@ class Person:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
+        self.screen = Screen(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
         ours, theirs = pty.openpty()
@@ -43,12 +52,19 @@ class Person:
         self._set_size(columns, rows)
         environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "", **(env or {})}
         self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=cwd, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+            # Ctrl-C is for the program whose terminal this is, and only it can make it its own.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- tests start no threads
         )
         os.close(theirs)
 
-    def __enter__(self) -> Person:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,7 +112,8 @@ class Person:
 
     def all_text(self) -> str:
         """Everything, with what has left the screen at the top."""
-        above = ["".join(row[x].data for x in range(self.screen.columns)).rstrip() for row in self.screen.history.top]
+        columns = range(self.screen.columns)
+        above = ["".join(row[x].data for x in columns).rstrip() for row in self.screen.history.top]
         return "\n".join([*above, *self.lines()])
 
     def _read(self, end: float) -> bool:

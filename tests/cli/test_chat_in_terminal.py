@@ -38,7 +38,7 @@ def test_a_conversation_with_the_demo(chat: Callable[..., Person]) -> None:
         person.sees("What shall we carry next?")
         person.is_prompted()
         lines = person.lines()
-        assert "They wrote “hello there”. There is no model behind me, only a script." in lines
+        assert "They wrote “hello there”." in lines
         assert "Hello! You wrote “hello there”." in lines
         tools = [line.split(" (")[0] for line in lines if line.startswith(("◌", "✓", "✗"))]
         assert tools == [

@@ -36,8 +36,9 @@ _TOKEN = re.compile(r"\s*\S{1,12}|\s+")
 _QUOTED_LENGTH = 120
 
 _REASONING = """\
-They wrote {quoted}. There is no model behind me, only a script.
-So: look at two things at once, stumble over one, recover, and then answer.
+They wrote {quoted}.
+There is no model behind me, only a script: look at two things at once,
+stumble over one of them, recover, and then answer.
 """
 
 _GREETING = """\
