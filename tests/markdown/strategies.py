@@ -267,8 +267,8 @@ def _quote(blocks: list[Lines]) -> Lines:
 def _lists(contents: st.SearchStrategy[list[Lines]]) -> st.SearchStrategy[Lines]:
     marker = st.sampled_from(("- ", "* ", "+  ", "1. ", "10) ", "-   ", "- [ ] ", "- [x] "))
 
-    def build(mark: str, items: list[list[Lines]], *, loose: bool) -> Lines:
-        indent = " " * (len(mark) if "[" not in mark else 2)
+    def build(mark: str, items: list[list[Lines]], extra: int, *, loose: bool) -> Lines:
+        indent = " " * ((len(mark) if "[" not in mark else 2) + extra)
         lines: Lines = []
         for item in items:
             inner = [line for block in item for line in (*block, "")][:-1]
@@ -276,4 +276,5 @@ def _lists(contents: st.SearchStrategy[list[Lines]]) -> st.SearchStrategy[Lines]
             lines += [""] if loose else []
         return lines[:-1] if loose else lines
 
-    return st.builds(build, marker, st.lists(contents, min_size=1, max_size=3), loose=st.booleans())
+    extra = st.sampled_from((0, 0, 0, 1, 2))
+    return st.builds(build, marker, st.lists(contents, min_size=1, max_size=3), extra, loose=st.booleans())

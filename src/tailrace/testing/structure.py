@@ -236,10 +236,13 @@ def own_glyphs(placed: Placed, reading: Reading) -> Iterator[Glyph]:
 def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
     """Law 3 to the letter: every character means in its part what it means in the source.
 
-    At the end of a part a line end of code may be missing or added: the end of the part is one.
+    At the end of a part a line end of code may be missing or added: the end of the part is one. Blank lines at
+    the start or the end of a piece of indented code are in its slice but are not read as code there.
     """
+    reading = read(source)
+    indented = [block.body for block in reading.of("indented")]
     wanted: dict[int, list[Glyph]] = defaultdict(list)
-    for glyph in read(source).glyphs:
+    for glyph in reading.glyphs:
         wanted[glyph.at].append(glyph)
     breaches = []
     for placed in place(parts):
@@ -255,6 +258,9 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
             expected = [glyph.meaning for glyph in wanted.get(at, [])]
             seen = [glyph.meaning for glyph in found.get(at, [])]
             if expected == seen or (at + 2 >= placed.end and _line_ends(expected) and _line_ends(seen)):
+                continue
+            at_edge = not source[placed.start : at].strip() or not source[at : placed.end].strip()
+            if at_edge and not source[at].strip() and any(start <= at < end for start, end in indented):
                 continue
             context = source[max(0, at - 15) : at + 15]
             breaches.append(
