@@ -236,8 +236,8 @@ def own_glyphs(placed: Placed, reading: Reading) -> Iterator[Glyph]:
 def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
     """Law 3 to the letter: every character means in its part what it means in the source.
 
-    At the end of a part a line end of code may be missing or added: the end of the part is one. Blank lines at
-    the start or the end of a piece of indented code are in its slice but are not read as code there.
+    At the end of a part a line end of code may be missing or added: the end of the part is one. Blank lines
+    at the start or the end of a piece of indented code are in its slice but are not read as code there.
     """
     reading = read(source)
     indented = [block.body for block in reading.of("indented")]
