@@ -15,6 +15,7 @@ from tailrace.markdown import split
 from tailrace.testing.feeding import partition_free
 from tailrace.testing.laws import judge
 from tailrace.testing.parts import LEAST_LIMIT
+from tailrace.testing.structure import is_tame, meaning
 
 LIMITS = (*range(1, 11), 16, 40, 80, 200)
 _EXAMPLE = re.compile(r"^`{32} example[^\n]*\n(.*?)^\.\n.*?^`{32}$", re.MULTILINE | re.DOTALL)
@@ -40,6 +41,15 @@ def test_the_specifications_are_there() -> None:
 def test_every_example_keeps_the_laws(specification: str, limit: int) -> None:
     for source in EXAMPLES[specification]:
         assert (source, judge(source, split(source, limit), limit)) == (source, [])
+
+
+@pytest.mark.parametrize("dialect", ["markdown", "plain"])
+@pytest.mark.parametrize("specification", EXAMPLES)
+def test_every_tame_example_keeps_its_meaning(specification: str, dialect: str) -> None:
+    for source in EXAMPLES[specification]:
+        for limit in (40, 80, 200):
+            if is_tame(source, limit):
+                assert (source, meaning(source, split(source, limit, dialect=dialect))) == (source, [])
 
 
 @pytest.mark.parametrize("unit", ["utf16", "utf8_bytes"])

@@ -24,7 +24,9 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 RULE = "―"  # stands for a thematic break, which has no character of its own
 
 Kind: TypeAlias = Literal["text", "code_span", "code_block", "head_cell", "cell", "html", "rule"]
-BlockKind: TypeAlias = Literal["fence", "indented", "table", "item", "heading", "link", "code_span", "html"]
+BlockKind: TypeAlias = Literal[
+    "fence", "indented", "table", "item", "heading", "rule", "link", "code_span", "html", "definition"
+]
 
 
 class Glyph(NamedTuple):
@@ -92,9 +94,11 @@ def read(text: str) -> Reading:
             case {"InlineHtml": str(said)} | {"Html": str(said)}:
                 reader.say(said, start, end, kind="html")
             case "Rule":
+                reader.add_block("rule", start, end, (start, end))
                 reader.say(RULE, start, start, kind="rule")
             case _:
                 pass
+    reader.add_definitions()
     reader.blocks.sort(key=lambda block: (block.start, -block.end))
     return Reading(reader.glyphs, reader.blocks)
 
@@ -193,6 +197,12 @@ class _Reader:
                 **more,
             )
         )
+
+    def add_definitions(self) -> None:
+        place = _byte_places(self.text)
+        for definition in pyromark.reference_definitions(self.text, options=_OPTIONS).values():
+            whole = (place(definition["span"]["start"]), place(definition["span"]["end"]))
+            self.add_block("definition", *whole, whole)
 
     def say(self, said: str, start: int, end: int, *, kind: Kind | None = None) -> None:
         """Add the characters of one event; those the text does not hold as such stand where it starts."""

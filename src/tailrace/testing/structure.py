@@ -71,7 +71,7 @@ class _Exam:
     def is_bulky(self, block: Block) -> bool:
         """Whether the block, or what it takes to repeat it, comes near the limit."""
         match block.kind:
-            case "link" | "code_span" | "heading":
+            case "link" | "code_span" | "heading" | "rule":
                 bulk = self.size(self.source[block.start : block.end])
             case "table":
                 rows = self.source[block.start : block.end].splitlines()
@@ -286,10 +286,11 @@ def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
     """Whether `meaning` may be asked of this text: nothing in it comes near what the laws let go.
 
     Every link, code span, heading, row and wrapper is below a third of the limit, nothing is left to HTML
-    blocks, and no marker stands open that a lookahead could take for a style, a code span or a link.
+    blocks or to reference definitions, and no marker stands open that a lookahead could take for a style, a
+    code span or a link.
     """
     exam = _Exam(source, (), limit, unit)
-    if exam.reading.of("html") or any(map(exam.is_bulky, exam.reading.blocks)):
+    if exam.reading.of("html", "definition") or any(map(exam.is_bulky, exam.reading.blocks)):
         return False
     return not any(
         glyph.char in "*_~`[]<" and glyph.kind in _INLINE_TEXT and _could_open(source, glyph.at)
