@@ -85,6 +85,11 @@ def on_own_line(around: Sequence[Container]) -> str:
     return on_one_line(around).rstrip(" ") + "\n" if around else ""
 
 
+def keeps_columns_alone(around: Sequence[Container]) -> bool:
+    """Whether the containers, opened on a line of their own, keep their columns: an empty item has one pad only."""
+    return not around or around[-1].is_quote or around[-1].width == len(around[-1].marker) + 1
+
+
 def continuing(around: Sequence[Container]) -> str:
     """What a further line inside the containers begins with."""
     return "".join("> " if item.is_quote else " " * item.width for item in around)

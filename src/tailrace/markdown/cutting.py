@@ -11,9 +11,10 @@ ways in which a rest can turn into a list, a heading, a closing fence, or code t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum, IntEnum
 from functools import cached_property
+from itertools import islice
 
 import msgspec
 import regex
@@ -30,8 +31,7 @@ _LAST_TRIES = 64
 _TRIES = 8  # per kind of boundary: beyond it the text is one that no cut leaves as it was
 _SENTENCE = regex.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 _SPACES = regex.compile(r"[^\S\n\r\u00a0\u202f]+")
-_WORD = regex.compile(r"\S+")
-_ADDRESS = regex.compile(r"(?:https?|ftp)://|www\.")
+_ADDRESS = regex.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
 
 # What a line may begin with to be a block of its own, by how much of it must be seen to tell.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
@@ -108,6 +108,8 @@ class Window:
                 return found
             if best is None or found.size > best.size:
                 best = found
+        if best is None and not self.settled:
+            return NEED_MORE
         return best or self.fallback or self._anywhere()
 
     def whole(self) -> Cut | Opening | None:
@@ -118,7 +120,8 @@ class Window:
         if self.opening.one_row and "\n" in text:
             return None
         shown = self.opening.text + text
-        closed = closing_fence(outline(shown) if self._hidden else self.outline)
+        as_parsed = not self._hidden and text == self.source[self.base :].rstrip(" \t\r\n")
+        closed = closing_fence(self.outline if as_parsed else outline(shown))
         size = self.ruler.size(shown + closed)
         if size > self.ruler.limit:
             return None
@@ -136,7 +139,7 @@ class Window:
         place = self._place(self.base + at)
         if place.leaf and place.leaf.kind in ("fence", "indented"):
             return None
-        return next((self._mend(place, seam) for seam in seams(place) if not self._too_wide(seam)), None)
+        return self._mend(place, self._narrow_seam(place))
 
     # -- what is open
 
@@ -200,25 +203,25 @@ class Window:
             case Kind.SPACE:
                 return self._after(_SPACES)
             case Kind.HARD:
-                return self._hard_places()
+                return self._borders(self.furthest, self._solids)
 
     @cached_property
     def _line_starts(self) -> list[tuple[int, bool]]:
         """Where lines begin up to the limit, the last first, each with whether a blank line is before it."""
         starts = []
-        at = self.source.find("\n", self.base) + 1
-        blank_before = False
-        while 0 < at < len(self.source):
-            end = self.source.find("\n", at)
-            line = self.source[at : end if end >= 0 else len(self.source)]
-            blank = not line.strip(" \t>\r")
-            if len(self.source[self.base : at].rstrip()) + self.base > self.furthest:
-                break
-            if not blank or self._code_at(at):
-                starts.append((at, blank_before and not self._code_at(at)))
-            blank_before = blank
-            at = end + 1
-        return starts[::-1]
+        at, blank_before = self.base, False
+        ink = self.base  # where the last visible character before the line ends
+        while True:
+            end = self.source.find("\n", at) + 1 or len(self.source)
+            line = self.source[at:end]
+            blank = not line.strip(" \t>\r\n")
+            in_code = self._code_at(at) is not None
+            if at > self.base and ink <= self.furthest and (in_code or not blank):
+                starts.append((at, blank_before and not in_code))
+            ink = at + len(line.rstrip()) if not line.isspace() else ink
+            at, blank_before = end, blank
+            if at == len(self.source) or ink > self.furthest:
+                return starts[::-1]
 
     def _after(self, pattern: regex.Pattern[str]) -> Iterator[int]:
         places = []
@@ -231,11 +234,12 @@ class Window:
                 places.append(at)
         return reversed(places)
 
-    def _hard_places(self) -> Iterator[int]:
-        at = min(self.furthest, len(self.source) - 1)
+    def _borders(self, furthest: int, solids: Sequence[tuple[int, int]]) -> Iterator[int]:
+        """Where a hard cut could be, the last first: between clusters and outside of what is solid."""
+        at = min(furthest, len(self.source) - 1)
         while at > self.base:
             at = graphemes.last_border(self.source, at, self.base)
-            for start, end in self._solids:
+            for start, end in solids:
                 if start < at < end:
                     at = start
             if at > self.base:
@@ -245,20 +249,23 @@ class Window:
     @cached_property
     def _solids(self) -> list[tuple[int, int]]:
         """What may not be cut because it fits a part alone: links, code spans, addresses, escapes. Last first."""
-        addresses = [
-            (word.start(), word.end())
-            for word in _WORD.finditer(self.source, self.base)
-            if _ADDRESS.search(word[0]) and not self._code_at(word.start() + 1)
+        spans = self.outline.solids + self._addresses()
+        return sorted((span for span in spans if self.ruler.fits(self.source[span[0] : span[1]])), reverse=True)
+
+    def _addresses(self) -> list[tuple[int, int]]:
+        """The addresses in the text that are no links."""
+        return [
+            found.span()
+            for found in _ADDRESS.finditer(self.source, self.base)
+            if not self._code_at(found.start() + 1)
         ]
-        return sorted(
-            (span for span in self.outline.solids + addresses if self.ruler.fits(self.source[span[0] : span[1]])),
-            reverse=True,
-        )
+
+    @cached_property
+    def _codes(self) -> list[Block]:
+        return [block for block in self.outline.blocks if block.kind in ("fence", "indented")]
 
     def _code_at(self, at: int) -> Block | None:
-        return next(
-            (b for b in self.outline.blocks if b.start < at < b.end and b.kind in ("fence", "indented")), None
-        )
+        return next((block for block in self._codes if block.start < at < block.end), None)
 
     # -- one candidate
 
@@ -269,7 +276,7 @@ class Window:
         verdict = self._objection(place, kind)
         if verdict is not None:
             return verdict
-        seam = next(seam for seam in seams(place) if not self._too_wide(seam))
+        seam = self._narrow_seam(place)
         cut = self._mend(place, seam)
         if cut is None:
             return Verdict.TOO_LONG
@@ -297,6 +304,10 @@ class Window:
     @property
     def _hidden(self) -> bool:
         return self.opening.parsed is not None
+
+    def _narrow_seam(self, place: Place) -> Seam:
+        """The best seam that adds no more than half of what a part holds."""
+        return next(seam for seam in seams(place) if not self._too_wide(seam))
 
     def _too_wide(self, seam: Seam) -> bool:
         added = self.ruler.source_size(seam.opening.text) + self.ruler.source_size(seam.closed)
@@ -378,11 +389,13 @@ class Window:
         return Verdict.UNLAWFUL if len(line) >= len(marker) and at >= leaf.content_end else None
 
     def _long_line_objection(self, place: Place, leaf: Block) -> Verdict | None:
-        """A line of code or a row of a table is cut only if it is longer than a part."""
+        """A line of code or a row of a table is cut only if it is longer than a part, and not at its very end."""
+        if self.source[place.at] in "\r\n":
+            return Verdict.UNLAWFUL
         start = max(self.source.rfind("\n", 0, place.at) + 1, self.base)
         end = self.source.find("\n", place.at)
         line = self.source[start : end if end >= 0 else len(self.source)]
-        seam = next(seams(msgspec.structs.replace(place, at=start, end=start)))
+        seam = self._narrow_seam(msgspec.structs.replace(place, at=start, end=start))
         whole = (seam.opening.text if start > self.base else self.opening.text) + line
         if leaf.kind == "fence":
             whole += "\n" + fence_marker(self.source, leaf)
@@ -419,10 +432,10 @@ class Window:
             # Between blocks the rest is what it is, unless its line has only begun and may yet belong above.
             if kind is not Kind.LINE or place.at < self.last_line:
                 return None
-        at = place.at
-        while self.source[at : at + 1] in (" ", "\t"):
-            at += 1
-        rest = self.source[at:]
+        rest = self.source[place.at :]
+        rest = rest.lstrip(" \t>") if place.begins_line else rest
+        if not rest:
+            return NEED_MORE
         if rest[:1] in _LINE_STARTERS:
             return None if "\n" in rest else NEED_MORE
         if rest[:1] in _WORD_STARTERS:
@@ -453,10 +466,9 @@ class Window:
     def _keeps_code_lines(self, cut: Cut) -> bool:
         """In code a line end is taken however little it leaves, unless the next line is longer than a part."""
         leaf = self._code_at(cut.end + self.base)
-        if leaf is None or self._hidden or self.source[cut.end + self.base - 1] != "\n":
+        if leaf is None or self._hidden or leaf.end <= self.furthest:
             return False
-        place = self._place(cut.resume + self.base)
-        return self._long_line_objection(place, leaf) is not None
+        return self._long_line_objection(self._place(cut.resume + self.base), leaf) is not None
 
     # -- when nothing is lawful
 
@@ -465,19 +477,16 @@ class Window:
         return not closing_fence(outline(text))
 
     def _anywhere(self) -> Cut:
-        """Some cut, always: the text must go on. From the longest part down, and without what was opened if need be."""
-        for opened in dict.fromkeys((self.opening.text, "")):
-            at = self.base + self.ruler.fitting(opened, self.source[self.base :])
-            for _ in range(_LAST_TRIES):
-                at = graphemes.last_border(self.source, at, self.base)
-                place = self._place(at)
-                if place.end <= self.base:
-                    break
-                for seam in seams(place):
-                    cut = None if self._too_wide(seam) else self._mend(place, seam, opened)
-                    if cut is not None and self._balanced(cut):
-                        return cut
-                at -= 1
+        """Some cut, always: the text must go on. Without what was opened if need be, then through what is solid."""
+        for solids in dict.fromkeys((tuple(self._solids), ())):
+            for opened in dict.fromkeys((self.opening.text, "")):
+                furthest = self.base + self.ruler.fitting(opened, self.source[self.base :])
+                for at in islice(self._borders(furthest, solids), _LAST_TRIES):
+                    place = self._place(at)
+                    for seam in seams(place) if place.end > self.base else ():
+                        cut = None if self._too_wide(seam) else self._mend(place, seam, opened)
+                        if cut is not None and self._balanced(cut):
+                            return cut
         return self._character()
 
     def _character(self) -> Cut:

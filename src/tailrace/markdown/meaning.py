@@ -11,7 +11,7 @@ from tailrace.markdown.outline import ranged_events
 Said = list[tuple[str, str]]
 """Runs of text, each with how it is set: the styles, links, code and quotes around it."""
 
-_SHORT = {"Emphasis": "*", "Strong": "**", "Strikethrough": "~", "BlockQuote": ">", "CodeBlock": "```"}
+_SETTINGS = {"Emphasis": "e", "Strong": "s", "Strikethrough": "~", "BlockQuote": ">", "CodeBlock": "```"}
 
 
 def meaning(source: str, skip: int = 0) -> Said:
@@ -30,13 +30,13 @@ def meaning(source: str, skip: int = 0) -> Said:
             continue
         words = _words(tag, value, code="```" in around)
         if words:
-            said.append(("".join(sorted(around)), words))
+            said.append((" ".join(sorted(around)), words))
     return said
 
 
 def _setting(name: str, value: Any) -> str:
-    if name in _SHORT:
-        return _SHORT[name]
+    if name in _SETTINGS:
+        return _SETTINGS[name]
     if name in ("Link", "Image"):
         return f"[{value[name]['dest_url']}]"
     return "|" if name in ("TableHead", "TableRow") else ""

@@ -7,7 +7,7 @@ character offsets. It decides nothing: what may be cut is `cutting`'s to say.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -63,24 +63,26 @@ def parsable(source: str) -> str:
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
-def character_offsets(source: str) -> Callable[[int], int]:
-    """A function from the parser's byte offsets to offsets of characters."""
-    if source.isascii():
-        return int
-    starts = [at for at, byte in enumerate(source.encode()) if byte & 0xC0 != 0x80]
-    return lambda offset: bisect_left(starts, offset)
-
-
 def ranged_events(source: str) -> Iterator[tuple[str, Any, int, int]]:
     """The parser's events as (tag, value, start, end), in characters."""
     source = parsable(source)
-    at = character_offsets(source)
-    for event, span in pyromark.events_with_range(source, options=OPTIONS):
-        if isinstance(event, str):
-            yield event, None, at(span["start"]), at(span["end"])
+    events = pyromark.events_with_range(source, options=OPTIONS)
+    if source.isascii():
+        for event, span in events:
+            if event.__class__ is str:
+                yield event, None, span["start"], span["end"]
+            else:
+                ((tag, value),) = event.items()
+                yield tag, value, span["start"], span["end"]
+        return
+    starts = [at for at, byte in enumerate(source.encode()) if byte & 0xC0 != 0x80]
+    for event, span in events:
+        start, end = bisect_left(starts, span["start"]), bisect_left(starts, span["end"])
+        if event.__class__ is str:
+            yield event, None, start, end
         else:
             ((tag, value),) = event.items()
-            yield tag, value, at(span["start"]), at(span["end"])
+            yield tag, value, start, end
 
 
 def outline(source: str) -> Outline:

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tailrace.markdown.containers import Container, after_prefix, continuing, on_one_line, on_own_line
+from tailrace.markdown.containers import (
+    Container,
+    after_prefix,
+    continuing,
+    keeps_columns_alone,
+    on_one_line,
+    on_own_line,
+)
 from tailrace.markdown.outline import Block
 
 
@@ -97,7 +104,7 @@ def _fence_seams(place: Place, fence: Block) -> Iterator[Seam]:
     info = source[fence.start + len(marker) : fence.body].rstrip("\r\n")
     indent = _fence_indent(source, fence, around)
     in_item = bool(around) and not around[-1].is_quote
-    if in_item and indent and around[-1].width == len(around[-1].marker) + 1:
+    if in_item and indent and keeps_columns_alone(around):
         before = on_own_line(around) + continuing(around) + " " * indent
     else:
         before = on_one_line(around) + ("" if in_item else " " * indent)
@@ -170,7 +177,7 @@ def _standing(place: Place) -> tuple[str, int]:
         if own_quotes == quotes and all(container.is_quote for container in around[items_first:]):
             return on_one_line(around[:items_first]), content
         return on_own_line(around), at
-    if continued or content <= after_prefix(source, at, around):
+    if continued or content <= after_prefix(source, at, around) or not keeps_columns_alone(around):
         return on_one_line(around), content
     return on_own_line(around), at
 

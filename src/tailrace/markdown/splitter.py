@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import regex
 
+from tailrace.markdown import graphemes
 from tailrace.markdown.cutting import Cut, Verdict, Window
 from tailrace.markdown.dialects import Ruler
 from tailrace.markdown.part import Part
@@ -15,7 +16,7 @@ from tailrace.markdown.reopening import NOTHING, Opening
 from tailrace.markdown.shortcut import clear_cut
 
 _BLANK_LINES = regex.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
-_FIRST_STEP = 16  # how much further the second look goes; every later one goes twice as far as the one before
+_FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
 
 
 class Splitter:
@@ -43,7 +44,7 @@ class Splitter:
     def _begin_part(self, opening: Opening) -> None:
         self._opening = opening
         self._window = 0  # 0 until the text exceeds the limit
-        self._step = _FIRST_STEP
+        self._step = max(_FIRST_STEP, self._ruler.limit // 32)
         self._last_window = 0
         self._scanned = 0  # up to where blank lines were looked at
         self._look_at = 0  # no decision is possible before the text is longer than this
@@ -87,7 +88,9 @@ class Splitter:
             return False
         line = self._text.rfind("\n", 0, ink) + 1
         indents_code = 4 <= len(self._text[line:ink].expandtabs(4)) <= self._ruler.limit // 2
-        self._start = line if indents_code else ink
+        self._start = line if indents_code else graphemes.last_border(self._text, ink)
+        if self._ruler.source_size(self._text[self._start : ink + 1]) > self._ruler.limit:
+            self._start = ink
         self._lead = self._text[: self._start]
         self._length -= self._start
         self._needs_ink = False
