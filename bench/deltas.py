@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from bench import texts
 from bench.rows import Row, Scale, at_least, at_most, best_of
-from tailrace import DeliveryAdapter
 from tailrace.assembler import append_event_to_chunks
 from tailrace.chunks import Chunk, TextChunk
+from tailrace.delivery.adapter import DeliveryAdapter
 from tailrace.events import Event, TextDelta, TurnCompleted
 
 if TYPE_CHECKING:
