@@ -32,6 +32,7 @@ _TRIES = 8  # per kind of boundary: beyond it the text is one that no cut leaves
 _SENTENCE = regex.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 _SPACES = regex.compile(r"[^\S\n\r\u00a0\u202f]+")
 _ADDRESS = regex.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
+_BARE_MARKER = regex.compile(r"(?:^|\n)[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*\Z")
 
 # What a line may begin with to be a block of its own, by how much of it must be seen to tell.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
@@ -230,9 +231,13 @@ class Window:
             if pattern is _SENTENCE:
                 spaces = _SPACES.match(self.source, at)
                 at = spaces.end() if spaces else at
-            if at < len(self.source) and self.source[at] not in "\r\n" and found.start() <= self.furthest:
+            if at < len(self.source) and self.source[at] not in "\r\n":
                 places.append(at)
         return reversed(places)
+
+    def _indents(self, at: int) -> bool:
+        line = self.source.rfind("\n", 0, at) + 1
+        return not self.source[line:at].strip(" \t>")
 
     def _borders(self, furthest: int, solids: Sequence[tuple[int, int]]) -> Iterator[int]:
         """Where a hard cut could be, the last first: between clusters and outside of what is solid."""
@@ -311,12 +316,14 @@ class Window:
 
     def _too_wide(self, seam: Seam) -> bool:
         added = self.ruler.source_size(seam.opening.text) + self.ruler.source_size(seam.closed)
-        return added * 2 > self.ruler.limit
+        return bool(seam.opening.text) and added * 2 > self.ruler.limit
 
     def _mend(self, place: Place, seam: Seam, opened: str | None = None) -> Cut | None:
         """The cut at a place with a seam; None where it does not fit."""
         opened = self.opening.text if opened is None else opened
-        text = opened + self.source[self.base : place.end] + seam.closed
+        fence_unseen = self._reopened_fence(place) and opened != self.opening.context
+        closed = "" if fence_unseen else seam.closed
+        text = opened + self.source[self.base : place.end] + closed
         size = self.ruler.size(text)
         if size > self.ruler.limit or not text.strip():
             return None
@@ -324,10 +331,13 @@ class Window:
             end=place.end - self.base,
             resume=self._resume(seam) - self.base,
             opened=opened,
-            closed=seam.closed,
+            closed=closed,
             opening=seam.opening,
             size=size,
         )
+
+    def _reopened_fence(self, place: Place) -> bool:
+        return place.leaf is not None and place.leaf.kind == "fence" and place.leaf.start < self.base
 
     def _resume(self, seam: Seam) -> int:
         """Where the next slice begins. Indentation that fills a part alone is no indentation, nor is it at the end."""
@@ -351,6 +361,9 @@ class Window:
             if style.start < place.end and style.end > place.at
         ):
             return Verdict.UNLAWFUL  # a style around nothing is no style
+        in_prefix = self._indents(place.at) or _BARE_MARKER.search(self.source[self.base : place.end])
+        if in_prefix and not place.begins_line:
+            return Verdict.UNLAWFUL
         for check in (self._block_objection, self._moving_objection, self._rest_objection):
             if (verdict := check(place, kind)) is not None:
                 return verdict
@@ -397,8 +410,8 @@ class Window:
         line = self.source[start : end if end >= 0 else len(self.source)]
         seam = self._narrow_seam(msgspec.structs.replace(place, at=start, end=start))
         whole = (seam.opening.text if start > self.base else self.opening.text) + line
-        if leaf.kind == "fence":
-            whole += "\n" + fence_marker(self.source, leaf)
+        if seam.closed:
+            whole += "\n" + seam.closed.lstrip("\n")
         if not self.ruler.fits(whole):
             return None
         return Verdict.UNLAWFUL if end >= 0 or self.settled else NEED_MORE

@@ -113,9 +113,9 @@ def _fence_seams(place: Place, fence: Block) -> Iterator[Seam]:
     for words in (info, ""):
         shown = f"{before}{marker}{words}\n{rest_of_line}"
         yield Seam(closed=closed, opening=Opening(shown=shown), resume=place.at)
-    resume = place.at
-    end = len(source[: place.end].rstrip())
-    yield Seam(closed="", opening=Opening(parsed=f"{before}{marker}\n{rest_of_line}"), resume=max(resume, end))
+    unseen = Opening(parsed=f"{before}{marker}\n{rest_of_line}")
+    yield Seam(closed=closed, opening=unseen, resume=place.at)
+    yield Seam(closed="", opening=unseen, resume=place.at)
 
 
 def _fence_indent(source: str, fence: Block, around: Sequence[Container]) -> int:

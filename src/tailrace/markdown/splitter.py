@@ -16,6 +16,7 @@ from tailrace.markdown.reopening import NOTHING, Opening
 from tailrace.markdown.shortcut import clear_cut
 
 _BLANK_LINES = regex.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
+_MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
 _FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
 
 
@@ -82,10 +83,10 @@ class Splitter:
 
     def _take_lead(self) -> bool:
         """Set the whitespace before the first line aside; whether there is anything else."""
-        ink = len(self._text) - len(self._text.lstrip())
-        if ink == len(self._text):
+        if not self._text.strip():
             self._needs_ink = True
             return False
+        ink = len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))
         line = self._text.rfind("\n", 0, ink) + 1
         indents_code = 4 <= len(self._text[line:ink].expandtabs(4)) <= self._ruler.limit // 2
         self._start = line if indents_code else graphemes.last_border(self._text, ink)
