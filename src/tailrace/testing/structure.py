@@ -150,8 +150,8 @@ class _Exam:
                 line_start = max(self.source.rfind("\n", 0, cut) + 1, block.body[0])
                 line_end = self.source.find("\n", cut)
                 line = self.source[line_start : line_end if line_end >= 0 else len(self.source)]
-                added = following.part.opened + here.part.closed + self.prefix(block)
-                if self.size(line + added) + 2 <= self.limit:
+                added = self.size(following.part.opened + here.part.closed + self.prefix(block))
+                if self.size(line) + max(added, self.bare_wrapper(block)) + 2 <= self.limit:
                     yield Breach(
                         "boundary", here.number, f"the code line {line!r} is cut though it fits a part"
                     )
