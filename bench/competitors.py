@@ -41,7 +41,7 @@ def rows(scale: Scale) -> Iterator[Row]:
 
 
 def _times(ours: float, theirs: float) -> str:
-    return f"{ours / theirs:.3g} x"
+    return f"{ours / theirs:.2f} x" if ours > theirs / 100 else f"1 / {theirs / ours:,.0f}"
 
 
 def _said(tally: tuple[int, ...]) -> str:

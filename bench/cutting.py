@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyromark
 
 from bench import texts
-from bench.rows import Row, Scale, at_most, best_of
+from bench.rows import Row, Scale, at_most, best_of, best_of_each
 from tailrace.markdown import Part, Splitter, split
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def feed(pieces: list[str], limit: int = LIMIT) -> list[Part]:
 
 def doubling(scale: Scale) -> Iterator[Row]:
     """Each kind of text against one half as long, whole and in deltas."""
-    repeats = min(scale.repeats, 2)
+    repeats = min(scale.repeats, 3)
     for kind, name in _KINDS:
         half, full = kind(scale.large // 2), kind(scale.large)
-        less, more = (best_of(repeats, split, text, LIMIT) for text in (half, full))
+        less, more = best_of_each(repeats, [partial(split, text, LIMIT) for text in (half, full)])
         yield at_most(f"split, {name} of {len(full):,} against half", more, less, 2.2)
-        less, more = (best_of(1, feed, in_deltas(text, 16)) for text in (half, full))
+        less, more = best_of_each(repeats, [partial(feed, in_deltas(text, 16)) for text in (half, full)])
         yield at_most(f"Splitter, {name} of {len(full):,} in deltas of 16 against half", more, less, 2.2)

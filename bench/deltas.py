@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bench import texts
-from bench.rows import Row, Scale, at_least, at_most, best_of
+from bench.rows import Row, Scale, at_least, at_most, best_of, best_of_each
 from tailrace.assembler import append_event_to_chunks
 from tailrace.chunks import Chunk, TextChunk
 from tailrace.delivery.adapter import DeliveryAdapter
@@ -89,10 +90,10 @@ def growth(deltas: list[TextDelta], scale: Scale) -> Iterator[Row]:
         :50_000
     ]  # told over and over: else the larger run would pay for fetching more events from memory
 
-    def taken(count: int) -> float:
-        return best_of(2 * scale.repeats, lambda: _fold(itertools.islice(itertools.cycle(few), count)))
+    def fold_so_many(count: int) -> int:
+        return _fold(itertools.islice(itertools.cycle(few), count))
 
-    times = [taken(count) for count in sizes]
+    times = best_of_each(2 * scale.repeats, [partial(fold_so_many, count) for count in sizes])
     for (less, more), (fewer, larger) in zip(
         itertools.pairwise(times), itertools.pairwise(sizes), strict=True
     ):

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Arguments = ParamSpec("Arguments")
 
@@ -58,17 +58,24 @@ def best_of(
     repeats: int, work: Callable[Arguments, object], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> float:
     """The shortest of several runs in seconds, without the garbage collector's pauses."""
-    best = float("inf")
-    for _ in range(repeats):
-        gc.collect()
-        gc.disable()
-        try:
-            start = time.perf_counter()
-            work(*args, **kwargs)
-            best = min(best, time.perf_counter() - start)
-        finally:
-            gc.enable()
-    return best
+    return min(_timed(lambda: work(*args, **kwargs)) for _ in range(repeats))
+
+
+def best_of_each(repeats: int, works: Sequence[Callable[[], object]]) -> list[float]:
+    """The same for several works in turn, so that a busy moment of the machine falls on all of them."""
+    rounds = [[_timed(work) for work in works] for _ in range(repeats)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
+def _timed(work: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+    finally:
+        gc.enable()
 
 
 def duration(seconds: float) -> str:
