@@ -27,8 +27,9 @@ from tailrace.markdown.meaning import Said, meaning, merged
 from tailrace.markdown.outline import Block, Outline, outline
 from tailrace.markdown.reopening import NOTHING, Opening, Place, Seam, fence_marker, seams
 
-_LAST_TRIES = 64
-_TRIES = 8  # per kind of boundary: beyond it the text is one that no cut leaves as it was
+# How far to look back for a lawful cut of one kind: so many places, and so many of them by parsing both sides.
+_CANDIDATES = 256
+_PARSES = 8
 _SENTENCE = regex.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 _SPACES = regex.compile(r"[^\S\n\r\u00a0\u202f]+")
 _ADDRESS = regex.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
@@ -54,7 +55,7 @@ class Verdict(Enum):
 
     NEED_MORE = "the text so far does not tell yet"
     UNLAWFUL = "not here"
-    TOO_LONG = "not here: with what a cut adds, it does not fit"
+    CHANGED = "here one side would no longer say what it said"
 
 
 NEED_MORE = Verdict.NEED_MORE
@@ -164,7 +165,9 @@ class Window:
         leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
         if leaf is None or self._paragraph_ended(leaf):
             return
-        open_styles = unresolved(self.outline, leaf.start, len(self.source))
+        # A closer matches the last opener of its kind, so of several alike only that one is taken as meant.
+        last_of_kind = {run.marker: run for run in unresolved(self.outline, leaf.start, len(self.source))}
+        open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
         while open_styles:
             source = self.source.rstrip() + closers(open_styles)
             read = outline(source)
@@ -175,23 +178,23 @@ class Window:
             open_styles = [run for run in open_styles if run not in still_loose]
 
     def _paragraph_ended(self, block: Block) -> bool:
-        rest = self.source[block.end - 1 : self.last_line]
-        return self.final or block.end < self.last_line or rest.count("\n") > 1
+        """Whether a whole line after the paragraph is known, and so known not to belong to it."""
+        end_of_line = self.source.find("\n", block.end - 1) + 1
+        return self.final or 0 < end_of_line < self.last_line
 
     def _ended(self, block: Block) -> bool:
-        return self.final or block.end <= self.last_line
+        return self.final or (block.end <= self.last_line and block.end < len(self.source))
 
     # -- candidates
 
     def _last_lawful(self, kind: Kind) -> Cut | Verdict:
-        tries = 0
-        for at in self._candidates(kind):
+        changed = 0
+        for at in islice(self._candidates(kind), _CANDIDATES):
             found = self._try(at, kind)
-            if found is Verdict.UNLAWFUL:
-                tries += 1
-                if tries == _TRIES:
-                    break
-            elif found is not Verdict.TOO_LONG:
+            changed += found is Verdict.CHANGED
+            if changed == _PARSES:
+                break
+            if isinstance(found, Cut) or found is NEED_MORE:
                 return found
         return Verdict.UNLAWFUL
 
@@ -284,12 +287,12 @@ class Window:
         seam = self._narrow_seam(place)
         cut = self._mend(place, seam)
         if cut is None:
-            return Verdict.TOO_LONG
+            return Verdict.UNLAWFUL
         if self._plainly_same(place) or self._same_meaning(place, seam):
             return cut
         if self.fallback is None and self._balanced(cut):
             self.fallback = cut
-        return Verdict.UNLAWFUL
+        return Verdict.CHANGED
 
     def _place(self, at: int) -> Place:
         code = self._code_at(at)
@@ -345,7 +348,7 @@ class Window:
         while self.source[ink : ink + 1].isspace():
             ink += 1
         indent = self.ruler.source_size(seam.opening.text + self.source[seam.resume : ink])
-        in_fence = seam.closed and not seam.opening.styles
+        in_fence = seam.closed and seam.opening.shown and not seam.opening.styles
         no_room = indent + self.ruler.widest > self.ruler.limit
         return ink if ink == len(self.source) or (no_room and not in_fence) else seam.resume
 
@@ -361,6 +364,10 @@ class Window:
             if style.start < place.end and style.end > place.at
         ):
             return Verdict.UNLAWFUL  # a style around nothing is no style
+        if len(set(place.styles)) < len(place.styles):
+            return Verdict.UNLAWFUL  # two of a kind, opened again side by side, would be one of another kind
+        if kind is Kind.HARD and self.source[place.at].isspace() and not self._code_at(place.at):
+            return Verdict.UNLAWFUL
         in_prefix = self._indents(place.at) or _BARE_MARKER.search(self.source[self.base : place.end])
         if in_prefix and not place.begins_line:
             return Verdict.UNLAWFUL
@@ -494,7 +501,7 @@ class Window:
         for solids in dict.fromkeys((tuple(self._solids), ())):
             for opened in dict.fromkeys((self.opening.text, "")):
                 furthest = self.base + self.ruler.fitting(opened, self.source[self.base :])
-                for at in islice(self._borders(furthest, solids), _LAST_TRIES):
+                for at in islice(self._borders(furthest, solids), _CANDIDATES):
                     place = self._place(at)
                     for seam in seams(place) if place.end > self.base else ():
                         cut = None if self._too_wide(seam) else self._mend(place, seam, opened)

@@ -159,11 +159,11 @@ def _text_seams(place: Place) -> Iterator[Seam]:
 def _standing(place: Place) -> tuple[str, int]:
     """What puts the text after the cut back into its containers, and where that text begins."""
     source, around, at = place.source, place.around, place.at
-    if not place.begins_line:
-        return on_one_line(around) + _heading_mark(place), at
     content = at
     while source[content : content + 1] in (" ", "\t"):
         content += 1
+    if not place.begins_line:
+        return on_one_line(around) + _heading_mark(place), content
     own_quotes = _own_quotes(source, at)
     quotes = sum(container.is_quote for container in around)
     continued = place.leaf is not None

@@ -90,6 +90,7 @@ class Splitter:
         line = self._text.rfind("\n", 0, ink) + 1
         indents_code = 4 <= len(self._text[line:ink].expandtabs(4)) <= self._ruler.limit // 2
         self._start = line if indents_code else graphemes.last_border(self._text, ink)
+        ink = len(self._text) - len(self._text.lstrip())
         if self._ruler.source_size(self._text[self._start : ink + 1]) > self._ruler.limit:
             self._start = ink
         self._lead = self._text[: self._start]
