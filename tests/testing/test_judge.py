@@ -134,6 +134,7 @@ def test_prose_is_cut_as_the_order_of_boundaries_demands() -> None:
     assert demanded_slices("One two\nthree. Four five", 20) == ["One two", "three. Four five"]
     assert demanded_slices("One two\n\nthree\nfour five six", 20) == ["One two", "three\nfour five six"]
     assert demanded_slices("A. " + "b" * 12, 10) == ["A. bbbbbbb", "bbbbb"]
+    assert demanded_slices("a\n\n\nb", 4) == ["a", "b"]
 
 
 def test_the_texts_of_any_splitter_can_be_tallied() -> None:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-def feed_all(
-    pieces: Iterable[str], limit: int, unit: str = "code_points", dialect: str = "markdown"
-) -> list[Part]:
+def feed_all(pieces: Iterable[str], limit: int, unit: str = "code_points", dialect: str = "markdown") -> list[Part]:
     """The parts of a text that comes in these pieces."""
     splitter = Splitter(limit, unit=unit, dialect=dialect)
     parts = [part for piece in pieces for part in splitter.feed(piece)]
@@ -34,9 +32,7 @@ def partition_free(
     fed = feed_all(pieces, limit, unit, dialect)
     if fed == whole:
         return []
-    differing = next(
-        (i for i, (a, b) in enumerate(zip(whole, fed, strict=False)) if a != b), min(len(whole), len(fed))
-    )
+    differing = next((i for i, (a, b) in enumerate(zip(whole, fed, strict=False)) if a != b), min(len(whole), len(fed)))
     got = fed[differing].text if differing < len(fed) else None
     wanted = whole[differing].text if differing < len(whole) else None
     return [Breach("partition", differing, f"fed as {pieces!r}: {got!r} instead of {wanted!r}")]
@@ -50,9 +46,7 @@ def prompt(source: str, limit: int) -> list[Breach]:
     for fed, pending, number in _pendings(source, limit):
         excess = first_excess(pending, limit)
         if excess is not None and len(pending) - excess > limit + 1:
-            return [
-                Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")
-            ]
+            return [Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")]
     return []
 
 
@@ -60,9 +54,7 @@ def prompt_in_prose(source: str, limit: int) -> list[Breach]:
     """Law 4, second half, for plain paragraphs: a part is out with the first character that does not fit."""
     for fed, pending, number in _pendings(source, limit):
         if first_excess(pending, limit) is not None:
-            return [
-                Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")
-            ]
+            return [Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")]
     return []
 
 

@@ -18,9 +18,7 @@ from tailrace.testing.reading import Reading, read
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_SPAN = (
-    12  # characters on each side of a border: enough to find it in the source, few enough to survive a trim
-)
+_SPAN = 12  # characters on each side of a border: enough to find it in the source, few enough to survive a trim
 
 
 class Tally(NamedTuple):

@@ -35,9 +35,7 @@ def boundary_order(source: str, parts: Sequence[CutPart], limit: int) -> list[Br
     found = [slice_of(part) for part in parts]
     for number, (wanted, got) in enumerate(zip(demanded, found, strict=False)):
         if wanted != got:
-            return [
-                Breach("boundary", number, f"the slice is {got!r}, the order of boundaries says {wanted!r}")
-            ]
+            return [Breach("boundary", number, f"the slice is {got!r}, the order of boundaries says {wanted!r}")]
     if len(demanded) != len(found):
         return [Breach("boundary", len(found), f"{len(found)} parts instead of {len(demanded)}")]
     return []
@@ -50,9 +48,11 @@ def _cut(rest: str, limit: int) -> int:
         if gap.start() > limit:
             break
         last[_kind(rest, gap)] = gap.start()
+    hard = len(rest[:limit].rstrip())
     for kind in (_BLANK_LINE, _LINE, _SENTENCE, _SPACE):
-        if 3 * last.get(kind, 0) >= limit:
-            return last[kind]
+        end = last.get(kind, 0)
+        if 3 * end >= limit or end >= hard:
+            return end
     return limit
 
 

@@ -15,9 +15,7 @@ import pyromark
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OPTIONS = (
-    pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
-)
+_OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 _STYLES = {"Emphasis": "emphasis", "Strong": "strong", "Strikethrough": "strikethrough"}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"`{3,}|~{3,}")

@@ -125,9 +125,7 @@ class _Exam:
                     for own in self.reading.of("fence")
                 )
                 if not let_go:
-                    yield Breach(
-                        "balanced", index, f"the fence {part.text[block.start : block.start + 20]!r} is open"
-                    )
+                    yield Breach("balanced", index, f"the fence {part.text[block.start : block.start + 20]!r} is open")
 
     def stranded_closers(self) -> Iterator[Breach]:
         """A closing fence does not stand alone at the start of a part."""
@@ -152,14 +150,21 @@ class _Exam:
                 line = self.source[line_start : line_end if line_end >= 0 else len(self.source)]
                 added = self.size(following.part.opened + here.part.closed + self.prefix(block))
                 if self.size(line) + max(added, self.bare_wrapper(block)) + 2 <= self.limit:
-                    yield Breach(
-                        "boundary", here.number, f"the code line {line!r} is cut though it fits a part"
-                    )
+                    yield Breach("boundary", here.number, f"the code line {line!r} is cut though it fits a part")
 
     def cut_inlines(self) -> Iterator[Breach]:
-        """A link or a code span is cut only if it fits no part alone."""
+        """A link or a code span is cut only if it fits no part alone.
+
+        After a code span that fits none, its paragraph is literal text whose backticks may pair otherwise.
+        """
+        literal_until = 0
         for block in self.reading.of("link", "code_span"):
             text = self.source[block.start : block.end]
+            if block.kind == "code_span" and self.size(text) + 8 * block.styles > self.limit // (1 + block.depth):
+                paragraph_end = self.source.find("\n\n", block.end)
+                literal_until = paragraph_end if paragraph_end >= 0 else len(self.source)
+            if block.start < literal_until:
+                continue
             room = self.limit // 2 if block.depth else self.limit
             reads_as_fence = text.startswith("```") and "\n" in text  # alone it would be something else
             if block.in_table or reads_as_fence or self.size(text) + 8 * block.styles > room:
@@ -250,9 +255,7 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
         for glyph in own_glyphs(placed, read(placed.part.text)):
             found[glyph.at].append(glyph)
         if _doubles_line_end(placed, found, wanted):
-            breaches.append(
-                Breach("meaning", placed.number, "the cut before a line end of code adds a blank line")
-            )
+            breaches.append(Breach("meaning", placed.number, "the cut before a line end of code adds a blank line"))
         here = sorted(at for at in {*wanted, *found} if placed.start <= at < placed.end)
         for at in here:
             expected = [glyph.meaning for glyph in wanted.get(at, [])]
@@ -292,12 +295,15 @@ def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
     exam = _Exam(source, (), limit, unit)
     if exam.reading.of("html", "definition") or any(map(exam.is_bulky, exam.reading.blocks)):
         return False
+    if any(4 * sum(_MARKS[style] for style in glyph.styles) > limit for glyph in exam.reading.glyphs):
+        return False  # the styles open at once, closed and reopened, would take more than half of a part
     return not any(
         glyph.char in "*_~`[]<" and glyph.kind in _INLINE_TEXT and _could_open(source, glyph.at)
         for glyph in exam.reading.glyphs
     )
 
 
+_MARKS = {"emphasis": 1, "strong": 2, "strikethrough": 2}
 _INLINE_TEXT = ("text", "cell", "head_cell", "html")
 
 
