@@ -28,7 +28,7 @@ test: lint
 lint: setup
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --quiet --check
-	@$(BIN)/lint-imports --no-timing --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 
 # The libraries measured beside ours are heavy: they live apart and only `make bench` installs them.

@@ -75,8 +75,7 @@ def _indent(before: str, around: Sequence[Container]) -> int:
 def on_one_line(around: Sequence[Container]) -> str:
     """What opens the containers in front of content on the same line."""
     return "".join(
-        "> " if item.is_quote else item.marker.ljust(min(item.width, len(item.marker) + _WIDEST_PAD))
-        for item in around
+        "> " if item.is_quote else item.marker.ljust(min(item.width, len(item.marker) + _WIDEST_PAD)) for item in around
     )
 
 

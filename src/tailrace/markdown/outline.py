@@ -14,9 +14,7 @@ import msgspec
 import pyromark
 import regex
 
-OPTIONS = (
-    pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
-)
+OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 
 _SURROGATE = regex.compile(r"[\ud800-\udfff]")
 _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
@@ -38,6 +36,21 @@ class Block(msgspec.Struct, gc=False):
     end: int
     body: int = 0
     content_end: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is a container of other blocks."""
+        return self.kind in ("quote", "item")
+
+    @property
+    def is_code(self) -> bool:
+        """Whether every byte in it stands."""
+        return self.kind in ("fence", "indented")
+
+    @property
+    def stays_whole(self) -> bool:
+        """Whether it is moved to the next part rather than cut, where it fits."""
+        return self.kind in ("fence", "indented", "table", "item")
 
 
 class Style(msgspec.Struct, frozen=True, gc=False):

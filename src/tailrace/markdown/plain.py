@@ -10,7 +10,9 @@ from typing import Any
 
 from tailrace.markdown.outline import ranged_events
 
-_REFERENCES = frozenset(("Reference", "ReferenceUnknown", "Collapsed", "CollapsedUnknown", "Shortcut", "ShortcutUnknown"))
+_REFERENCES = frozenset(
+    ("Reference", "ReferenceUnknown", "Collapsed", "CollapsedUnknown", "Shortcut", "ShortcutUnknown")
+)
 _LEAVES = frozenset(("Paragraph", "Heading", "CodeBlock", "HtmlBlock", "Table"))
 
 
@@ -77,7 +79,9 @@ class _Plain:
         if name in ("Link", "Image") and self.links and self.links[-1][0] == end:
             self._end_link()
         elif name == "TableCell":
-            self.rows[-1:] = [self.rows[-1] + ("" if not self.rows[-1] else " | ") + self._take()] if self.rows else [self._take()]
+            self.rows[-1:] = (
+                [self.rows[-1] + ("" if not self.rows[-1] else " | ") + self._take()] if self.rows else [self._take()]
+            )
         elif name in ("TableHead", "TableRow"):
             self.rows.append("")
         elif name == "Table":

@@ -9,11 +9,13 @@ from __future__ import annotations
 import regex
 
 from tailrace.markdown import graphemes
-from tailrace.markdown.cutting import Cut, Verdict, Window
+from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
 from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.objections import Verdict
 from tailrace.markdown.part import Part
 from tailrace.markdown.reopening import NOTHING, Opening
 from tailrace.markdown.shortcut import clear_cut
+from tailrace.markdown.window import Window
 
 _BLANK_LINES = regex.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
 _MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
@@ -142,7 +144,7 @@ class Splitter:
     def _decide(self, length: int, *, final: bool) -> Cut | Opening | Verdict:
         text = self._text[self._start : self._start + length]
         exhausted = self._window >= self._last_window
-        return Window(text, self._opening, self._ruler, final=final, exhausted=exhausted).decide()
+        return decide(Window(text, self._opening, self._ruler, final=final, exhausted=exhausted))
 
     def _find_excess(self, available: int) -> bool:
         """Whether the text exceeds the limit, whitespace at its end aside; sets the first window if so."""
@@ -198,7 +200,7 @@ class Splitter:
                 self._text[self._start : blank.end() + 1], self._opening, self._ruler, final=False, exhausted=True
             )
             self._scanned = blank.start() + 1 - self._start
-            if (cut := window.cut_at(resume)) is not None:
+            if (cut := cut_outside_code(window, resume)) is not None:
                 return cut
         return None
 
@@ -207,7 +209,7 @@ class Splitter:
         while True:
             text = self._text[self._start :]
             window = Window(text, self._opening, self._ruler, final=True, exhausted=False)
-            decision = window.whole() or window.decide()
+            decision = whole(window) or decide(window)
             if isinstance(decision, Cut):
                 return decision
             assert isinstance(decision, Opening), "a text that is complete leaves nothing to wait for"

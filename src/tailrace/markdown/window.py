@@ -1,0 +1,145 @@
+"""A window: the text from where a part begins to some way past the limit, and what is known of it.
+
+Owns the facts a cut is judged by: what is code, what is solid, what is open at a place, what has surely ended. It
+decides nothing; `boundaries` proposes places, `objections` speaks against them, `cutting` chooses.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import regex
+
+from tailrace.markdown.containers import containers
+from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.emphasis import closers, unresolved
+from tailrace.markdown.outline import Block, outline
+from tailrace.markdown.reopening import Opening, Place
+
+_ADDRESS = regex.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
+
+
+class Window:
+    """A part's text so far behind what the part opens, as parsed.
+
+    `final` says that no more text will come; `exhausted`, that no more may be waited for. `base` is where the
+    text begins in `source`, after the opening; all offsets here count in `source`.
+    """
+
+    def __init__(self, text: str, opening: Opening, ruler: Ruler, *, final: bool, exhausted: bool) -> None:
+        self.opening = opening
+        self.ruler = ruler
+        self.final = final
+        self.settled = final or exhausted
+        self.base = len(opening.context)
+        self.source = opening.context + text
+        self.outline = outline(self.source)
+        self.last_line = self.source.rfind("\n") + 1
+        self.least = -(-ruler.limit // 3)  # a part less full than a third is a bad part
+        if exhausted and not final:
+            self._take_open_styles_as_meant()
+
+    @property
+    def text(self) -> str:
+        """The text without what the part opens."""
+        return self.source[self.base :]
+
+    @cached_property
+    def furthest(self) -> int:
+        """How far the text fits, additions aside."""
+        furthest = self.base + self.ruler.fitting(self.opening.text, self.text)
+        row_end = self.source.find("\n", self.base)
+        return min(furthest, row_end) if self.opening.one_row and row_end >= 0 else furthest
+
+    @property
+    def hides_wrapper(self) -> bool:
+        """Whether the part stands in code or a table without showing it, for want of room."""
+        return self.opening.parsed is not None
+
+    @cached_property
+    def kept_styles(self) -> tuple[str, ...]:
+        """The styles of the opening, less those whose paragraph turned out to end without a closer."""
+        if not self.opening.styles:
+            return ()
+        loose = set(self.outline.loose)
+        at = self.base - sum(map(len, self.opening.styles))
+        leaves = (block for block in self.outline.blocks if block.start <= at < block.end and not block.holds)
+        paragraph = next(leaves, None)
+        if paragraph is not None and not self.paragraph_ended(paragraph):
+            return self.opening.styles
+        kept = []
+        for style in self.opening.styles:
+            if loose.isdisjoint(range(at, at + len(style))):
+                kept.append(style)
+            at += len(style)
+        return tuple(kept)
+
+    def _take_open_styles_as_meant(self) -> None:
+        """No more may be waited for: read the text as if every style still open were closed at its end."""
+        leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
+        if leaf is None or self.paragraph_ended(leaf):
+            return
+        # A closer matches the last opener of its kind, so of several alike only that one is taken as meant.
+        last_of_kind = {run.marker: run for run in unresolved(self.outline, leaf.start, len(self.source))}
+        open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
+        while open_styles:
+            source = self.source.rstrip() + closers(open_styles)
+            read = outline(source)
+            still_loose = {run for run in open_styles if run.start in read.loose}
+            if not still_loose:
+                self.source, self.outline = source, read
+                return
+            open_styles = [run for run in open_styles if run not in still_loose]
+
+    def paragraph_ended(self, block: Block) -> bool:
+        """Whether a whole line after the paragraph is known, and so known not to belong to it."""
+        end_of_line = self.source.find("\n", block.end - 1) + 1
+        return self.final or 0 < end_of_line < self.last_line
+
+    def ended(self, block: Block) -> bool:
+        """Whether more text can no longer make the block longer."""
+        return self.final or (block.end <= self.last_line and block.end < len(self.source))
+
+    @cached_property
+    def _codes(self) -> list[Block]:
+        return [block for block in self.outline.blocks if block.is_code]
+
+    def code_at(self, at: int) -> Block | None:
+        """The code block that reaches over a place."""
+        return next((block for block in self._codes if block.start < at < block.end), None)
+
+    @cached_property
+    def solids(self) -> list[tuple[int, int]]:
+        """What may not be cut because it fits a part alone: links, code spans, addresses, escapes. Last first."""
+        addresses = [
+            found.span() for found in _ADDRESS.finditer(self.source, self.base) if not self.code_at(found.start() + 1)
+        ]
+        spans = self.outline.solids + addresses
+        return sorted((span for span in spans if self.ruler.fits(self.source[slice(*span)])), reverse=True)
+
+    def is_prefix(self, at: int) -> bool:
+        """Whether nothing stands before the place on its line but indentation and quote marks."""
+        line = self.source.rfind("\n", 0, at) + 1
+        return not self.source[line:at].strip(" \t>")
+
+    def line_end(self, at: int) -> int:
+        """Where the line ends that the place is on; -1 if its end is not known yet."""
+        return self.source.find("\n", at)
+
+    def place(self, at: int) -> Place:
+        """A place and what is open there. In code the line end stays with its line; elsewhere it is whitespace."""
+        in_code = self.code_at(at) is not None and not self.hides_wrapper
+        end = at if in_code else len(self.source[:at].rstrip())
+        over = [block for block in self.outline.blocks if block.start < end and block.end > at]
+        content = at
+        while self.source[content : content + 1] in (" ", "\t"):
+            content += 1
+        return Place(
+            source=self.source,
+            end=end,
+            at=at,
+            leaf=next((block for block in reversed(over) if not block.holds), None),
+            around=containers(self.source, [block for block in over if block.holds]),
+            styles=tuple(s.marker for s in self.outline.styles if s.start < end and s.end > at),
+            item_follows=any(b.kind == "item" and at <= b.start <= content for b in self.outline.blocks),
+        )
