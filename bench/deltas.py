@@ -86,16 +86,12 @@ def fold(deltas: list[TextDelta], scale: Scale) -> Row:
 def growth(deltas: list[TextDelta], scale: Scale) -> Iterator[Row]:
     """Four times the text, twice over: up to sixteen million characters in the full run."""
     sizes = [len(deltas) // 4, len(deltas), 4 * len(deltas)]
-    few = deltas[
-        :50_000
-    ]  # told over and over: else the larger run would pay for fetching more events from memory
+    few = deltas[:50_000]  # told over and over: else the larger run would pay for fetching more events from memory
 
     def fold_so_many(count: int) -> int:
         return _fold(itertools.islice(itertools.cycle(few), count))
 
     times = best_of_each(2 * scale.repeats, [partial(fold_so_many, count) for count in sizes])
-    for (less, more), (fewer, larger) in zip(
-        itertools.pairwise(times), itertools.pairwise(sizes), strict=True
-    ):
+    for (less, more), (fewer, larger) in zip(itertools.pairwise(times), itertools.pairwise(sizes), strict=True):
         name = f"append_event_to_chunks, {larger * DELTA:,} characters against {fewer * DELTA:,}"
         yield at_most(name, more, less, 4.4)

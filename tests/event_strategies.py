@@ -37,11 +37,7 @@ texts = st.text(max_size=8)
 ids = st.sampled_from(["1", "2", "3"])
 maybe_ids = st.none() | ids
 json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts,
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
@@ -68,9 +64,7 @@ said: st.SearchStrategy[Event] = st.one_of(
     st.builds(Notice, text=texts),
     st.builds(ModelChanged, model_id=texts, key_id=texts),
     st.just(ConfigReloaded()),
-    st.builds(
-        PlanUpdated, items=st.lists(st.builds(PlanItem, title=texts, status=texts), max_size=2).map(tuple)
-    ),
+    st.builds(PlanUpdated, items=st.lists(st.builds(PlanItem, title=texts, status=texts), max_size=2).map(tuple)),
     st.builds(
         Usage,
         input_tokens=st.integers(0, 9),

@@ -144,7 +144,5 @@ def test_a_system_event_is_a_value() -> None:
 
 
 def test_the_schema_of_each_chunk_can_be_written() -> None:
-    schemas, _ = msgspec.json.schema_components(
-        [TextChunk, ThinkingChunk, ToolBatchChunk, ErrorChunk, SystemChunk]
-    )
+    schemas, _ = msgspec.json.schema_components([TextChunk, ThinkingChunk, ToolBatchChunk, ErrorChunk, SystemChunk])
     assert len(schemas) == 5

@@ -121,9 +121,7 @@ def test_late_tool_events_pass() -> None:
     assert run(A, DONE, *late_ones) == ([BEGUN, A, DONE, *late_ones], [])
 
 
-@pytest.mark.parametrize(
-    "event", [A, ReasoningDelta(text="x"), Error(message="m"), TurnStarted(turn_id="t2")]
-)
+@pytest.mark.parametrize("event", [A, ReasoningDelta(text="x"), Error(message="m"), TurnStarted(turn_id="t2")])
 def test_nothing_else_passes_after_the_terminal(event: Event) -> None:
     events, [diagnostic] = run(A, DONE, event, ToolFinished(id="1"))
     assert events == [BEGUN, A, DONE]
@@ -237,9 +235,7 @@ def test_a_failing_close_is_reported_and_harmless() -> None:
         return [event async for event in stream]
 
     assert asyncio.run(collect()) == [BEGUN, A, DONE]
-    assert [(found.code, "OSError: stuck" in found.message) for found in diagnostics] == [
-        ("raised_late", True)
-    ]
+    assert [(found.code, "OSError: stuck" in found.message) for found in diagnostics] == [("raised_late", True)]
 
 
 def test_a_listener_that_raises_does_not_break_the_turn() -> None:

@@ -97,9 +97,7 @@ def test_what_is_no_json_object_is_refused(data: bytes | str) -> None:
     assert refusal(data).code == "malformed_json"
 
 
-@pytest.mark.parametrize(
-    "data", [{}, {"type": None}, {"type": 5}, {"type": ["text_delta"]}, {"type": "text"}]
-)
+@pytest.mark.parametrize("data", [{}, {"type": None}, {"type": 5}, {"type": ["text_delta"]}, {"type": "text"}])
 def test_an_unknown_type_is_refused_and_the_known_ones_are_named(data: dict[str, Any]) -> None:
     for form in (data, msgspec.json.encode(data)):
         diagnostic = refusal(form)

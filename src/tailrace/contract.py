@@ -136,12 +136,7 @@ async def checked(
             source = aiter(events)
             async for event in source:
                 # Nearly every event is a piece of the answer; all others are looked at in full.
-                if (
-                    running
-                    and type(event) is TextDelta
-                    and type(event.text) is str
-                    and event.parent_tool_id is None
-                ):
+                if running and type(event) is TextDelta and type(event.text) is str and event.parent_tool_id is None:
                     yield event
                 else:
                     for said in turn.judge(event, index):
@@ -254,11 +249,7 @@ def _state_after(state: State, event: Event) -> State:
 
 
 def _not_an_event(thing: object) -> Diagnostic:
-    advice = (
-        "Wrap text in `TextDelta(text=...)`."
-        if isinstance(thing, str)
-        else "Decode JSON with `decode_event`."
-    )
+    advice = "Wrap text in `TextDelta(text=...)`." if isinstance(thing, str) else "Decode JSON with `decode_event`."
     return Diagnostic(
         code="not_an_event",
         message=f"a {type(thing).__name__} is no event. Yield the classes of `tailrace.events`. {advice}",

@@ -288,8 +288,7 @@ def _diagnose(data: bytes | str | Mapping[str, Any], error: Exception) -> Diagno
     if event_type is _UNREADABLE:
         return Diagnostic(
             code="malformed_json",
-            message=f"this is not one JSON object: {error}. "
-            "Write each event as one object on one line of UTF-8.",
+            message=f"this is not one JSON object: {error}. Write each event as one object on one line of UTF-8.",
         )
     if not isinstance(event_type, str) or event_type not in TAGS:
         named = event_type if isinstance(event_type, str) else None

@@ -37,9 +37,7 @@ def load(kind: Kind, name: str) -> Callable[..., Any]:
     names = known(kind)
     near = get_close_matches(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise PluginNotFound(
-        f"there is no {kind} {name!r}.{hint} Installed: {', '.join(names) or 'none'}.", known=names
-    )
+    raise PluginNotFound(f"there is no {kind} {name!r}.{hint} Installed: {', '.join(names) or 'none'}.", known=names)
 
 
 def load_agent(agent: str, **options: object) -> Runtime:
@@ -49,9 +47,7 @@ def load_agent(agent: str, **options: object) -> Runtime:
     try:
         make = load("runtime", agent)
     except PluginNotFound as error:
-        raise PluginNotFound(
-            f"{error} For an agent of your own write module:function.", known=error.known
-        ) from None
+        raise PluginNotFound(f"{error} For an agent of your own write module:function.", known=error.known) from None
     runtime: Runtime = make(**options)
     return runtime
 
@@ -65,8 +61,7 @@ def _import(kind: Kind, found: EntryPoint) -> Callable[..., Any]:
         if found.extras:
             wanted = f"{package}[{','.join(found.extras)}]"
             raise UsageError(
-                f"the {kind} {found.name!r} needs the module {error.name!r}. "
-                f"Install it with: pip install '{wanted}'"
+                f"the {kind} {found.name!r} needs the module {error.name!r}. Install it with: pip install '{wanted}'"
             ) from error
         raise UsageError(
             f"the {kind} {found.name!r} of {package} needs the module {error.name!r}, which is not installed."

@@ -33,18 +33,14 @@ def chat(*arguments: str, said: bytes = b"hello\n", **env: str) -> Done:
     command = [TAILRACE, "chat", *arguments]
     environment = {**os.environ, **env}
     return Done(
-        subprocess.run(
-            command, input=said, cwd=AGENTS, env=environment, capture_output=True, check=False, timeout=60
-        )
+        subprocess.run(command, input=said, cwd=AGENTS, env=environment, capture_output=True, check=False, timeout=60)
     )
 
 
 def in_shell(script: str) -> Done:
     """A line of shell in which `chat` is `tailrace chat`."""
     prepared = f'set -o pipefail; chat() {{ "{TAILRACE}" chat "$@"; }}; {script}'
-    return Done(
-        subprocess.run(["bash", "-c", prepared], cwd=AGENTS, capture_output=True, check=False, timeout=60)
-    )
+    return Done(subprocess.run(["bash", "-c", prepared], cwd=AGENTS, capture_output=True, check=False, timeout=60))
 
 
 def test_the_demo_answers_a_line_and_is_done() -> None:

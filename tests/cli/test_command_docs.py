@@ -56,6 +56,4 @@ def test_help_loads_no_platform_and_no_web_framework() -> None:
     )
     loaded = set(re.findall(r"\| +([a-z_]+)\n", done.stderr))
     assert "typer" in loaded
-    assert loaded.isdisjoint(
-        {"aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats"}
-    )
+    assert loaded.isdisjoint({"aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats"})

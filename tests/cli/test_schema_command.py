@@ -88,9 +88,7 @@ def fits(value: Any, part: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 
 def is_of_type(value: Any, name: str | None) -> bool:
-    return name is None or (
-        isinstance(value, TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
-    )
+    return name is None or (isinstance(value, TYPES[name]) and (name == "boolean" or not isinstance(value, bool)))
 
 
 def holds(value: Any, part: dict[str, Any], whole: dict[str, Any]) -> bool:

@@ -49,9 +49,7 @@ def session() -> Iterator[Callable[..., Session]]:
     # Whoever runs the tests in the background has Ctrl-C ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def start(
-        agent: Callable[[Prompt], AsyncGenerator[Event | str, None]], *, grace_s: float = FOREVER_S
-    ) -> Session:
+    def start(agent: Callable[[Prompt], AsyncGenerator[Event | str, None]], *, grace_s: float = FOREVER_S) -> Session:
         sessions.append(Session(agent, grace_s))
         return sessions[-1]
 
@@ -103,9 +101,7 @@ async def insists(prompt: Prompt) -> AsyncGenerator[Event | str, None]:
 def test_the_second_press_leaves_the_agent_behind_at_once(session: Callable[..., Session]) -> None:
     running = session(insists)
     assert running.ask() == TurnCancelled()
-    assert running.complaints == [
-        "the agent did not stop when asked and was left behind; the session goes on"
-    ]
+    assert running.complaints == ["the agent did not stop when asked and was left behind; the session goes on"]
     assert running.ask("echo") == TurnCompleted()
 
 

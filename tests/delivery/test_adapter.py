@@ -334,9 +334,7 @@ def test_an_answer_at_the_end_counts_only_where_none_came() -> None:
     assert process([*text("a"), TurnCompleted(text="answer")])[1].said == [("block", "a")]
     tool = [*text("a"), ToolFinished(id="1"), TurnCompleted(text="answer")]
     assert process(tool)[1].said == [("partial", "a"), ("tool", "")]
-    assert process([*text("a"), TextRetracted(), TurnCompleted(text="answer")])[1].said == [
-        ("block", "answer")
-    ]
+    assert process([*text("a"), TextRetracted(), TurnCompleted(text="answer")])[1].said == [("block", "answer")]
     long = process([TurnCompleted(text="word " * 5)], limit=10)[1].said
     assert [name for name, _ in long] == ["partial"] * (len(long) - 1) + ["block"]
 
@@ -479,9 +477,7 @@ def test_one_adapter_serves_turns_side_by_side() -> None:
             *(adapter.process(stream([*text("turn ", str(number)), DONE])) for number in range(5))
         )
 
-    assert [[payload.text for payload in turn] for turn in asyncio.run(go())] == [
-        [f"turn {n}"] for n in range(5)
-    ]
+    assert [[payload.text for payload in turn] for turn in asyncio.run(go())] == [[f"turn {n}"] for n in range(5)]
 
 
 @given(st.lists(any_event, max_size=12), st.integers(1, 12), st.booleans())

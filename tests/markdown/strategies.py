@@ -140,9 +140,7 @@ _SPANS = st.one_of(
         st.sampled_from(("http://a.example/b", "/u", "<a b>", '/u "t i"', "#x_y", "http://a.example/(b)")),
     ),
     st.builds("![{}](/i.png)".format, _PLAIN_WORDS),
-    st.sampled_from(
-        ("<http://a.example/b>", "\\*not\\*", "&amp;", "&#65;", "\\[x\\]", "1\\. x", "\\# x", "\\`")
-    ),
+    st.sampled_from(("<http://a.example/b>", "\\*not\\*", "&amp;", "&#65;", "\\[x\\]", "1\\. x", "\\# x", "\\`")),
     st.sampled_from(("a  \nb", "1986. A", "- x", "+ y", "# z", "> q", "~~~ w", "=== u", "| v |", "1) t")),
 )
 _WILD_SPANS = st.sampled_from(
@@ -177,9 +175,7 @@ def _inlines(*, tame: bool) -> st.SearchStrategy[str]:
 
 def _paragraphs(*, tame: bool) -> st.SearchStrategy[Lines]:
     pieces = st.lists(_inlines(tame=tame), min_size=1, max_size=5)
-    return st.builds(
-        lambda texts, glue: glue.join(texts).split("\n"), pieces, st.sampled_from((" ", " ", "\n"))
-    )
+    return st.builds(lambda texts, glue: glue.join(texts).split("\n"), pieces, st.sampled_from((" ", " ", "\n")))
 
 
 def _fences() -> st.SearchStrategy[Lines]:

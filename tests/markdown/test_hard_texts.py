@@ -35,8 +35,7 @@ DOCUMENTS = {
     "inside** and more~~ plain _emph with **strong** inside it_ done. " * 2,
     "a long bold": f"Start **{W * 12}end** tail.",
     "three long styles": f"Start **{W * 4}*{W * 4}~~{W * 4}x~~ x* y** tail of it.",
-    "a table": "| name | value |\n|:--|--:|\n"
-    + "".join(f"| row {n} | [l{n}](/u/{n}) `c{n}` |\n" for n in range(12)),
+    "a table": "| name | value |\n|:--|--:|\n" + "".join(f"| row {n} | [l{n}](/u/{n}) `c{n}` |\n" for n in range(12)),
     "a table in a quote": "> intro\n>\n> | name | value |\n> |:--|--:|\n"
     + "".join(f"> | row {n} | **v{n}** |\n" for n in range(12))
     + "\nafter",
@@ -97,10 +96,7 @@ ONCE_BROKEN = [
     (f"`code`\n\n- | a | a |\n  |---|:-:|\n\n  > ```\n  > {NIHON}\n  > ```", 34),
     (f"`code`\r\n\r\n> a\r\n>\r\n> > a\r\n> >\r\n> > ```py\r\n> > {Y}\r\n> >\r\n> > ```", 111),
     (
-        (
-            "a\n\n> - | a | a |\n>   |---|:-:|\n>\n>   ```\n>   x = 1\n>   x = 1\n>   ```\n>\n>   a a a "
-            "`code` a a"
-        ),
+        ("a\n\n> - | a | a |\n>   |---|:-:|\n>\n>   ```\n>   x = 1\n>   x = 1\n>   ```\n>\n>   a a a `code` a a"),
         61,
     ),
     (f"1. a\n1. ``` rust title\n    x = 1\n    {Y}\n    ```", 99),

@@ -44,9 +44,7 @@ def test_markdown_keeps_every_universal_law(source: str, limit: int, unit: str, 
 
 @settings(max_examples=500)
 @given(documents(tame=True), st.integers(80, 300), units, dialects)
-def test_every_character_means_in_its_part_what_it_meant(
-    source: str, limit: int, unit: str, dialect: str
-) -> None:
+def test_every_character_means_in_its_part_what_it_meant(source: str, limit: int, unit: str, dialect: str) -> None:
     assume(is_tame(source, limit, unit))
     assert meaning(source, split(source, limit, unit=unit, dialect=dialect)) == []
 
@@ -63,9 +61,7 @@ def test_joining_gives_the_source_back(source: str, limit: int, unit: str, diale
 @example("```\nabc\n```", 9, "code_points", "markdown")
 @example("**a b** c", 6, "code_points", "markdown")
 @example("|a|\n|-|\n|b|\n|c|", 13, "code_points", "markdown")
-def test_small_texts_cut_in_two_anywhere_give_the_same_parts(
-    source: str, limit: int, unit: str, dialect: str
-) -> None:
+def test_small_texts_cut_in_two_anywhere_give_the_same_parts(source: str, limit: int, unit: str, dialect: str) -> None:
     limit = _least(unit, limit)
     for cut in range(len(source) + 1):
         assert partition_free(source, [cut], limit, unit, dialect) == []
@@ -73,9 +69,7 @@ def test_small_texts_cut_in_two_anywhere_give_the_same_parts(
 
 @settings(max_examples=250)
 @given(st.one_of(raw_texts(), documents()), limits, units, dialects)
-def test_text_fed_character_by_character_gives_the_same_parts(
-    source: str, limit: int, unit: str, dialect: str
-) -> None:
+def test_text_fed_character_by_character_gives_the_same_parts(source: str, limit: int, unit: str, dialect: str) -> None:
     assert partition_free(source, range(len(source)), _least(unit, limit), unit, dialect) == []
 
 

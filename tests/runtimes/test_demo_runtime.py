@@ -86,9 +86,7 @@ def test_it_answers_anything(text: str) -> None:
         ("hello", "Ask me for the capital of France, Japan or Kenya."),
     ],
 )
-def test_the_agent_it_shows_works(
-    question: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agent_it_shows_works(question: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_agent.py").write_text(EXAMPLE)
     monkeypatch.chdir(tmp_path)
     events = play(load_function("my_agent:answer"), question)

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def apply_system_event(
-    messages: list[Message], event: SystemEvent, id_factory: Callable[[], str] | None = None
-) -> str:
+def apply_system_event(messages: list[Message], event: SystemEvent, id_factory: Callable[[], str] | None = None) -> str:
     """Add the remark to the conversation and return the id of the message that holds it now.
 
     That is the last message if it is the system's, else a new one, whose id `id_factory` makes. Without a

@@ -30,9 +30,7 @@ _UNIONS: dict[Vocabulary, tuple[str, Any]] = {
 
 
 def schema(
-    vocabulary: Annotated[
-        Vocabulary, typer.Argument(help="What to print the schema of.", show_default=False)
-    ],
+    vocabulary: Annotated[Vocabulary, typer.Argument(help="What to print the schema of.", show_default=False)],
 ) -> None:
     """Print the JSON Schema (2020-12) of what goes over the wire."""
     with told_in_one_line():

@@ -142,9 +142,7 @@ class _Stop:
 class _Turn:
     """One turn; the agent plays in a task of its own, so that it can be left behind."""
 
-    def __init__(
-        self, runtime: Runtime, show: Callable[[Event], Awaitable[None]], *, stop: _Stop, debug: bool
-    ) -> None:
+    def __init__(self, runtime: Runtime, show: Callable[[Event], Awaitable[None]], *, stop: _Stop, debug: bool) -> None:
         self.stop = stop
         self.left_behind: asyncio.Task[None] | None = None
         self._runtime = runtime

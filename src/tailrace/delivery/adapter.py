@@ -108,9 +108,7 @@ class _Turn:
 
     def __init__(self, options: DeliveryAdapterOptions, callbacks: BridgeCallbacks) -> None:
         self.payloads: list[ReplyPayload] = []
-        self.buffer = TextBuffer(
-            lambda: Splitter(options.chunk_limit, at_paragraphs=options.flush_at_paragraphs)
-        )
+        self.buffer = TextBuffer(lambda: Splitter(options.chunk_limit, at_paragraphs=options.flush_at_paragraphs))
         self._callbacks = callbacks
         self._tool_names: dict[str, str] = {}
         self._media_seen: set[str] = set()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-
-import regex
 
 from tailrace.markdown import graphemes
 from tailrace.markdown.window import Window
 
-_SPACES = regex.compile(r"[^\S\n\r\u00a0\u202f]+")
+_SPACES = re.compile(r"[^\S\n\r\u00a0\u202f]+")
 # Brackets and quotes may close behind the stop; scripts without spaces end a sentence with the stop alone.
-_SENTENCE = regex.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
+_SENTENCE = re.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 
 
 class Kind(IntEnum):
@@ -57,7 +56,7 @@ def _lines(window: Window) -> list[tuple[int, bool]]:
     return starts
 
 
-def _ends(window: Window, pattern: regex.Pattern[str]) -> list[int]:
+def _ends(window: Window, pattern: re.Pattern[str]) -> list[int]:
     """Where the text goes on after each match, spaces passed over; not at line ends, which are better boundaries."""
     source = window.source
     places = []

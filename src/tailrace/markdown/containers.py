@@ -6,14 +6,14 @@ in a list item. So whoever begins a part inside containers opens them again, wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
-import regex
 
 from tailrace.markdown.outline import Block
 
-_MARKER = regex.compile(r"\d{1,9}[.)]|[-+*]")
+_MARKER = re.compile(r"\d{1,9}[.)]|[-+*]")
 _WIDEST_PAD = 4  # one more column after a marker, and CommonMark reads the rest as indented code
 
 

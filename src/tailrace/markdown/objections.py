@@ -6,10 +6,10 @@ look at structure only; whether a cut would change what is said is tested by `cu
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 import msgspec
-import regex
 
 from tailrace.markdown import graphemes
 from tailrace.markdown.boundaries import Kind
@@ -18,7 +18,7 @@ from tailrace.markdown.outline import Block
 from tailrace.markdown.reopening import Place, Seam, fence_marker, seams
 from tailrace.markdown.window import Window
 
-_BARE_MARKER = regex.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
+_BARE_MARKER = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
 
 # What a line may begin with to be a block of its own, by how much of it must be seen to tell.
 _LINE_STARTERS = tuple("-=*_`~|:<[")

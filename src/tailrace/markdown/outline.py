@@ -6,17 +6,17 @@ character offsets. It decides nothing: what may be cut is `cutting`'s to say.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pyromark
-import regex
 
 OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 
-_SURROGATE = regex.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
     name: name.lower() for name in ("Paragraph", "Heading", "Item", "Table")
 }
@@ -82,7 +82,7 @@ def ranged_events(source: str) -> Iterator[tuple[str, Any, int, int]]:
     events = pyromark.events_with_range(source, options=OPTIONS)
     if source.isascii():
         for event, span in events:
-            if event.__class__ is str:
+            if isinstance(event, str):
                 yield event, None, span["start"], span["end"]
             else:
                 ((tag, value),) = event.items()
@@ -91,7 +91,7 @@ def ranged_events(source: str) -> Iterator[tuple[str, Any, int, int]]:
     starts = [at for at, byte in enumerate(source.encode()) if byte & 0xC0 != 0x80]
     for event, span in events:
         start, end = bisect_left(starts, span["start"]), bisect_left(starts, span["end"])
-        if event.__class__ is str:
+        if isinstance(event, str):
             yield event, None, start, end
         else:
             ((tag, value),) = event.items()

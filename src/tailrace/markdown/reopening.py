@@ -158,28 +158,35 @@ def _text_seams(place: Place) -> Iterator[Seam]:
 
 def _standing(place: Place) -> tuple[str, int]:
     """What puts the text after the cut back into its containers, and where that text begins."""
-    source, around, at = place.source, place.around, place.at
-    content = at
-    while source[content : content + 1] in (" ", "\t"):
+    content = place.at
+    while place.source[content : content + 1] in (" ", "\t"):
         content += 1
     if not place.begins_line:
-        return on_one_line(around) + _heading_mark(place), content
-    own_quotes = _own_quotes(source, at)
-    quotes = sum(container.is_quote for container in around)
-    continued = place.leaf is not None
-    if quotes == len(around):
-        missing = max(quotes - own_quotes, 0)
-        return "> " * missing, content if continued and not own_quotes else at
-    if place.item_follows and not quotes and content - at <= 3:
-        return "", at
-    if own_quotes:
-        items_first = next(at for at, container in enumerate(around) if container.is_quote) if quotes else len(around)
-        if own_quotes == quotes and all(container.is_quote for container in around[items_first:]):
-            return on_one_line(around[:items_first]), content
-        return on_own_line(around), at
-    if continued or content <= after_prefix(source, at, around) or not keeps_columns_alone(around):
-        return on_one_line(around), content
-    return on_own_line(around), at
+        return on_one_line(place.around) + _heading_mark(place), content
+    if any(not container.is_quote for container in place.around):
+        return _standing_in_item(place, content)
+    # Quotes mark every line, unless a lazy one goes on with a paragraph.
+    own = _own_quotes(place.source, place.at)
+    missing = "> " * max(len(place.around) - own, 0)
+    return missing, content if place.leaf and not own else place.at
+
+
+def _standing_in_item(place: Place, content: int) -> tuple[str, int]:
+    """As `_standing`, for a line inside a list item, whose `content` begins after its indentation."""
+    around = place.around
+    quotes = [nth for nth, container in enumerate(around) if container.is_quote]
+    if place.item_follows and not quotes and content - place.at <= 3:
+        return "", place.at  # a nested item this far left is one at the top level, too, and looks better alone
+    own = _own_quotes(place.source, place.at)
+    if own:
+        # The line brings its quotes; items around them open in front of it, items inside them on a line before.
+        if own == len(quotes) and quotes == list(range(quotes[0], len(around))):
+            return on_one_line(around[: quotes[0]]), content
+        return on_own_line(around), place.at
+    indented = content > after_prefix(place.source, place.at, around)
+    if indented and place.leaf is None and keeps_columns_alone(around):
+        return on_own_line(around), place.at
+    return on_one_line(around), content
 
 
 def _own_quotes(source: str, at: int) -> int:

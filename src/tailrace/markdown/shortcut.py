@@ -8,10 +8,10 @@ Wherever that does not settle the matter, the answer is None and the parser is a
 
 from __future__ import annotations
 
-import regex
+import re
 
-_OTHER_BLANK_LINE = regex.compile(r"\n[ \t>]+\n")
-_FENCE_LINE = regex.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$", regex.MULTILINE)
+_OTHER_BLANK_LINE = re.compile(r"\n[ \t>]+\n")
+_FENCE_LINE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$", re.MULTILINE)
 
 
 def clear_cut(text: str, fits: int, least: int) -> tuple[int, int] | None:

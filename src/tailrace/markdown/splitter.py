@@ -6,7 +6,7 @@ text alone, never on how it arrived, so the parts do neither. The decisions are 
 
 from __future__ import annotations
 
-import regex
+import re
 
 from tailrace.markdown import graphemes
 from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
@@ -17,7 +17,7 @@ from tailrace.markdown.reopening import NOTHING, Opening
 from tailrace.markdown.shortcut import clear_cut
 from tailrace.markdown.window import Window
 
-_BLANK_LINES = regex.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
+_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
 _MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
 _FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
 

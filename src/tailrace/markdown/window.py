@@ -6,9 +6,8 @@ decides nothing; `boundaries` proposes places, `objections` speaks against them,
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
-
-import regex
 
 from tailrace.markdown.containers import containers
 from tailrace.markdown.dialects import Ruler
@@ -16,7 +15,7 @@ from tailrace.markdown.emphasis import closers, unresolved
 from tailrace.markdown.outline import Block, outline
 from tailrace.markdown.reopening import Opening, Place
 
-_ADDRESS = regex.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
+_ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
 
 
 class Window:

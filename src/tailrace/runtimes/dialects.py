@@ -74,9 +74,7 @@ _CHAT: _Table = {
     "text-delta": _Row(TextDelta, {"text": "delta"}),
     "reasoning-delta": _Row(ReasoningDelta, {"text": "delta"}),
     "reasoning-end": _Row(ReasoningEnd, {"metadata": "metadata"}),
-    "tool-call": _Row(
-        ToolStarted, {"id": "toolCall.id", "name": "toolCall.name", "arguments": "toolCall.arguments"}
-    ),
+    "tool-call": _Row(ToolStarted, {"id": "toolCall.id", "name": "toolCall.name", "arguments": "toolCall.arguments"}),
     "tool-result": _Row(
         ToolFinished,
         {"id": "toolResult.toolCallId", "result": "toolResult.result", "is_error": "toolResult.isError"},
@@ -183,6 +181,4 @@ def _found(event: Mapping[str, Any], path: str, where: str) -> Any:
 
 
 def _violation(code: str, event: Mapping[str, Any], field: str, message: str) -> ContractViolation:
-    return ContractViolation(
-        Diagnostic(code=code, event_type=str(event["type"]), field=field, message=message)
-    )
+    return ContractViolation(Diagnostic(code=code, event_type=str(event["type"]), field=field, message=message))

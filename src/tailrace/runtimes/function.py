@@ -54,9 +54,7 @@ def load_function(path: str) -> Runtime:
     """
     module_name, _, object_name = path.partition(":")
     if not module_name or not object_name:
-        raise AgentNotFound(
-            f"{path!r} does not name an agent. Write module:function, for example my_agent:answer."
-        )
+        raise AgentNotFound(f"{path!r} does not name an agent. Write module:function, for example my_agent:answer.")
     found = _look_up(_import(module_name, object_name), module_name, object_name)
     if isinstance(found, Runtime) and not isinstance(found, type):
         return found
@@ -93,13 +91,9 @@ def _no_such_module(module_name: str, object_name: str, missing: str) -> str:
         dotted = ".".join(as_path.with_suffix("").parts)
         return f"an agent is named by its module, not by its file. Try {dotted}:{object_name}."
     here = Path.cwd()
-    modules = {entry.stem for entry in here.glob("*.py")} | {
-        entry.parent.name for entry in here.glob("*/__init__.py")
-    }
+    modules = {entry.stem for entry in here.glob("*.py")} | {entry.parent.name for entry in here.glob("*/__init__.py")}
     near = get_close_matches(module_name, sorted(modules), n=1)
-    hint = (
-        f"Did you mean {near[0]}:{object_name}?" if near else "Run tailrace in the directory that holds it."
-    )
+    hint = f"Did you mean {near[0]}:{object_name}?" if near else "Run tailrace in the directory that holds it."
     return f"there is no module {missing!r}. {hint}"
 
 
@@ -137,9 +131,7 @@ def _describe(found: object) -> str:
         (inspect.isroutine, "a plain function"),
         (inspect.ismodule, "a module"),
     )
-    return next(
-        (kind for is_one, kind in kinds if is_one(found)), f"an object of type {type(found).__name__}"
-    )
+    return next((kind for is_one, kind in kinds if is_one(found)), f"an object of type {type(found).__name__}")
 
 
 def _where(error: BaseException) -> str:

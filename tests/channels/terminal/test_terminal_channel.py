@@ -343,9 +343,7 @@ def test_there_is_one_blank_line_whatever_line_ends_the_agent_sends(gap: str, cu
     text = f"{gap}after"
     pieces = [TextDelta(text=text[:cut]), TextDelta(text=text[cut:])]
     out, _ = in_pipe(TextDelta(text="before"), started("1"), *pieces)
-    assert (
-        out == "before\n\n◌ read: a.txt\n\nafter" if gap != "\n\n" else "before\n\n◌ read: a.txt\n\n\nafter"
-    )
+    assert out == "before\n\n◌ read: a.txt\n\nafter" if gap != "\n\n" else "before\n\n◌ read: a.txt\n\n\nafter"
 
 
 def test_reasoning_is_set_apart_and_can_be_left_out() -> None:
@@ -383,13 +381,9 @@ def test_every_event_can_be_shown() -> None:
     in_pipe(*samples)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, None, [], "", "text", {"a": 1}, {"\ud800": 1}, {"path": object()}, object()]
-)
+@pytest.mark.parametrize("arguments", [{}, None, [], "", "text", {"a": 1}, {"\ud800": 1}, {"path": object()}, object()])
 def test_any_arguments_can_be_shown(arguments: object) -> None:
-    out, _ = in_pipe(
-        ToolStarted(id="1", name="n", arguments=arguments), ToolFinished(id="1", result=arguments)
-    )
+    out, _ = in_pipe(ToolStarted(id="1", name="n", arguments=arguments), ToolFinished(id="1", result=arguments))
     assert out.startswith("◌ n")
 
 

@@ -207,15 +207,11 @@ class TerminalChannel:
             case Notice():
                 self._activity("·", event.text)
             case ModelChanged():
-                self._activity(
-                    "·", f"Switched to {event.model_id}" + (f" ({event.key_id})" if event.key_id else "")
-                )
+                self._activity("·", f"Switched to {event.model_id}" + (f" ({event.key_id})" if event.key_id else ""))
             case ConfigReloaded():
                 self._activity("·", "Configuration reloaded")
             case Media():
-                self._activity(
-                    "▸", " ".join(filter(None, (event.caption, event.url or event.path, event.mime)))
-                )
+                self._activity("▸", " ".join(filter(None, (event.caption, event.url or event.path, event.mime))))
 
     def _keep(self, key: str, line: Line) -> None:
         """A dim line that says how things stand, in place of what it said before."""
