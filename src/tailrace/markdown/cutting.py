@@ -81,7 +81,7 @@ def closing_fence(read: Outline) -> str:
     before_last, line_end, last = source[fence.start : fence.end].rpartition("\n")
     marker = fence_marker(source, fence)
     is_code = fence.content_end > fence.start + len(before_last) + 1
-    if line_end and not is_code and not last.strip(" \t>\r").strip(marker[0]):
+    if line_end and not is_code and last.strip(" \t>\r").startswith(marker):
         return ""
     around = [block for block in read.blocks if block.holds and block.start <= fence.start < block.end]
     return "\n" + continuing(containers(source, around)) + marker
