@@ -48,11 +48,11 @@ def _lines(window: Window) -> list[tuple[int, bool]]:
         end = source.find("\n", at) + 1 or len(source)
         line = source[at:end]
         in_code = window.code_at(at) is not None
-        blank = not line.strip(" \t>\r\n")
-        if at > window.base and (in_code or not blank):
+        if at > window.base and (in_code or line.strip(" \t>\r\n")):
             starts.append((at, after_blank and not in_code))
-        ink = at + len(line.rstrip()) if not line.isspace() else ink
-        at, after_blank = end, blank
+        after_blank = line.isspace()
+        ink = ink if after_blank else at + len(line.rstrip())
+        at = end
     return starts
 
 

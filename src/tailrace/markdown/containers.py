@@ -14,6 +14,7 @@ import msgspec
 from tailrace.markdown.outline import Block
 
 _MARKER = re.compile(r"\d{1,9}[.)]|[-+*]")
+_WIDEST_INDENT = 3  # one more column before a marker, and it is indented code
 _WIDEST_PAD = 4  # one more column after a marker, and CommonMark reads the rest as indented code
 
 
@@ -79,14 +80,21 @@ def on_one_line(around: Sequence[Container]) -> str:
     )
 
 
-def on_own_line(around: Sequence[Container]) -> str:
-    """What opens the containers on a line before content that brings its own indentation."""
-    return on_one_line(around).rstrip(" ") + "\n" if around else ""
+def on_own_lines(around: Sequence[Container]) -> str:
+    """What opens the containers on lines before content that brings its own indentation: one item a line.
 
-
-def keeps_columns_alone(around: Sequence[Container]) -> bool:
-    """Whether the containers, opened on a line of their own, keep their columns: an empty item has one pad only."""
-    return not around or around[-1].is_quote or around[-1].width == len(around[-1].marker) + 1
+    An item without content has a pad of one column, so what its columns lack is put in front of the marker.
+    """
+    lines = [""]
+    for nth, container in enumerate(around):
+        if container.is_quote:
+            lines[-1] += "> "
+            continue
+        if lines[-1].strip(" >"):
+            lines.append(continuing(around[:nth]))
+        indent = min(container.width - len(container.marker) - 1, _WIDEST_INDENT)
+        lines[-1] += " " * indent + container.marker + " "
+    return "".join(line.rstrip(" ") + "\n" for line in lines)
 
 
 def continuing(around: Sequence[Container]) -> str:

@@ -19,7 +19,7 @@ import msgspec
 from tailrace.markdown.boundaries import Kind, boundaries, hard_places
 from tailrace.markdown.containers import containers, continuing
 from tailrace.markdown.meaning import Said, meaning, merged
-from tailrace.markdown.objections import NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
+from tailrace.markdown.objections import BLOCK_STARTERS, NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
 from tailrace.markdown.outline import Outline, outline
 from tailrace.markdown.reopening import NOTHING, Opening, Place, Seam, fence_marker, seams
 from tailrace.markdown.window import Window
@@ -176,7 +176,7 @@ class _Cutting:
         if leaf.kind in ("fence", "table"):
             return place.begins_line
         source = self.window.source
-        return leaf.kind == "paragraph" and source[place.at].isalpha() and source[place.end - 1] != "\\"
+        return leaf.kind == "paragraph" and source[place.at] not in BLOCK_STARTERS and source[place.end - 1] != "\\"
 
     def _same_meaning(self, place: Place, seam: Seam) -> bool:
         window = self.window
@@ -193,8 +193,11 @@ class _Cutting:
         """In code a line end is taken however little it leaves, unless the next line is longer than a part."""
         window = self.window
         leaf = window.code_at(cut.end + window.base)
-        if leaf is None or window.hides_wrapper or leaf.end <= window.furthest:
+        if leaf is None or window.hides_wrapper:
             return False
+        ended = leaf.kind == "indented" or leaf.content_end < leaf.end
+        if ended and leaf.end <= window.furthest:
+            return False  # the text goes on after the code, where other boundaries may leave more
         return long_line(window, window.place(cut.resume + window.base)) is not None
 
     def _balanced(self, cut: Cut) -> bool:

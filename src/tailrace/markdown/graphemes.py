@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import regex
 
 _CLUSTER = regex.compile(r"\X")
+# Characters of these categories join nothing before or after them, the scripts and flags below aside.
+_ALONE = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", "Sm", "Sc", "So", "Zs"))
+# Kana, Chinese characters and Hangul syllables, most of the letters that have no case and are not joined.
+_UNJOINED = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9fff"), ("\uac00", "\ud7a3"))
 
 
 def last_border(text: str, at: int, start: int = 0) -> int:
@@ -15,20 +21,28 @@ def last_border(text: str, at: int, start: int = 0) -> int:
     """
     if at >= len(text):
         return len(text)
-    # Between two ASCII characters, the line end pair aside, there always is a border to count from.
     anchor = at
-    while anchor > start and not (text[anchor].isascii() and text[anchor - 1].isascii()):
+    while anchor > start and not _surely_apart(text[anchor - 1], text[anchor]):
         anchor -= 1
-    if anchor > start and text[anchor] == "\n":
-        anchor -= text[anchor - 1] == "\r"
     clusters = _CLUSTER.finditer(text, anchor, at + 1)
     return next(cluster.start() for cluster in clusters if cluster.end() > at)
 
 
 def is_border(text: str, at: int) -> bool:
     """Whether no grapheme cluster reaches over `at`."""
-    if at <= 0 or at >= len(text):
+    return at <= 0 or at >= len(text) or _surely_apart(text[at - 1], text[at]) or last_border(text, at) == at
+
+
+def _surely_apart(before: str, after: str) -> bool:
+    """Whether there is a border between two characters whatever stands around them."""
+    if before.isascii() and after.isascii():
+        return not (before == "\r" and after == "\n")
+    return _stands_alone(before) and _stands_alone(after)
+
+
+def _stands_alone(character: str) -> bool:
+    if character.isascii():
         return True
-    if text[at].isascii() and text[at - 1].isascii():
-        return not (text[at] == "\n" and text[at - 1] == "\r")
-    return last_border(text, at) == at
+    if unicodedata.category(character) in _ALONE:
+        return not "\U0001f1e6" <= character <= "\U0001f1ff"  # flags are pairs of these
+    return any(first <= character <= last for first, last in _UNJOINED)

@@ -30,13 +30,15 @@ def meaning(source: str, skip: int = 0) -> Said:
             continue
         words = _words(tag, value, code="```" in around)
         if words:
-            said.append((" ".join(sorted(around)), words))
+            said.append((" ".join(sorted(filter(None, around))), words))
     return said
 
 
 def _setting(name: str, value: Any) -> str:
     if name in _SETTINGS:
         return _SETTINGS[name]
+    if name == "Heading":
+        return str(value[name]["level"])
     if name in ("Link", "Image"):
         return f"[{value[name]['dest_url']}]"
     return "|" if name in ("TableHead", "TableRow") else ""

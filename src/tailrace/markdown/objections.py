@@ -23,6 +23,8 @@ _BARE_MARKER = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
 # What a line may begin with to be a block of its own, by how much of it must be seen to tell.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
 _WORD_STARTERS = tuple("#+>0123456789")
+BLOCK_STARTERS = frozenset(_LINE_STARTERS + _WORD_STARTERS) | frozenset(" \t\r\n")
+"""Characters that can begin a block of another kind than a paragraph."""
 
 
 class Verdict(Enum):

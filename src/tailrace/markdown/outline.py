@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -16,10 +17,12 @@ import pyromark
 
 OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 
+_BEGINS_CHARACTER = bytes(byte & 0xC0 != 0x80 for byte in range(256))
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
     name: name.lower() for name in ("Paragraph", "Heading", "Item", "Table")
 }
+_CELLS = frozenset(("TableCell", "TableRow"))
 _STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
 _DELIMITERS = "*_~[]`<"
 
@@ -76,26 +79,25 @@ def parsable(source: str) -> str:
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
-def ranged_events(source: str) -> Iterator[tuple[str, Any, int, int]]:
-    """The parser's events as (tag, value, start, end), in characters."""
+def ranged_events(source: str, skip: frozenset[str] = frozenset()) -> Iterator[tuple[str, Any, int, int]]:
+    """The parser's events as (tag, value, start, end), in characters; without the tags whose value is in `skip`."""
     source = parsable(source)
-    events = pyromark.events_with_range(source, options=OPTIONS)
-    if source.isascii():
-        for event, span in events:
-            if isinstance(event, str):
-                yield event, None, span["start"], span["end"]
-            else:
-                ((tag, value),) = event.items()
-                yield tag, value, span["start"], span["end"]
-        return
-    starts = [at for at, byte in enumerate(source.encode()) if byte & 0xC0 != 0x80]
-    for event, span in events:
-        start, end = bisect_left(starts, span["start"]), bisect_left(starts, span["end"])
+    starts: list[int] = []
+    if not source.isascii():
+        data = source.encode()
+        starts = list(compress(range(len(data)), data.translate(_BEGINS_CHARACTER)))
+    value: Any
+    for event, span in pyromark.events_with_range(source, options=OPTIONS):
         if isinstance(event, str):
-            yield event, None, start, end
+            tag, value = str(event), None
         else:
             ((tag, value),) = event.items()
-            yield tag, value, start, end
+            if isinstance(value, str) and value in skip and tag != "Text":
+                continue
+        if starts:
+            yield tag, value, bisect_left(starts, span["start"]), bisect_left(starts, span["end"])
+        else:
+            yield tag, value, span["start"], span["end"]
 
 
 def outline(source: str) -> Outline:
@@ -115,8 +117,10 @@ class _Builder:
         self.read_until = 0  # where the last inline event ended
 
     def build(self) -> Outline:
-        for tag, value, start, end in ranged_events(self.source):
-            if tag == "Start":
+        for tag, value, start, end in ranged_events(self.source, skip=_CELLS):
+            if tag == "Text":
+                self._text(value, start, end)
+            elif tag == "Start":
                 name = value if isinstance(value, str) else next(iter(value))
                 if not self._begin_inline(name, start, end):
                     self._begin_block(name, value, start, end)
@@ -125,8 +129,6 @@ class _Builder:
             elif tag == "Rule":
                 self.tight = None
                 self.found.blocks.append(Block("rule", start, end))
-            elif tag == "Text":
-                self._text(value, start, end)
             elif tag != "Html":
                 self._inline(start, end)
                 if tag in ("Code", "InlineHtml") or (tag == "HardBreak" and self.source[start] == "\\"):

@@ -14,9 +14,8 @@ from tailrace.markdown.containers import (
     Container,
     after_prefix,
     continuing,
-    keeps_columns_alone,
     on_one_line,
-    on_own_line,
+    on_own_lines,
 )
 from tailrace.markdown.outline import Block
 
@@ -104,8 +103,8 @@ def _fence_seams(place: Place, fence: Block) -> Iterator[Seam]:
     info = source[fence.start + len(marker) : fence.body].rstrip("\r\n")
     indent = _fence_indent(source, fence, around)
     in_item = bool(around) and not around[-1].is_quote
-    if in_item and indent and keeps_columns_alone(around):
-        before = on_own_line(around) + continuing(around) + " " * indent
+    if in_item and indent:
+        before = on_own_lines(around) + continuing(around) + " " * indent
     else:
         before = on_one_line(around) + ("" if in_item else " " * indent)
     rest_of_line = "" if place.begins_line else continuing(around) + " " * indent
@@ -140,7 +139,7 @@ def _indented_seams(place: Place) -> Iterator[Seam]:
     if not place.begins_line:
         shown = on_one_line(around) + "    "
     elif any(not container.is_quote for container in around):
-        shown = on_own_line(around)
+        shown = on_own_lines(around)
     else:
         shown = ""
     yield Seam(closed="", opening=Opening(shown=shown), resume=place.at)
@@ -182,10 +181,10 @@ def _standing_in_item(place: Place, content: int) -> tuple[str, int]:
         # The line brings its quotes; items around them open in front of it, items inside them on a line before.
         if own == len(quotes) and quotes == list(range(quotes[0], len(around))):
             return on_one_line(around[: quotes[0]]), content
-        return on_own_line(around), place.at
+        return on_own_lines(around), place.at
     indented = content > after_prefix(place.source, place.at, around)
-    if indented and place.leaf is None and keeps_columns_alone(around):
-        return on_own_line(around), place.at
+    if indented and place.leaf is None:
+        return on_own_lines(around), place.at
     return on_one_line(around), content
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-from tailrace.markdown import graphemes
 from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
 from tailrace.markdown.dialects import Ruler
 from tailrace.markdown.objections import Verdict
@@ -89,9 +88,8 @@ class Splitter:
             self._needs_ink = True
             return False
         ink = len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))
-        line = self._text.rfind("\n", 0, ink) + 1
-        indents_code = 4 <= len(self._text[line:ink].expandtabs(4)) <= self._ruler.limit // 2
-        self._start = line if indents_code else graphemes.last_border(self._text, ink)
+        # Indentation has a meaning and stays with its line, unless it leaves no room for anything else.
+        self._start = self._text.rfind("\n", 0, ink) + 1
         ink = len(self._text) - len(self._text.lstrip())
         if self._ruler.source_size(self._text[self._start : ink + 1]) > self._ruler.limit:
             self._start = ink
