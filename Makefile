@@ -10,14 +10,22 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 setup: $(VENV)/.ready
 	@:
 
-# The stamp is written last: an interrupted set-up is done again.
-$(VENV)/.ready: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tailrace needs Python 3.11 or newer: make PYTHON=python3.11 setup" >&2; exit 1; }
+# The stamp is taken away first and written last: a set-up that was interrupted begins from nothing. It holds the
+# place, because the scripts in there name it: a tree that was moved or copied sets up its own.
+ifneq ($(shell cat $(VENV)/.ready 2>/dev/null),$(CURDIR))
+.PHONY: $(VENV)/.ready
+endif
+
+$(VENV)/.ready: requirements.lock pyproject.toml $(BIN)/python
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tailrace needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(or $(MAKECMDGOALS),setup)" >&2; exit 1; }
 	@echo "setting up $(VENV)" >&2
-	@$(PYTHON) -m venv $(VENV)
+	@if [ "$$(cat $@ 2>/dev/null)" = "$(CURDIR)" ] && $(PIP) --version >/dev/null 2>&1; then rm $@; else $(PYTHON) -m venv --clear $(VENV); fi
 	@$(PIP) install --require-hashes --no-deps -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
-	@touch $@
+	@echo "$(CURDIR)" > $@
+
+# Nothing makes it alone; where it is gone, or leads to a Python that is gone, the set-up is done again.
+$(BIN)/python: ;
 
 run: setup
 	@$(BIN)/tailrace chat
