@@ -75,9 +75,16 @@ def _indent(before: str, around: Sequence[Container]) -> int:
 
 def on_one_line(around: Sequence[Container]) -> str:
     """What opens the containers in front of content on the same line."""
-    return "".join(
-        "> " if item.is_quote else item.marker.ljust(min(item.width, len(item.marker) + _WIDEST_PAD)) for item in around
-    )
+    line = ""
+    for container in around:
+        if container.is_quote:
+            line += "> "
+            continue
+        # Columns are made up by padding, and where that would read as code, in front of the line's first marker.
+        pad = min(container.width - len(container.marker), _WIDEST_PAD)
+        rest = container.width - len(container.marker) - pad
+        line += " " * (0 if line.strip(" >") else min(rest, _WIDEST_INDENT)) + container.marker + " " * pad
+    return line
 
 
 def on_own_lines(around: Sequence[Container]) -> str:

@@ -18,6 +18,7 @@ import msgspec
 
 from tailrace.markdown.boundaries import Kind, boundaries, hard_places
 from tailrace.markdown.containers import containers, continuing
+from tailrace.markdown.graphemes import is_border
 from tailrace.markdown.meaning import Said, meaning, merged
 from tailrace.markdown.objections import BLOCK_STARTERS, NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
 from tailrace.markdown.outline import Outline, outline
@@ -159,7 +160,7 @@ class _Cutting:
         """Where the next slice begins: past indentation that would fill a part alone, and past the last whitespace."""
         source, ruler = self.window.source, self.window.ruler
         ink = seam.resume
-        while source[ink : ink + 1].isspace():
+        while source[ink : ink + 1].isspace() and is_border(source, ink + 1):
             ink += 1
         in_fence = seam.closed and seam.opening.shown and not seam.opening.styles
         indent = ruler.source_size(seam.opening.text + source[seam.resume : ink])

@@ -54,7 +54,8 @@ def _tears_a_unit(window: Window, place: Place, kind: Kind) -> Verdict | None:
         return UNLAWFUL
     if any(start < place.at and end > place.end for start, end in window.solids):
         return UNLAWFUL
-    if kind is Kind.HARD and source[place.at].isspace() and not window.code_at(place.at):
+    before_space = source[place.at].isspace() and graphemes.is_border(source, place.at + 1)
+    if kind is Kind.HARD and before_space and not window.code_at(place.at):
         return UNLAWFUL
     return None
 
@@ -135,8 +136,7 @@ def narrow_seam(window: Window, place: Place) -> Seam:
 
 def too_wide(window: Window, seam: Seam) -> bool:
     """Whether what the seam adds would take more than half of a part."""
-    added = window.ruler.source_size(seam.opening.text) + window.ruler.source_size(seam.closed)
-    return bool(seam.opening.text) and added * 2 > window.ruler.limit
+    return bool(seam.opening.text) and window.ruler.source_size(seam.added) * 2 > window.ruler.limit
 
 
 def _moves_a_block(window: Window, place: Place, _kind: Kind) -> Verdict | None:

@@ -17,6 +17,7 @@ from tailrace.markdown.containers import (
     on_one_line,
     on_own_lines,
 )
+from tailrace.markdown.graphemes import is_border
 from tailrace.markdown.outline import Block
 
 
@@ -74,6 +75,12 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
     closed: str
     opening: Opening
     resume: int
+    wrapper: str | None = None
+
+    @property
+    def added(self) -> str:
+        """What counts against the limit on wrappers; the indentation of a line that was cut does not."""
+        return self.opening.text + self.closed if self.wrapper is None else self.wrapper
 
 
 def seams(place: Place) -> Iterator[Seam]:
@@ -110,8 +117,9 @@ def _fence_seams(place: Place, fence: Block) -> Iterator[Seam]:
     rest_of_line = "" if place.begins_line else continuing(around) + " " * indent
     closed = ("" if source[place.end - 1] == "\n" else "\n") + continuing(around) + marker
     for words in (info, ""):
-        shown = f"{before}{marker}{words}\n{rest_of_line}"
-        yield Seam(closed=closed, opening=Opening(shown=shown), resume=place.at)
+        opened = f"{before}{marker}{words}\n"
+        wrapper = f"{opened}\n{continuing(around)}{marker}"
+        yield Seam(closed=closed, opening=Opening(shown=opened + rest_of_line), resume=place.at, wrapper=wrapper)
     unseen = Opening(parsed=f"{before}{marker}\n{rest_of_line}")
     yield Seam(closed=closed, opening=unseen, resume=place.at)
     yield Seam(closed="", opening=unseen, resume=place.at)
@@ -158,7 +166,7 @@ def _text_seams(place: Place) -> Iterator[Seam]:
 def _standing(place: Place) -> tuple[str, int]:
     """What puts the text after the cut back into its containers, and where that text begins."""
     content = place.at
-    while place.source[content : content + 1] in (" ", "\t"):
+    while place.source[content : content + 1] in (" ", "\t") and is_border(place.source, content + 1):
         content += 1
     if not place.begins_line:
         return on_one_line(place.around) + _heading_mark(place), content

@@ -40,7 +40,7 @@ def clear_cut(text: str, fits: int, least: int) -> tuple[int, int] | None:
     while text[resume] == "\n":
         resume += 1
     end = len(text[:resume].rstrip())
-    return (end, resume) if text[resume] not in " \t" and least <= end <= fits else None
+    return (end, resume) if not text[resume].isspace() and least <= end <= fits else None
 
 
 def _fences(text: str, until: int) -> list[tuple[int, int]] | None:

@@ -127,10 +127,11 @@ class Splitter:
                 return None
             if (cut := self._clear_cut()) is not None:
                 return cut
-            if self._window > available and not final:
+            self._pass_delimiters(available)
+            if self._window > available or (final and self._window == available):
                 self._look_at, self._needs_ink = self._window - 1, False
                 return None
-            decision = self._decide(min(self._window, available), final=final and self._window >= available)
+            decision = self._decide()
             if isinstance(decision, Cut):
                 return decision
             if isinstance(decision, Opening):
@@ -139,10 +140,17 @@ class Splitter:
                 self._window = min(self._window + self._step, self._last_window)
                 self._step *= 2
 
-    def _decide(self, length: int, *, final: bool) -> Cut | Opening | Verdict:
-        text = self._text[self._start : self._start + length]
+    def _pass_delimiters(self, available: int) -> None:
+        """Let the window not end inside a run of delimiters: half a closer is another closer."""
+        while self._window < min(self._last_window, available + 1):
+            if self._text[self._start + self._window - 1] not in "*_~`":
+                break
+            self._window += 1
+
+    def _decide(self) -> Cut | Opening | Verdict:
+        text = self._text[self._start : self._start + self._window]
         exhausted = self._window >= self._last_window
-        return decide(Window(text, self._opening, self._ruler, final=final, exhausted=exhausted))
+        return decide(Window(text, self._opening, self._ruler, final=False, exhausted=exhausted))
 
     def _find_excess(self, available: int) -> bool:
         """Whether the text exceeds the limit, whitespace at its end aside; sets the first window if so."""

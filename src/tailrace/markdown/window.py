@@ -81,8 +81,11 @@ class Window:
         # A closer matches the last opener of its kind, so of several alike only that one is taken as meant.
         last_of_kind = {run.marker: run for run in unresolved(self.outline, leaf.start, len(self.source))}
         open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
-        while open_styles:
-            source = self.source.rstrip() + closers(open_styles)
+        # A delimiter at the very end may be half of a closer, and would join with what is put before it.
+        beyond = self.source[self.furthest + 1 :]
+        known = beyond.rstrip(" \t\r\n*_~`[<\\")
+        while open_styles and known:
+            source = f"{self.source[: self.furthest + 1]}{known}{closers(open_styles)} {beyond[len(known) :]}"
             read = outline(source)
             still_loose = {run for run in open_styles if run.start in read.loose}
             if not still_loose:
