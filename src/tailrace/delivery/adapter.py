@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -36,9 +37,7 @@ from tailrace.events import (
 from tailrace.markdown import Part, Splitter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Awaitable, Callable
-
-    Callback = Callable[["ReplyPayload"], Awaitable[None]]
+    from collections.abc import AsyncIterable
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +60,9 @@ class ReplyPayload(msgspec.Struct):
     is_error: bool = False
     media: tuple[Media, ...] = ()
     delivered: bool = False
+
+
+Callback: TypeAlias = Callable[[ReplyPayload], Awaitable[None]]
 
 
 class BridgeCallbacks(msgspec.Struct, frozen=True):
