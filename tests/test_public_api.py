@@ -1,0 +1,204 @@
+"""The names and signatures other people's code depends on, and what they get when they install the package."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from email import message_from_string
+from importlib import import_module
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import tailrace
+from tailrace import events
+from tailrace.errors import ContractViolation, Diagnostic
+
+ROOT = Path(__file__).parent.parent
+SDKS_AND_FRAMEWORKS = {
+    *("aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats", "typer", "rich"),
+}
+
+EVENT_CLASSES = {
+    "turn_started": "TurnStarted",
+    "text_delta": "TextDelta",
+    "block_final": "BlockFinal",
+    "text_retracted": "TextRetracted",
+    "reasoning_delta": "ReasoningDelta",
+    "reasoning_end": "ReasoningEnd",
+    "tool_started": "ToolStarted",
+    "tool_input": "ToolInput",
+    "tool_progress": "ToolProgress",
+    "tool_output": "ToolOutput",
+    "tool_finished": "ToolFinished",
+    "status": "Status",
+    "notice": "Notice",
+    "model_changed": "ModelChanged",
+    "config_reloaded": "ConfigReloaded",
+    "plan_updated": "PlanUpdated",
+    "usage": "Usage",
+    "media": "Media",
+    "error": "Error",
+    "turn_completed": "TurnCompleted",
+    "turn_failed": "TurnFailed",
+    "turn_cancelled": "TurnCancelled",
+}
+
+# A default that is a function stands as `...`.
+SIGNATURES = {
+    "tailrace:split": "(text, limit, *, unit='code_points', dialect='markdown')",
+    "tailrace:append_event_to_chunks": "(chunks, event)",
+    "tailrace:apply_system_event": "(messages, event, id_factory=None)",
+    "tailrace:DeliveryAdapter": "(options=None)",
+    "tailrace:DeliveryAdapter.process": "(self, events, callbacks=None)",
+    "tailrace:DeliveryAdapterOptions": "(chunk_limit=4000, flush_at_paragraphs=False)",
+    "tailrace:BridgeCallbacks": "(on_partial_reply=None, on_block_reply=None, on_tool_result=None, on_thinking=None)",
+    "tailrace:ReplyPayload": "(text, is_error=False, media=(), delivered=False)",
+    "tailrace:ChannelProvider.send_to_user": "(self, user_id, text)",
+    "tailrace:StreamingChannelProvider.on_stream_start": "(self, user_id)",
+    "tailrace:StreamingChannelProvider.on_stream_chunk": "(self, user_id, chunk)",
+    "tailrace:StreamingChannelProvider.on_stream_status": "(self, user_id, status)",
+    "tailrace:StreamingChannelProvider.on_stream_end": "(self, user_id, full_text)",
+    "tailrace.events:decode_event": "(data)",
+    "tailrace.events:encode_event": "(event)",
+    "tailrace.errors:Diagnostic": "(*, code, message, index=None, event_type=None, field=None)",
+    "tailrace.contract:checked": "(events, *, turn_id, cancelled=..., on_diagnostic=None)",
+    "tailrace.chunks:TextChunk": "(text, *, type='text')",
+    "tailrace.chunks:ThinkingChunk": "(text, metadata=UNSET, *, type='thinking')",
+    "tailrace.chunks:ToolBatchChunk": "(calls)",
+    "tailrace.chunks:ToolCall": "(id, name, arguments, result=UNSET, is_error=UNSET, shell_output=UNSET)",
+    "tailrace.chunks:ShellOutput": "(stdout='', stderr='')",
+    "tailrace.chunks:ErrorChunk": "(message, status_code=None)",
+    "tailrace.chunks:SystemChunk": "(kind, text)",
+    "tailrace.chunks:Message": "(id, role, chunks)",
+    "tailrace.chunks:SystemEvent": "(kind, text)",
+    "tailrace.assembler:append_event_to_chunks": "(chunks, event)",
+    "tailrace.assembler:apply_system_event": "(messages, event, id_factory=None)",
+    "tailrace.markdown:split": "(text, limit, *, unit='code_points', dialect='markdown')",
+    "tailrace.markdown:Splitter": "(limit, unit='code_points', dialect='markdown', *, at_paragraphs=False)",
+    "tailrace.markdown:Splitter.feed": "(self, text)",
+    "tailrace.markdown:Splitter.close": "(self)",
+    "tailrace.markdown:join": "(parts)",
+    "tailrace.markdown:render": "(text, dialect)",
+    "tailrace.markdown:Part": "(*, text, body, size, opened='', closed='', seam='', lead='')",
+    "tailrace.operations:Body": "(*, text, entities=(), html=None)",
+    "tailrace.ports:Prompt": "(*, text, session_id='', user_id='', conversation='')",
+    "tailrace.ports:Runtime.run": "(self, prompt)",
+    "tailrace.runtimes.dialects:translate": "(dialect, event)",
+}
+
+
+def found(path: str) -> Any:
+    module, _, name = path.partition(":")
+    thing: Any = import_module(module)
+    for step in name.split("."):
+        thing = getattr(thing, step)
+    return thing
+
+
+def bare_signature(thing: Callable[..., Any]) -> str:
+    """Names, kinds and defaults; annotations are mypy's to hold."""
+    signature = inspect.signature(thing)
+    parameters = [
+        parameter.replace(
+            annotation=parameter.empty,
+            default=parameter.default if type(parameter.default) is not type(bare_signature) else ...,
+        )
+        for parameter in signature.parameters.values()
+    ]
+    bare = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    return str(bare).replace("Ellipsis", "...")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """The package as it would be published."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    [path] = folder.glob("*.whl")
+    with zipfile.ZipFile(path) as opened:
+        yield opened
+
+
+def test_the_top_level_names() -> None:
+    assert set(tailrace.__all__) == {
+        *("DeliveryAdapter", "DeliveryAdapterOptions", "BridgeCallbacks", "ReplyPayload"),
+        *("append_event_to_chunks", "apply_system_event", "split", "ChannelProvider", "StreamingChannelProvider"),
+        "__version__",
+    }
+    assert all(hasattr(tailrace, name) for name in tailrace.__all__)
+
+
+@pytest.mark.parametrize(("path", "signature"), SIGNATURES.items(), ids=SIGNATURES)
+def test_what_is_promised_is_called_as_promised(path: str, signature: str) -> None:
+    assert bare_signature(found(path)) == signature
+
+
+def test_process_and_the_callbacks_are_awaited_and_checked_is_iterated() -> None:
+    assert inspect.iscoroutinefunction(found("tailrace:DeliveryAdapter.process"))
+    assert inspect.isasyncgenfunction(found("tailrace.contract:checked"))
+    for method in ("start", "chunk", "status", "end"):
+        assert inspect.iscoroutinefunction(found(f"tailrace:StreamingChannelProvider.on_stream_{method}"))
+
+
+def test_the_event_classes_and_their_tags() -> None:
+    union = {cls.__name__: cls for cls in get_args(events.Event)}
+    assert {cls.__struct_config__.tag: name for name, cls in union.items()} == EVENT_CLASSES
+    assert all(getattr(events, name) is cls for name, cls in union.items())
+
+
+def test_a_violation_carries_its_diagnostic() -> None:
+    with pytest.raises(ContractViolation) as caught:
+        events.decode_event('{"type": "text_delta", "txt": "misspelt"}')
+    assert isinstance(caught.value.diagnostic, Diagnostic)
+
+
+def test_chunks_are_one_union() -> None:
+    chunks = import_module("tailrace.chunks")
+    names = {cls.__name__ for cls in get_args(chunks.Chunk)}
+    assert names == {"TextChunk", "ThinkingChunk", "ToolBatchChunk", "ErrorChunk", "SystemChunk"}
+
+
+def test_importing_tailrace_loads_no_sdk_and_no_framework() -> None:
+    check = "import json, sys, tailrace; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert "tailrace" in loaded
+    assert loaded & SDKS_AND_FRAMEWORKS == set()
+
+
+def test_every_entry_point_leads_somewhere() -> None:
+    points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
+    assert {(point.group, point.name) for point in points} == {
+        ("tailrace.channels", "terminal"),
+        ("tailrace.runtimes", "demo"),
+    }
+    [script] = distribution("tailrace").entry_points.select(group="console_scripts")
+    assert script.name == "tailrace"
+    for point in [*points, script]:
+        assert callable(point.load())
+
+
+def test_the_wheel_holds_the_package_and_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
+    assert "tailrace/py.typed" in names
+    modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "tailrace").rglob("*.py")}
+    assert modules == {name for name in names if name.endswith(".py")}
+
+
+def test_the_wheel_states_its_licence_its_version_and_an_extra_per_platform(wheel: zipfile.ZipFile) -> None:
+    folder = f"tailrace-{tailrace.__version__}.dist-info"
+    metadata = message_from_string(wheel.read(f"{folder}/METADATA").decode())
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Version"] == tailrace.__version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    extras = {"telegram", "slack", "discord", "matrix", "web", "postgres", "nats"}
+    assert set(metadata.get_all("Provides-Extra", [])) == extras
+    assert "tailrace = tailrace.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode().splitlines()
