@@ -18,7 +18,6 @@ import msgspec
 
 from tailrace.markdown.boundaries import Kind, boundaries, hard_places
 from tailrace.markdown.containers import containers, continuing
-from tailrace.markdown.graphemes import is_border
 from tailrace.markdown.meaning import Said, meaning, merged
 from tailrace.markdown.objections import BLOCK_STARTERS, NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
 from tailrace.markdown.outline import Outline, outline
@@ -157,15 +156,14 @@ class _Cutting:
         )
 
     def _resume(self, seam: Seam) -> int:
-        """Where the next slice begins: past indentation that would fill a part alone, and past the last whitespace."""
+        """Where the next slice begins: past indentation that leaves no room, and past whitespace at the very end."""
         source, ruler = self.window.source, self.window.ruler
-        ink = seam.resume
-        while source[ink : ink + 1].isspace() and is_border(source, ink + 1):
-            ink += 1
+        ink = len(source) - len(source[seam.resume :].lstrip())
+        if ink == len(source):
+            return ink
         in_fence = seam.closed and seam.opening.shown and not seam.opening.styles
         indent = ruler.source_size(seam.opening.text + source[seam.resume : ink])
-        no_room = indent + ruler.widest > ruler.limit
-        return ink if ink == len(source) or (no_room and not in_fence) else seam.resume
+        return ink if indent + ruler.widest > ruler.limit and not in_fence else seam.resume
 
     def _plainly_same(self, place: Place) -> bool:
         """Whether nothing around the place could change its meaning, so that it need not be parsed again."""

@@ -33,6 +33,13 @@ def is_border(text: str, at: int) -> bool:
     return at <= 0 or at >= len(text) or _surely_apart(text[at - 1], text[at]) or last_border(text, at) == at
 
 
+def past_space(text: str, at: int) -> int:
+    """Where the spaces from `at` on end, on the same line; a space that carries a combining mark is no space."""
+    while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_border(text, at + 1):
+        at += 1
+    return at
+
+
 def _surely_apart(before: str, after: str) -> bool:
     """Whether there is a border between two characters whatever stands around them."""
     if before.isascii() and after.isascii():

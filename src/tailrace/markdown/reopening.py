@@ -17,7 +17,7 @@ from tailrace.markdown.containers import (
     on_one_line,
     on_own_lines,
 )
-from tailrace.markdown.graphemes import is_border
+from tailrace.markdown.graphemes import past_space
 from tailrace.markdown.outline import Block
 
 
@@ -121,8 +121,9 @@ def _fence_seams(place: Place, fence: Block) -> Iterator[Seam]:
         wrapper = f"{opened}\n{continuing(around)}{marker}"
         yield Seam(closed=closed, opening=Opening(shown=opened + rest_of_line), resume=place.at, wrapper=wrapper)
     unseen = Opening(parsed=f"{before}{marker}\n{rest_of_line}")
-    yield Seam(closed=closed, opening=unseen, resume=place.at)
-    yield Seam(closed="", opening=unseen, resume=place.at)
+    resume = past_space(source, place.at)  # code that does not show is cut as text
+    yield Seam(closed=closed, opening=unseen, resume=resume)
+    yield Seam(closed="", opening=unseen, resume=resume)
 
 
 def _fence_indent(source: str, fence: Block, around: Sequence[Container]) -> int:
@@ -139,7 +140,8 @@ def _table_seams(place: Place, table: Block) -> Iterator[Seam]:
         yield from _text_seams(place)
     else:
         around = continuing(place.around)
-        yield Seam(closed="", opening=Opening(parsed=head + around, one_row=True), resume=place.at)
+        resume = past_space(place.source, place.at)
+        yield Seam(closed="", opening=Opening(parsed=head + around, one_row=True), resume=resume)
 
 
 def _indented_seams(place: Place) -> Iterator[Seam]:
@@ -165,11 +167,11 @@ def _text_seams(place: Place) -> Iterator[Seam]:
 
 def _standing(place: Place) -> tuple[str, int]:
     """What puts the text after the cut back into its containers, and where that text begins."""
-    content = place.at
-    while place.source[content : content + 1] in (" ", "\t") and is_border(place.source, content + 1):
-        content += 1
     if not place.begins_line:
-        return on_one_line(place.around) + _heading_mark(place), content
+        return on_one_line(place.around) + _heading_mark(place), past_space(place.source, place.at)
+    content = place.at
+    while place.source[content : content + 1] in (" ", "\t"):
+        content += 1
     if any(not container.is_quote for container in place.around):
         return _standing_in_item(place, content)
     # Quotes mark every line, unless a lazy one goes on with a paragraph.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from tailrace.markdown import graphemes
 from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
 from tailrace.markdown.dialects import Ruler
 from tailrace.markdown.objections import Verdict
@@ -18,6 +19,7 @@ from tailrace.markdown.window import Window
 
 _BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
 _MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
+_ROOM = 8  # characters: as many as what a person sees as one may take
 _FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
 
 
@@ -87,12 +89,14 @@ class Splitter:
         if not self._text.strip():
             self._needs_ink = True
             return False
-        ink = len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))
-        # Indentation has a meaning and stays with its line, unless it leaves no room for anything else.
-        self._start = self._text.rfind("\n", 0, ink) + 1
+        # Indentation has a meaning and stays with its line, unless it leaves hardly any room.
+        line = self._text.rfind("\n", 0, len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))) + 1
         ink = len(self._text) - len(self._text.lstrip())
-        if self._ruler.source_size(self._text[self._start : ink + 1]) > self._ruler.limit:
-            self._start = ink
+        room = self._ruler.limit - self._ruler.source_size(self._text[line:ink])
+        border = graphemes.last_border(self._text, ink)
+        if self._ruler.source_size(self._text[border : ink + 1]) <= self._ruler.limit:
+            ink = border
+        self._start = line if room >= _ROOM * self._ruler.widest else ink
         self._lead = self._text[: self._start]
         self._length -= self._start
         self._needs_ink = False

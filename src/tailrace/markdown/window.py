@@ -12,6 +12,7 @@ from functools import cached_property
 from tailrace.markdown.containers import containers
 from tailrace.markdown.dialects import Ruler
 from tailrace.markdown.emphasis import closers, unresolved
+from tailrace.markdown.graphemes import past_space
 from tailrace.markdown.outline import Block, outline
 from tailrace.markdown.reopening import Opening, Place
 
@@ -32,6 +33,8 @@ class Window:
         self.settled = final or exhausted
         self.base = len(opening.context)
         self.source = opening.context + text
+        if exhausted and not final:
+            self._drop_half_closer()
         self.outline = outline(self.source)
         self.last_line = self.source.rfind("\n") + 1
         self.least = -(-ruler.limit // 3)  # a part less full than a third is a bad part
@@ -73,6 +76,12 @@ class Window:
             at += len(style)
         return tuple(kept)
 
+    def _drop_half_closer(self) -> None:
+        """A delimiter at the very end may be half of a closer, which is another closer; the cut is far before it."""
+        beyond = self.source[self.furthest + 1 :].rstrip(" \t\r\n*_~`[<\\")
+        if beyond:
+            self.source = self.source[: self.furthest + 1] + beyond
+
     def _take_open_styles_as_meant(self) -> None:
         """No more may be waited for: read the text as if every style still open were closed at its end."""
         leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
@@ -81,11 +90,8 @@ class Window:
         # A closer matches the last opener of its kind, so of several alike only that one is taken as meant.
         last_of_kind = {run.marker: run for run in unresolved(self.outline, leaf.start, len(self.source))}
         open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
-        # A delimiter at the very end may be half of a closer, and would join with what is put before it.
-        beyond = self.source[self.furthest + 1 :]
-        known = beyond.rstrip(" \t\r\n*_~`[<\\")
-        while open_styles and known:
-            source = f"{self.source[: self.furthest + 1]}{known}{closers(open_styles)} {beyond[len(known) :]}"
+        while open_styles:
+            source = self.source.rstrip() + closers(open_styles)
             read = outline(source)
             still_loose = {run for run in open_styles if run.start in read.loose}
             if not still_loose:
@@ -133,9 +139,7 @@ class Window:
         in_code = self.code_at(at) is not None and not self.hides_wrapper
         end = at if in_code else len(self.source[:at].rstrip())
         over = [block for block in self.outline.blocks if block.start < end and block.end > at]
-        content = at
-        while self.source[content : content + 1] in (" ", "\t"):
-            content += 1
+        content = past_space(self.source, at)
         return Place(
             source=self.source,
             end=end,

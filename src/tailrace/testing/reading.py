@@ -15,7 +15,7 @@ import pyromark
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
+OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 _STYLES = {"Emphasis": "emphasis", "Strong": "strong", "Strikethrough": "strikethrough"}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"`{3,}|~{3,}")
@@ -124,7 +124,7 @@ class _Reader:
     def events(self) -> Iterator[tuple[Any, int, int]]:
         """The events with their ranges in code points instead of bytes."""
         place = _byte_places(self.text)
-        for event, span in pyromark.events_with_range(self.text, options=_OPTIONS):
+        for event, span in pyromark.events_with_range(self.text, options=OPTIONS):
             yield event, place(span["start"]), place(span["end"])
 
     def enter(self, tag: Any, start: int) -> None:
@@ -198,7 +198,7 @@ class _Reader:
 
     def add_definitions(self) -> None:
         place = _byte_places(self.text)
-        for definition in pyromark.reference_definitions(self.text, options=_OPTIONS).values():
+        for definition in pyromark.reference_definitions(self.text, options=OPTIONS).values():
             whole = (place(definition["span"]["start"]), place(definition["span"]["end"]))
             self.add_block("definition", *whole, whole)
 

@@ -11,8 +11,10 @@ import itertools
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import pyromark
+
 from tailrace.testing.parts import Breach, CutPart, Placed, measure, place
-from tailrace.testing.reading import Block, Glyph, Reading, read
+from tailrace.testing.reading import OPTIONS, Block, Glyph, Reading, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -289,9 +291,11 @@ def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
     """Whether `meaning` may be asked of this text: nothing in it comes near what the laws let go.
 
     Every link, code span, heading, row and wrapper is below a third of the limit, nothing is left to HTML
-    blocks or to reference definitions, and no marker stands open that a lookahead could take for a style, a
-    code span or a link.
+    blocks or to reference definitions, no marker stands open that a lookahead could take for a style, a code span
+    or a link, and no style stands inside itself: closed and reopened, its two markers would be one of another kind.
     """
+    if _style_in_itself(source):
+        return False
     exam = _Exam(source, (), limit, unit)
     if exam.reading.of("html", "definition") or any(map(exam.is_bulky, exam.reading.blocks)):
         return False
@@ -301,6 +305,19 @@ def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
         glyph.char in "*_~`[]<" and glyph.kind in _INLINE_TEXT and _could_open(source, glyph.at)
         for glyph in exam.reading.glyphs
     )
+
+
+def _style_in_itself(source: str) -> bool:
+    around: list[str] = []
+    for event in pyromark.events(source.encode("utf-8", "replace").decode(), options=OPTIONS):
+        match event:
+            case {"Start": "Emphasis" | "Strong" | "Strikethrough" as style}:
+                if style in around:
+                    return True
+                around.append(style)
+            case {"End": "Emphasis" | "Strong" | "Strikethrough"}:
+                around.pop()
+    return False
 
 
 _MARKS = {"emphasis": 1, "strong": 2, "strikethrough": 2}
