@@ -48,11 +48,11 @@ $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock
 bench: $(VENV)/.bench-ready
 	@$(BIN)/python -m bench
 
-# Writes the locks anew from pyproject.toml; versions and hashes only, no addresses.
+# Writes the locks anew from pyproject.toml; versions and hashes only, no addresses. UPGRADE=--upgrade raises versions.
 lock: setup
 	@$(PIP) install uv
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --group bench -c requirements.lock -o requirements-bench.lock
+	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group bench -c requirements.lock -o requirements-bench.lock
 
 clean:
 	@rm -rf $(VENV)

@@ -1,0 +1,44 @@
+"""The documents are true: their examples are run, their links lead somewhere, their commands exist."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+
+
+@every_document
+def test_sessions_at_the_prompt_go_as_shown(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    sessions = [code for _fence, code in re.findall(r"(?ms)^(`{3,})pycon\n(.*?)^\1$", text)]
+    session = doctest.DocTestParser().get_doctest("\n".join(sessions), {}, document.name, str(document), 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(session, out=said.append)
+    assert result.failed == 0, "".join(said)
+    assert result.attempted or document.name != "markdown.md"
+
+
+@every_document
+def test_links_within_the_tree_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\((?!\w+://|#)([^)#]+)", document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@every_document
+def test_targets_of_make_exist(document: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"(?m)^([a-z]+):", makefile))
+    named = set(re.findall(r"(?m)(?:^|`)make (?:\w+=(?:'[^']*'|\S+) )?([a-z]+)", document.read_text(encoding="utf-8")))
+    assert named <= targets
+
+
+def test_every_document_is_found_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS} - {"README.md"}
+    assert {name for name in names if f"({name})" not in readme} == set()

@@ -1,0 +1,72 @@
+"""What the README shows is what happens: its code and its commands are run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from pseudo_terminal import TAILRACE
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = [(language, code) for _fence, language, code in re.findall(r"(?ms)^(`{3,})(\w+)\n(.*?)^\1$", README)]
+
+
+def blocks(language: str) -> list[str]:
+    return [code for found, code in BLOCKS if found == language]
+
+
+def outside_of_make() -> dict[str, str]:
+    """The environment of somebody who types `make`, also where these tests are run by it."""
+    return {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
+
+
+def test_the_program_prints_what_is_shown_below_it(tmp_path: Path) -> None:
+    program, shown = blocks("python")[0], blocks("text")[0]
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == shown
+
+
+def test_the_program_is_short() -> None:
+    lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 15
+
+
+def test_the_agent_of_ones_own_answers(tmp_path: Path) -> None:
+    agent, command = blocks("python")[1], blocks("sh")[1].split()
+    (tmp_path / "my_agent.py").write_text(agent, encoding="utf-8")
+    assert command[0] == ".venv/bin/tailrace"
+    done = subprocess.run(
+        [TAILRACE, *command[1:]], cwd=tmp_path, input="hello\n", capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "You said: hello\n", "")
+
+
+def test_make_run_answers_a_line_from_a_pipe() -> None:
+    assert blocks("sh")[0].startswith("make run ")
+    done = subprocess.run(
+        ["make", "run"],
+        cwd=ROOT,
+        env=outside_of_make(),
+        input="hello\n",
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Hello! You wrote “hello”.\n")
+    assert done.stdout.endswith("What shall we carry next?\n")
+
+
+def test_make_has_nothing_to_say_where_nothing_is_to_be_done() -> None:
+    subprocess.run(["make", "setup"], cwd=ROOT, env=outside_of_make(), capture_output=True, check=True, timeout=300)
+    again = subprocess.run(["make", "setup"], cwd=ROOT, env=outside_of_make(), capture_output=True, check=True)
+    assert (again.stdout, again.stderr) == (b"", b"")
