@@ -29,31 +29,13 @@ def boundaries(window: Window, kind: Kind) -> Iterator[int]:
     match kind:
         case Kind.BLANK_LINE | Kind.LINE:
             wanted = kind is Kind.BLANK_LINE
-            return (at for at, after_blank in reversed(_lines(window)) if after_blank is wanted)
+            return (at for at, after_blank in reversed(window.lines) if after_blank is wanted)
         case Kind.SENTENCE:
             return reversed(_ends(window, _SENTENCE))
         case Kind.SPACE:
             return reversed(_ends(window, _SPACES))
         case Kind.HARD:
             return hard_places(window, window.furthest, window.solids)
-
-
-def _lines(window: Window) -> list[tuple[int, bool]]:
-    """Where lines begin, each with whether a blank line is before it. In code no line is blank, each is a line."""
-    source, furthest = window.source, window.furthest
-    starts = []
-    at, after_blank = window.base, False
-    ink = at  # where the last visible character before the line ends
-    while at < len(source) and ink <= furthest:
-        end = source.find("\n", at) + 1 or len(source)
-        line = source[at:end]
-        in_code = window.code_at(at) is not None
-        if at > window.base and (in_code or line.strip(" \t>\r\n")):
-            starts.append((at, after_blank and not in_code))
-        after_blank = line.isspace()
-        ink = ink if after_blank else at + len(line.rstrip())
-        at = end
-    return starts
 
 
 def _ends(window: Window, pattern: re.Pattern[str]) -> list[int]:

@@ -28,11 +28,12 @@ def unresolved(read: Outline, start: int, end: int, *, also_literal: bool = Fals
     not close in time.
     """
     found = []
+    open_brackets = _open_brackets(read) if also_literal else frozenset[int]()
     for run in _runs(read, start, end):
         if run.marker[0] in "*_~":
             if run.marker != "~" and _can_open(read.source, run):
                 found.append(run)
-        elif also_literal and _may_be_solid(read, run):
+        elif also_literal and (run.start in open_brackets or _may_be_solid(read.source, run)):
             found.append(run)
     return found
 
@@ -77,20 +78,23 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
-def _may_be_solid(read: Outline, run: Run) -> bool:
-    """Whether the text to come may make a code span, an autolink or a link of what begins here."""
+def _may_be_solid(source: str, run: Run) -> bool:
+    """Whether the text to come may make a code span or an autolink of what begins here."""
     if run.marker[0] == "<":
-        rest = read.source[run.start + 1 :]
+        rest = source[run.start + 1 :]
         return not rest or (rest[0].isalpha() and not any(end in rest for end in " \t\n<>"))
-    return run.marker[0] == "`" or (run.marker[0] == "[" and _may_be_link(read, run.start))
+    return run.marker[0] == "`"
 
 
-def _may_be_link(read: Outline, start: int) -> bool:
-    """Whether a bracket is not closed yet, or closed with a target begun behind it."""
-    depth = 0
+def _open_brackets(read: Outline) -> frozenset[int]:
+    """The brackets that may still begin a link: not closed yet, or closed with a target begun behind them."""
+    found: set[int] = set()
+    opened: list[int] = []
     for at in read.loose:
-        if at >= start and read.source[at] in "[]":
-            depth += 1 if read.source[at] == "[" else -1
-            if depth == 0:
-                return read.source[at + 1 : at + 2] == "(" or at + 1 >= len(read.source)
-    return True
+        if read.source[at] == "[":
+            opened.append(at)
+        elif read.source[at] == "]" and opened:
+            start = opened.pop()
+            if read.source[at + 1 : at + 2] == "(" or at + 1 >= len(read.source):
+                found.add(start)
+    return frozenset(found.union(opened))

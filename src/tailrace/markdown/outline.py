@@ -24,6 +24,7 @@ _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
 }
 _CELLS = frozenset(("TableCell", "TableRow"))
 _STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
+_INLINES = _STYLES | {"Link", "Image"}
 _DELIMITERS = "*_~[]`<"
 
 
@@ -122,10 +123,12 @@ class _Builder:
                 self._text(value, start, end)
             elif tag == "Start":
                 name = value if isinstance(value, str) else next(iter(value))
-                if not self._begin_inline(name, start, end):
+                if name in _INLINES:
+                    self._begin_inline(name, start, end)
+                else:
                     self._begin_block(name, value, start, end)
             elif tag == "End":
-                self._finish(value, end)
+                self._finish(value if isinstance(value, str) else next(iter(value)), end)
             elif tag == "Rule":
                 self.tight = None
                 self.found.blocks.append(Block("rule", start, end))
@@ -135,23 +138,19 @@ class _Builder:
                     self.found.solids.append((start, end))
         return self.found
 
-    def _begin_inline(self, name: str, start: int, end: int) -> bool:
+    def _begin_inline(self, name: str, start: int, end: int) -> None:
+        self._inline(start, end)
         if name in _STYLES:
-            self._inline(start, end)
             width = 1 if name == "Emphasis" else 2
             if name == "Strikethrough" and not self.source.startswith("~~", start):
                 width = 1
             marker = self.source[start : start + width]
             self.found.styles.append(Style(start, end, marker))
             self.read_until = start + len(marker)
-        elif name in ("Link", "Image"):
-            self._inline(start, end)
+        else:
             self.found.solids.append((start, end))
             self.solid_until = max(self.solid_until, end)
             self.read_until = end
-        else:
-            return False
-        return True
 
     def _begin_block(self, name: str, value: Any, start: int, end: int) -> None:
         self.tight = None
@@ -172,8 +171,7 @@ class _Builder:
         self.found.blocks.append(block)
         self.open.append(block)
 
-    def _finish(self, value: Any, end: int) -> None:
-        name = value if isinstance(value, str) else next(iter(value))
+    def _finish(self, name: str, end: int) -> None:
         if name in _BLOCKS or name == "CodeBlock":
             self.open.pop()
             self.tight = None

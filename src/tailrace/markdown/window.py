@@ -125,6 +125,24 @@ class Window:
         spans = self.outline.solids + addresses
         return sorted((span for span in spans if self.ruler.fits(self.source[slice(*span)])), reverse=True)
 
+    @cached_property
+    def lines(self) -> list[tuple[int, bool]]:
+        """Where lines begin up to the limit, each with whether a blank line is before it; in code none is blank."""
+        source, furthest = self.source, self.furthest
+        starts = []
+        at, after_blank = self.base, False
+        ink = at  # where the last visible character before the line ends
+        while at < len(source) and ink <= furthest:
+            end = source.find("\n", at) + 1 or len(source)
+            line = source[at:end]
+            in_code = self.code_at(at) is not None
+            if at > self.base and (in_code or line.strip(" \t>\r\n")):
+                starts.append((at, after_blank and not in_code))
+            after_blank = line.isspace()
+            ink = ink if after_blank else at + len(line.rstrip())
+            at = end
+        return starts
+
     def is_prefix(self, at: int) -> bool:
         """Whether nothing stands before the place on its line but indentation and quote marks."""
         line = self.source.rfind("\n", 0, at) + 1
