@@ -42,7 +42,7 @@ def _ends(window: Window, pattern: re.Pattern[str]) -> list[int]:
     """Where the text goes on after each match, spaces passed over; not at line ends, which are better boundaries."""
     source = window.source
     places = []
-    for found in pattern.finditer(source, window.base + 1, min(window.furthest + 1, len(source))):
+    for found in pattern.finditer(source, window.first + 1, min(window.furthest + 1, len(source))):
         spaces = _SPACES.match(source, found.end())
         at = spaces.end() if spaces else found.end()
         if at < len(source) and source[at] not in "\r\n":
@@ -53,11 +53,11 @@ def _ends(window: Window, pattern: re.Pattern[str]) -> list[int]:
 def hard_places(window: Window, furthest: int, solids: Sequence[tuple[int, int]]) -> Iterator[int]:
     """The borders between grapheme clusters outside of what is solid, from `furthest` down."""
     at = min(furthest, len(window.source) - 1)
-    while at > window.base:
-        at = graphemes.last_border(window.source, at, window.base)
+    while at > window.first:
+        at = graphemes.last_border(window.source, at, window.first)
         for start, end in solids:
             if start < at < end:
                 at = start
-        if at > window.base:
+        if at > window.first:
             yield at
         at -= 1

@@ -148,22 +148,23 @@ class _Cutting:
             return None
         return Cut(
             end=place.end - window.base,
-            resume=self._resume(seam) - window.base,
+            resume=self._resume(place, seam) - window.base,
             opened=opened,
             closed=closed,
             opening=seam.opening,
             size=size,
         )
 
-    def _resume(self, seam: Seam) -> int:
-        """Where the next slice begins: past indentation that leaves no room, and past whitespace at the very end."""
+    def _resume(self, place: Place, seam: Seam) -> int:
+        """Where the next slice begins: past indentation that leaves no room, and past whitespace that is none."""
         source, ruler = self.window.source, self.window.ruler
         ink = len(source) - len(source[seam.resume :].lstrip())
-        if ink == len(source):
+        space = source[seam.resume : ink]
+        if ink == len(source) or (space.strip(" \t\r\n") and not (place.leaf and place.leaf.is_code)):
             return ink
         in_fence = seam.closed and seam.opening.shown and not seam.opening.styles
-        indent = ruler.source_size(seam.opening.text + source[seam.resume : ink])
-        return ink if indent + ruler.widest > ruler.limit and not in_fence else seam.resume
+        no_room = ruler.source_size(seam.opening.text + space) + ruler.widest > ruler.limit
+        return ink if no_room and not in_fence else seam.resume
 
     def _plainly_same(self, place: Place) -> bool:
         """Whether nothing around the place could change its meaning, so that it need not be parsed again."""
@@ -179,14 +180,14 @@ class _Cutting:
 
     def _same_meaning(self, place: Place, seam: Seam) -> bool:
         window = self.window
-        before = meaning(window.source[: place.end] + seam.closed, window.base)
+        before = meaning(window.source[: place.end] + seam.closed, window.base, window.anchor)
         context = seam.opening.context
         after = meaning(context + window.source[seam.resume :], len(context))
         return merged(before, after) == self._meaning
 
     @cached_property
     def _meaning(self) -> Said:
-        return merged(meaning(self.window.source, self.window.base))
+        return merged(meaning(self.window.source, self.window.base, self.window.anchor))
 
     def _keeps_code_lines(self, cut: Cut) -> bool:
         """In code a line end is taken however little it leaves, unless the next line is longer than a part."""

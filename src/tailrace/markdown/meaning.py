@@ -14,11 +14,11 @@ Said = list[tuple[str, str]]
 _SETTINGS = {"Emphasis": "e", "Strong": "s", "Strikethrough": "~", "BlockQuote": ">", "CodeBlock": "```"}
 
 
-def meaning(source: str, skip: int = 0) -> Said:
-    """What the source says from the offset `skip` on."""
+def meaning(source: str, skip: int = 0, since: int = 0) -> Said:
+    """What the source says from the offset `skip` on, parsed from `since` on, where a top-level block begins."""
     said: Said = []
     around: list[str] = []
-    for tag, value, start, end in ranged_events(source):
+    for tag, value, start, end in ranged_events(source, since):
         if tag == "Start":
             name = value if isinstance(value, str) else next(iter(value))
             around.append(_setting(name, value))

@@ -80,9 +80,14 @@ def parsable(source: str) -> str:
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
-def ranged_events(source: str, skip: frozenset[str] = frozenset()) -> Iterator[tuple[str, Any, int, int]]:
-    """The parser's events as (tag, value, start, end), in characters; without the tags whose value is in `skip`."""
-    source = parsable(source)
+def ranged_events(
+    source: str, since: int = 0, skip: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, Any, int, int]]:
+    """The parser's events as (tag, value, start, end), in characters of the source.
+
+    Reads from `since` on, where a top-level block must begin; leaves out the tags whose value is in `skip`.
+    """
+    source = parsable(source[since:])
     starts: list[int] = []
     if not source.isascii():
         data = source.encode()
@@ -96,14 +101,14 @@ def ranged_events(source: str, skip: frozenset[str] = frozenset()) -> Iterator[t
             if isinstance(value, str) and value in skip and tag != "Text":
                 continue
         if starts:
-            yield tag, value, bisect_left(starts, span["start"]), bisect_left(starts, span["end"])
+            yield tag, value, bisect_left(starts, span["start"]) + since, bisect_left(starts, span["end"]) + since
         else:
-            yield tag, value, span["start"], span["end"]
+            yield tag, value, span["start"] + since, span["end"] + since
 
 
-def outline(source: str) -> Outline:
-    """Parse the text once and note what a cut has to respect."""
-    return _Builder(source).build()
+def outline(source: str, since: int = 0) -> Outline:
+    """Parse the text once, from where a top-level block begins, and note what a cut has to respect."""
+    return _Builder(source).build(since)
 
 
 class _Builder:
@@ -117,8 +122,8 @@ class _Builder:
         self.solid_until = 0  # inside a link or an image
         self.read_until = 0  # where the last inline event ended
 
-    def build(self) -> Outline:
-        for tag, value, start, end in ranged_events(self.source, skip=_CELLS):
+    def build(self, since: int) -> Outline:
+        for tag, value, start, end in ranged_events(self.source, since, skip=_CELLS):
             if tag == "Text":
                 self._text(value, start, end)
             elif tag == "Start":

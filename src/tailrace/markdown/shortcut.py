@@ -1,14 +1,15 @@
-"""The common cut, found without parsing: between two top-level blocks, at a blank line.
+"""What can be told of a text's blocks without parsing it: the last blank line between two top-level blocks.
 
-Most parts end there, and for those a parse of the whole window would be the greater part of all work. A line that
-follows a blank line and begins in the first column is outside every list item, quote, table and paragraph; only a
-fence or an HTML block can still hold it. So it is enough to follow the fences. Wherever that does not settle the
-matter, the answer is None and the parser is asked.
+Most parts end there, and for those a parse of the whole window would be the greater part of all work; the others
+need to be parsed from there on only. A line that follows a blank line and begins in the first column is outside
+every list item, quote, table and paragraph; only a fence or an HTML block can still hold it. So it is enough to
+follow the fences. Wherever that does not settle the matter, the answer is None and the parser is asked.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _SPACED_BLANK_LINE = re.compile(r"\n[ \t]+\n")
 _FENCE_LINE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$", re.MULTILINE)
@@ -17,30 +18,49 @@ _FIRST_COLUMN = re.compile(r"^[^ \t\n]", re.MULTILINE)
 _LONG_HTML = re.compile(r"^ {0,3}<(?:pre|script|style|textarea|[!?])", re.MULTILINE | re.IGNORECASE)
 
 
-def clear_cut(text: str, fits: int, least: int) -> tuple[int, int] | None:
-    """Where the slice ends and where the next begins: the last blank line that leaves at least `least` characters.
+class TopLevelBreak(NamedTuple):
+    """A blank line at the top level: the text before it ends at `end`, the text after it begins at `resume`.
+
+    `is_last` says that no blank line after it, within what fits, could be a better place to cut.
+    """
+
+    end: int
+    resume: int
+    is_last: bool
+
+
+def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
+    """The last blank line that surely stands between two top-level blocks and before which the text fits.
 
     `fits` is how many characters fit; the text reaches at least one visible character beyond that.
     """
-    blank = text.rfind("\n\n", least, fits + 2)
-    if blank < 0 or "\r" in text or ("<" in text and _LONG_HTML.search(text)):
+    if "\r" in text or ("<" in text and _LONG_HTML.search(text)):
         return None
     fences = _fences(text, fits + 2)
     if fences is None:
         return None
-    spaced = [found.start() for found in _SPACED_BLANK_LINE.finditer(text, blank, fits + 2)]
-    if any(not any(opened < at < closed for opened, closed in fences) for at in spaced):
-        return None
-    for opened, closed in reversed(fences):
-        if opened < blank < closed:
-            blank = text.rfind("\n\n", least, opened)
-    if blank < 0:
-        return None
-    resume = blank + 2
-    while text[resume] == "\n":
-        resume += 1
-    end = len(text[:resume].rstrip())
-    return (end, resume) if not text[resume].isspace() and least <= end <= fits else None
+    is_last = True
+    blank = text.rfind("\n\n", 0, fits + 2)
+    while blank > 0:
+        opened = next((start for start, end in fences if start < blank < end), None)
+        if opened is not None:
+            blank = text.rfind("\n\n", 0, opened)
+            continue
+        end = len(text[:blank].rstrip())
+        resume = blank + 2
+        while text[resume] == "\n":
+            resume += 1
+        if 0 < end <= fits and not text[resume].isspace():
+            return TopLevelBreak(end, resume, is_last and not _spaced_blank_line(text, blank, fits, fences))
+        is_last = False
+        blank = text.rfind("\n\n", 0, blank)
+    return None
+
+
+def _spaced_blank_line(text: str, start: int, fits: int, fences: list[tuple[int, int]]) -> bool:
+    """Whether a blank line that is not empty comes after `start`, outside of fences."""
+    places = (found.start() for found in _SPACED_BLANK_LINE.finditer(text, start, fits + 2))
+    return any(not any(opened < at < closed for opened, closed in fences) for at in places)
 
 
 def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
@@ -63,7 +83,9 @@ def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
             found.append((opened, line.end()))
             marker = ""
     if marker:
-        if indent:
+        # Unclosed and indented, it goes on for as long as the lines are; in the first column, to the end.
+        first_column = _FIRST_COLUMN.search(text, opened, until) if indent else None
+        if first_column:
             return None
         found.append((opened, len(text)))
     return found

@@ -14,10 +14,10 @@ from tailrace.markdown.dialects import Ruler
 from tailrace.markdown.objections import Verdict
 from tailrace.markdown.part import Part
 from tailrace.markdown.reopening import NOTHING, Opening
-from tailrace.markdown.shortcut import clear_cut
+from tailrace.markdown.shortcut import last_top_level_break
 from tailrace.markdown.window import Window
 
-_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=[^\n]*\S)")
+_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # and, as a group, up to what follows
 _MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
 _ROOM = 8  # characters: as many as what a person sees as one may take
 _FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
@@ -43,6 +43,7 @@ class Splitter:
         self._start = 0  # where in `_text` the current part begins
         self._length = 0  # of all text from there on, pending included
         self._lead: str | None = None  # None until the first visible character
+        self._line_broken = False  # a line ended after the last visible character
         self._begin_part(NOTHING)
 
     def _begin_part(self, opening: Opening) -> None:
@@ -50,6 +51,7 @@ class Splitter:
         self._window = 0  # 0 until the text exceeds the limit
         self._step = max(_FIRST_STEP, self._ruler.limit // 32)
         self._last_window = 0
+        self._anchor: int | None = None  # where a top-level block is known to begin; None until looked for
         self._scanned = 0  # up to where blank lines were looked at
         self._look_at = 0  # no decision is possible before the text is longer than this
         self._needs_ink = False  # and none before a visible character comes
@@ -58,9 +60,19 @@ class Splitter:
         """Take a further piece of the text; give the parts that are certain now."""
         self._pending.append(text)
         self._length += len(text)
+        if self._at_paragraphs and self._ends_line(text):
+            return self._parts(final=False)
         if self._length <= self._look_at or (self._needs_ink and not text.strip()):
             return []
         return self._parts(final=False)
+
+    def _ends_line(self, text: str) -> bool:
+        """Whether a line ended before the last visible character of what came, so that a paragraph may have, too."""
+        broken, self._line_broken = self._line_broken, self._line_broken or "\n" in text
+        if not text.strip():
+            return False
+        self._line_broken = "\n" in text[len(text.rstrip()) :]
+        return broken or "\n" in text.rstrip()
 
     def close(self) -> list[Part]:
         """The text is complete: give what is left of it. The splitter is as new afterwards."""
@@ -129,7 +141,7 @@ class Splitter:
                 return cut
             if not exceeded:
                 return None
-            if (cut := self._clear_cut()) is not None:
+            if self._anchor is None and (cut := self._clear_cut()) is not None:
                 return cut
             self._pass_delimiters(available)
             if self._window > available or (final and self._window == available):
@@ -154,7 +166,8 @@ class Splitter:
     def _decide(self) -> Cut | Opening | Verdict:
         text = self._text[self._start : self._start + self._window]
         exhausted = self._window >= self._last_window
-        return decide(Window(text, self._opening, self._ruler, final=False, exhausted=exhausted))
+        window = Window(text, self._opening, self._ruler, final=False, exhausted=exhausted, anchor=self._anchor or 0)
+        return decide(window)
 
     def _find_excess(self, available: int) -> bool:
         """Whether the text exceeds the limit, whitespace at its end aside; sets the first window if so."""
@@ -191,24 +204,26 @@ class Splitter:
         return available
 
     def _clear_cut(self) -> Cut | None:
+        """The cut at a top-level blank line, found without parsing; else `_anchor` says where to parse from."""
+        self._anchor = 0
         if not self._ruler.verbatim or self._opening != NOTHING or self._ruler.unit != "code_points":
             return None
         limit = self._ruler.limit
-        text = self._text[self._start : self._start + self._window]
-        found = clear_cut(text, limit, -(-limit // 3))
+        found = last_top_level_break(self._text[self._start : self._start + self._window], limit)
         if found is None:
             return None
-        end, resume = found
-        return Cut(end=end, resume=resume, opened="", closed="", opening=NOTHING, size=end)
+        if found.is_last and found.end * 3 >= limit:
+            return Cut(end=found.end, resume=found.resume, opened="", closed="", opening=NOTHING, size=found.end)
+        self._anchor = found.resume
+        return None
 
     def _paragraph_cut(self, available: int) -> Cut | None:
         """The next blank line outside code, if it comes before the limit does."""
         reach = self._start + min(self._window or available, available)
         for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, reach):
             resume = blank.end() - self._start
-            window = Window(
-                self._text[self._start : blank.end() + 1], self._opening, self._ruler, final=False, exhausted=True
-            )
+            seen = self._text[self._start : blank.end(1)]
+            window = Window(seen, self._opening, self._ruler, final=False, exhausted=True)
             self._scanned = blank.start() + 1 - self._start
             if (cut := cut_outside_code(window, resume)) is not None:
                 return cut

@@ -23,19 +23,24 @@ class Window:
     """A part's text so far behind what the part opens, as parsed.
 
     `final` says that no more text will come; `exhausted`, that no more may be waited for. `base` is where the
-    text begins in `source`, after the opening; all offsets here count in `source`.
+    text begins in `source`, after the opening; all offsets here count in `source`. Where a top-level block is
+    known to begin, at the `anchor`, what is before it need not be parsed, and places before it are no better.
     """
 
-    def __init__(self, text: str, opening: Opening, ruler: Ruler, *, final: bool, exhausted: bool) -> None:
+    def __init__(
+        self, text: str, opening: Opening, ruler: Ruler, *, final: bool, exhausted: bool, anchor: int = 0
+    ) -> None:
         self.opening = opening
         self.ruler = ruler
         self.final = final
         self.settled = final or exhausted
         self.base = len(opening.context)
+        self.anchor = anchor
+        self.first = self.base + anchor
         self.source = opening.context + text
         if exhausted and not final:
             self._drop_half_closer()
-        self.outline = outline(self.source)
+        self.outline = outline(self.source, anchor)
         self.last_line = self.source.rfind("\n") + 1
         self.least = -(-ruler.limit // 3)  # a part less full than a third is a bad part
         if exhausted and not final:
@@ -92,7 +97,7 @@ class Window:
         open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
         while open_styles:
             source = self.source.rstrip() + closers(open_styles)
-            read = outline(source)
+            read = outline(source, self.anchor)
             still_loose = {run for run in open_styles if run.start in read.loose}
             if not still_loose:
                 self.source, self.outline = source, read
@@ -129,8 +134,8 @@ class Window:
     def lines(self) -> list[tuple[int, bool]]:
         """Where lines begin up to the limit, each with whether a blank line is before it; in code none is blank."""
         source, furthest = self.source, self.furthest
-        starts = []
-        at, after_blank = self.base, False
+        starts: list[tuple[int, bool]] = []
+        at, after_blank = self.first, self.anchor > 0
         ink = at  # where the last visible character before the line ends
         while at < len(source) and ink <= furthest:
             end = source.find("\n", at) + 1 or len(source)
