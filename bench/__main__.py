@@ -24,7 +24,8 @@ def main() -> int:
     table.add_column("met", justify="center")
     table.add_column("breaches", justify="right", no_wrap=True)
     missed = 0
-    console = Console()
+    # Rich takes a pipe for a terminal of 80 columns, in which the rows could not be read.
+    console = Console(width=None if sys.stdout.isatty() else 160)
     progress = Console(stderr=True)
     with progress.status("measuring") as status:
         for area in AREAS:

@@ -52,6 +52,16 @@ def _pieces(holder: object, name: str) -> list[str]:
     return pieces
 
 
+MANY_PIECES = 100_000
+"""So many pieces are worth joining before they are read: they take more memory than the text."""
+
+
+def settle(pieces: list[str]) -> None:
+    """Join the small pieces at the end of a text into one block; the blocks before it are not copied."""
+    first_small = next((nth for nth, piece in enumerate(pieces) if len(piece) < MANY_PIECES), len(pieces))
+    pieces[first_small:] = ["".join(pieces[first_small:])]
+
+
 def _growing(default: str | None = None) -> str:
     """Declare a growing attribute; typed, like `dataclasses.field`, as what is read from it."""
     return cast("str", _Growing(default))

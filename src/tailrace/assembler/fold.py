@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tailrace.chunks import (
+    MANY_PIECES,
     Chunk,
     ErrorChunk,
     ShellOutput,
@@ -23,6 +24,7 @@ from tailrace.chunks import (
     ThinkingChunk,
     ToolBatchChunk,
     ToolCall,
+    settle,
 )
 from tailrace.events import (
     BlockFinal,
@@ -53,9 +55,13 @@ def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
         # Nearly every event is a piece for the open block, and only an open block has a `tail`: this one
         # attempt asks all there is to ask.
         try:
-            chunks[-1].tail.append(event.text)  # type: ignore[union-attr]  # a chunk without is the case below
+            tail = chunks[-1].tail  # type: ignore[union-attr]  # a chunk without is the case below
         except (IndexError, AttributeError):
             chunks.append(TextChunk(text=event.text))
+            return
+        tail.append(event.text)
+        if len(tail) > MANY_PIECES:
+            settle(tail)
         return
     fold = _FOLDS.get(type(event))
     if fold is not None:

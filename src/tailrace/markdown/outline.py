@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import compress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyromark
@@ -95,10 +95,10 @@ def ranged_events(
     value: Any
     for event, span in pyromark.events_with_range(source, options=OPTIONS):
         if isinstance(event, str):
-            tag, value = str(event), None
+            tag, value = cast("str", event), None
         else:
             ((tag, value),) = event.items()
-            if isinstance(value, str) and value in skip and tag != "Text":
+            if tag != "Text" and isinstance(value, str) and value in skip:
                 continue
         if starts:
             yield tag, value, bisect_left(starts, span["start"]) + since, bisect_left(starts, span["end"]) + since
