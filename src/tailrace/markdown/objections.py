@@ -19,6 +19,8 @@ from tailrace.markdown.reopening import Place, Seam, fence_marker, seams
 from tailrace.markdown.window import Window
 
 _BARE_MARKER = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
+_BEGUN_ENTITY = re.compile(r"&#?[0-9A-Za-z]*\Z")
+_LONGEST_ENTITY = 32
 
 # What a line may begin with to be a block of its own, by how much of it must be seen to tell.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
@@ -117,7 +119,7 @@ def _code_line(window: Window, leaf: Block, at: int) -> Verdict | None:
 def long_line(window: Window, place: Place) -> Verdict | None:
     """Whether the line of code or the table row that the place is in fits a part, and so must not be cut."""
     source = window.source
-    if source[place.at] in "\r\n":
+    if source[place.at : place.at + 1] in ("\r", "\n", ""):
         return UNLAWFUL
     start = max(source.rfind("\n", 0, place.at) + 1, window.base)
     end = window.line_end(place.at)
@@ -166,6 +168,9 @@ def _is_too_early(window: Window, place: Place, kind: Kind) -> Verdict | None:
             return NEED_MORE
     elif kind is not Kind.LINE or place.at < window.last_line:
         return None  # between blocks the rest is what it is, unless its line has only begun and may belong above
+    begun = _BEGUN_ENTITY.search(window.source, max(place.end - _LONGEST_ENTITY, 0)) if kind is Kind.HARD else None
+    if begun and begun.start() < place.end:
+        return NEED_MORE
     rest = window.source[place.at :]
     rest = rest.lstrip(" \t>") if place.begins_line else rest
     known = bool(rest)
