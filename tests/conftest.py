@@ -1,4 +1,4 @@
-"""How hypothesis runs here: without deadlines, and with the same examples every time in CI."""
+"""How hypothesis runs here: without deadlines, and with the same examples every time; `EXPLORE=1` draws new ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("here"), derandomize=True, database=None)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", parent=settings.get_profile("explore"), derandomize=True, database=None)
+settings.load_profile("explore" if os.environ.get("EXPLORE") else "same")

@@ -12,14 +12,18 @@ from tailrace.markdown import units
 from tailrace.markdown.plain import plain
 from tailrace.operations import Body
 
-Renderer = Callable[[str], str]
+Renderer = Callable[[str], Body]
 
 
-def _as_it_is(source: str) -> str:
-    return source
+def _markdown(source: str) -> Body:
+    return Body(text=source)
 
 
-RENDERERS: dict[str, Renderer] = {"markdown": _as_it_is, "plain": plain}
+def _plain(source: str) -> Body:
+    return Body(text=plain(source))
+
+
+RENDERERS: dict[str, Renderer] = {"markdown": _markdown, "plain": _plain}
 
 
 def renderer(dialect: str) -> Renderer:
@@ -35,8 +39,8 @@ def render(text: str, dialect: str) -> Body:
 
     Text that renders to nothing visible, such as a lone `#`, is shown as it is: no message is empty.
     """
-    rendered = renderer(dialect)(text)
-    return Body(text=rendered if rendered.strip() else text)
+    body = renderer(dialect)(text)
+    return body if body.text.strip() else Body(text=text)
 
 
 class Ruler:
