@@ -31,6 +31,7 @@ class _Plain:
         self.prefixes: list[tuple[str, str]] = []  # per container: on the next line, and on every one after it
         self.numbers: list[int | None] = []  # per list: the next number, None for bullets
         self.links: list[tuple[int, int, str]] = []
+        self.cells: list[str] = []
         self.rows: list[str] = []
         self.literal_until = 0
         self.read_until = 0
@@ -79,13 +80,12 @@ class _Plain:
         if name in ("Link", "Image") and self.links and self.links[-1][0] == end:
             self._end_link()
         elif name == "TableCell":
-            self.rows[-1:] = (
-                [self.rows[-1] + ("" if not self.rows[-1] else " | ") + self._take()] if self.rows else [self._take()]
-            )
+            self.cells.append(self._take())
         elif name in ("TableHead", "TableRow"):
-            self.rows.append("")
+            self.rows.append(" | ".join(self.cells).rstrip())
+            self.cells.clear()
         elif name == "Table":
-            self._put("\n".join(row for row in self.rows if row))
+            self._put("\n".join(self.rows))
             self.rows.clear()
         elif name == "CodeBlock":
             self._put(self._take().rstrip("\r\n"))
