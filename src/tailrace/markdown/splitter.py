@@ -223,7 +223,7 @@ class Splitter:
         for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, reach):
             resume = blank.end() - self._start
             seen = self._text[self._start : blank.end(1)]
-            window = Window(seen, self._opening, self._ruler, final=False, exhausted=True)
+            window = Window(seen, self._opening, self._ruler, final=True, exhausted=False)
             self._scanned = blank.start() + 1 - self._start
             if (cut := cut_outside_code(window, resume)) is not None:
                 return cut

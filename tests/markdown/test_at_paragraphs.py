@@ -1,0 +1,40 @@
+"""Cutting also at each blank line outside code, as soon as the next paragraph begins."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import documents
+
+from tailrace.markdown import Part, Splitter, join
+
+TEXT = "First.\n\nSecond\nline.\n\n```py\ncode\n\nmore\n```\n\n- a\n\n- b\n\n  c\n\nEnd"
+
+
+def _parts(text: str, size: int, limit: int = 400) -> list[Part]:
+    splitter = Splitter(limit, at_paragraphs=True)
+    parts = []
+    for start in range(0, len(text), size):
+        parts += splitter.feed(text[start : start + size])
+    return parts + splitter.close()
+
+
+def test_paragraphs_are_parts_and_code_is_not_cut() -> None:
+    texts = [part.text for part in _parts(TEXT, 1)]
+    assert texts == ["First.", "Second\nline.", "```py\ncode\n\nmore\n```", "- a", "- b", "- c", "End"]
+
+
+def test_a_paragraph_is_out_when_the_next_one_begins() -> None:
+    splitter = Splitter(400, at_paragraphs=True)
+    assert splitter.feed("One.\n\n") == []
+    assert [part.text for part in splitter.feed("T")] == ["One."]
+    assert [part.text for part in splitter.close()] == ["T"]
+
+
+@settings(max_examples=150)
+@given(documents(), st.integers(20, 200), st.integers(1, 40))
+def test_the_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int) -> None:
+    whole = _parts(text, max(len(text), 1), limit)
+    assert _parts(text, size, limit) == whole
+    assert join(whole) == (text if text.strip() else "")
+    assert all(part.size <= limit for part in whole)

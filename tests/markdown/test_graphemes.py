@@ -1,0 +1,22 @@
+"""Borders between what a person sees as one character, against the whole text's clusters."""
+
+from __future__ import annotations
+
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.markdown.graphemes import is_border, last_border
+
+_JOINERS = st.sampled_from(
+    ["\u200d", "\u0301", "\ufe0f", "\u094d", "🇩", "🇪", "👩", "👍", "🏽", "क", "ष", "\r", "\n", "ᄀ", "ᅡ"]
+)
+_TEXTS = st.lists(st.one_of(_JOINERS, st.characters(exclude_categories=["Cs"])), max_size=20).map("".join)
+
+
+@given(_TEXTS, st.integers(0, 40))
+def test_the_last_border_is_the_one_the_whole_text_has(text: str, at: int) -> None:
+    borders = {0, *(cluster.end() for cluster in regex.finditer(r"\X", text))}
+    at = min(at, len(text))
+    assert last_border(text, at) == max(border for border in borders if border <= at)
+    assert is_border(text, at) == (at in borders)
