@@ -91,9 +91,12 @@ def test_metadata_comes_back_as_it_was() -> None:
         b"\xff\xfe",
         b'{"type":"text_delta","text":"\xff"}',
         "[" * 100_000,
+        None,
+        5,
+        ["text_delta"],
     ],
 )
-def test_what_is_no_json_object_is_refused(data: bytes | str) -> None:
+def test_what_is_no_json_object_is_refused(data: Any) -> None:
     assert refusal(data).code == "malformed_json"
 
 
@@ -122,6 +125,25 @@ def test_a_misspelt_field_is_named_with_those_there_are() -> None:
         "txet",
     )
     assert "parent_tool_id, text" in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("item", "code", "field"),
+    [
+        ({"title": "a"}, "missing_field", "items[0].status"),
+        ({"title": "a", "status": "b", "done": True}, "unknown_field", "items[0].done"),
+    ],
+)
+def test_a_field_inside_another_is_named_with_its_path(item: dict[str, Any], code: str, field: str) -> None:
+    diagnostic = refusal({"type": "plan_updated", "items": [item]})
+    assert (diagnostic.code, diagnostic.field) == (code, field)
+    assert "$" not in diagnostic.message
+
+
+def test_a_field_whose_name_reads_like_another_complaint_is_still_unknown() -> None:
+    name = "missing required field `q`"
+    diagnostic = refusal({"type": "status", "text": "a", name: 1})
+    assert (diagnostic.code, diagnostic.field) == ("unknown_field", name)
 
 
 @pytest.mark.parametrize(

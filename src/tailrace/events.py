@@ -245,7 +245,7 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
             event: Event = msgspec.convert(data, Event if cls is None else cls)
             return event
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError) as error:
         raise ContractViolation(_diagnose(data, error)) from error
 
 
@@ -277,8 +277,8 @@ def _not_json(event: Event, error: Exception) -> Diagnostic:
     )
 
 
-_MISSING = re.compile(r"missing required field `(\w+)`")
-_UNKNOWN = re.compile(r"unknown field `(.*)`")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _AT = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
 
@@ -299,15 +299,17 @@ def _diagnose(data: bytes | str | Mapping[str, Any], error: Exception) -> Diagno
             field="type",
             message=f"{said}. Use one of: {', '.join(TAGS)}.",
         )
-    reason = str(error)
-    if missing := _MISSING.search(reason):
-        code, field, advice = "missing_field", missing[1], "Add it."
-    elif unknown := _UNKNOWN.search(reason):
+    at = _AT.match(str(error))
+    reason, path = (at[1], at[2]) if at else (str(error), "")
+    within = f"{path}." if path else ""
+    field: str | None
+    if missing := _MISSING.fullmatch(reason):
+        code, field, advice = "missing_field", within + missing[1], "Add it."
+    elif unknown := _UNKNOWN.fullmatch(reason):
         fields = EVENT_CLASSES[TAGS.index(event_type)].__struct_fields__
-        code, field, advice = "unknown_field", unknown[1], f"Its fields are: {', '.join(fields) or 'none'}."
+        known = f"Its fields are: {', '.join(fields) or 'none'}."
+        code, field, advice = "unknown_field", within + unknown[1], "Leave it out." if within else known
     else:
-        at = _AT.match(reason)
-        reason, path = (at[1], at[2]) if at else (reason, "")
         code, field, advice = "wrong_type", path or None, "Give it the type that the schema states."
     where = f"`{event_type}`" + (f", field `{field}`" if field else "")
     return Diagnostic(code=code, event_type=event_type, field=field, message=f"{where}: {reason}. {advice}")
@@ -322,6 +324,6 @@ def _type_of(data: bytes | str | Mapping[str, Any]) -> object:
         return data.get("type")
     try:
         decoded = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError):
         return _UNREADABLE
     return decoded.get("type") if isinstance(decoded, dict) else _UNREADABLE

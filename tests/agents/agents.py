@@ -127,6 +127,15 @@ async def exits(_: Prompt) -> AsyncIterator[str]:
     sys.exit(3)
 
 
+class PastHandlers(BaseException):
+    """What `except Exception` lets by."""
+
+
+async def raises_past_handlers(_: Prompt) -> AsyncIterator[str]:
+    yield "about to break"
+    raise PastHandlers("nobody catches this")
+
+
 async def cancels_itself(_: Prompt) -> AsyncIterator[str]:
     yield "about to stop"
     raise asyncio.CancelledError

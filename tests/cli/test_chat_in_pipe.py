@@ -81,6 +81,7 @@ def test_the_session_is_the_same_for_all_lines() -> None:
             "about to leave\n\n",
             "failed: RuntimeFault: the agent called sys.exit(3) (runtime_raised)\n",
         ),
+        ("raises_past_handlers", "about to break\n\n", "the agent raised PastHandlers: nobody catches this"),
         ("cancels_itself", "about to stop\n\n", "something the agent waited for was cancelled"),
         ("garbage", "so far so good\n\n", "(not_an_event)\n"),
         ("not_json", "", "(not_json)\n"),

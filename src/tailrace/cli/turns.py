@@ -196,12 +196,18 @@ class _Turn:
                 task.uncancel()
         except SystemExit as error:
             raise RuntimeFault(f"the agent called sys.exit({error.code!r})") from error
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            # How Ctrl-C reaches an agent that blocks the loop, and how this stream is closed.
+            raise
+        except BaseException as error:
             if self.stop.asked:
                 return
             if self._debug:
                 print_traceback(error)
-            raise
+            if isinstance(error, Exception):
+                raise
+            # Some libraries raise what is meant to pass by every handler; the session is to go on all the same.
+            raise RuntimeFault(f"the agent raised {type(error).__name__}: {error}") from error
 
 
 async def _first_of(task: asyncio.Task[None], event: asyncio.Event, at_most_s: float | None = None) -> None:

@@ -72,6 +72,9 @@ def _import(module_name: str, object_name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    if module_name.startswith("."):
+        # Python takes a leading dot for a relative import, which needs a package to start from.
+        raise AgentNotFound(_no_such_module(module_name, object_name, module_name))
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -88,7 +91,8 @@ def _no_such_module(module_name: str, object_name: str, missing: str) -> str:
     """That there is no such module, and which one may have been meant."""
     as_path = Path(module_name)
     if as_path.suffix == ".py" or len(as_path.parts) > 1:
-        dotted = ".".join(as_path.with_suffix("").parts)
+        as_path = as_path.with_suffix("") if as_path.suffix == ".py" else as_path
+        dotted = ".".join(part for part in as_path.parts if part not in {"/", ".."})
         return f"an agent is named by its module, not by its file. Try {dotted}:{object_name}."
     here = Path.cwd()
     modules = {entry.stem for entry in here.glob("*.py")} | {entry.parent.name for entry in here.glob("*/__init__.py")}
