@@ -27,6 +27,7 @@ from tailrace.markdown.window import Window
 # How far to look back for a lawful cut of one kind: so many places, and so many of them by parsing both sides.
 _PLACES = 256
 _PARSES = 8
+_LAST_PLACES = 32  # when no cut is lawful, each of these is parsed
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +210,7 @@ class _Cutting:
         for solids in dict.fromkeys((tuple(window.solids), ())):
             for opened in dict.fromkeys((window.opening.text, "")):
                 furthest = window.base + window.ruler.fitting(opened, window.text)
-                for at in islice(hard_places(window, furthest, solids), _PLACES):
+                for at in islice(hard_places(window, furthest, solids), _LAST_PLACES):
                     if (cut := self._some_seam(window.place(at), opened)) is not None:
                         return cut
         return self._character()
