@@ -131,8 +131,8 @@ def test_everything_public_says_what_it_is_for() -> None:
 
 def test_no_file_names_a_registry_or_a_place_on_somebodys_machine() -> None:
     # Written so that this file does not hold what it looks for.
-    registries = r"\bpypi\.org|\bpythonhosted\.org|\bnpmjs\.(?:org|com)"
-    places = r"(?<![\w.~/-])/(?:home|root|users|work|workspace|builds)/[\w.]|\b[a-z]:\\+users\\"
+    registries = r"\bpy[p]i[.]org|\bpython[h]osted[.]org|\bnpm[j]s[.](?:org|com)"
+    places = r"(?<![\w.~/-])/(?:hom[e]|roo[t]|user[s]|wor[k]|workspac[e]|build[s])/[\w.]|\b[a-z]:\\+users\\"
     forbidden = re.compile(f"{registries}|{places}", re.IGNORECASE)
     found = {name: hit[0] for name, text in texts_of_the_tree() if (hit := forbidden.search(text))}
     assert found == {}

@@ -117,6 +117,7 @@ def test_ctrl_c_closes_the_agent(chat: Callable[..., Person]) -> None:
         person.is_prompted()
         person.type("echo\r")
         person.sees("echoed")
+        assert "Traceback" not in person.all_text()
 
 
 @pytest.mark.parametrize("agent", ["deaf", "lingers"])
