@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 _SPACED_BLANK_LINE = re.compile(r"\n[ \t]+\n")
-_FENCE_LINE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$", re.MULTILINE)
+_FENCE_RUN = re.compile(r"([`~])\1{2,}")  # not anchored to the line, which would be tried at every line
 _FIRST_COLUMN = re.compile(r"^[^ \t\n]", re.MULTILINE)
 # The HTML blocks that go on over blank lines.
 _LONG_HTML = re.compile(r"^ {0,3}<(?:pre|script|style|textarea|[!?])", re.MULTILINE | re.IGNORECASE)
@@ -70,17 +70,21 @@ def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
         return found
     marker = indent = ""
     opened = 0
-    for line in _FENCE_LINE.finditer(text, 0, until):
+    for run in _FENCE_RUN.finditer(text, 0, until):
+        line_start = text.rfind("\n", 0, run.start()) + 1
+        before = text[line_start : run.start()]
+        if before.strip(" ") or len(before) > 3:
+            continue
+        line_end = text.find("\n", run.end())
+        rest = text[run.end() : line_end if line_end >= 0 else None]
         if not marker:
-            indent, marker, info = line.groups()
-            opened = line.start()
-            if marker[0] == "`" and "`" in info:
-                marker = ""  # a code span
-        elif line[2].startswith(marker) and not line[3].strip():
+            if not (run[1] == "`" and "`" in rest):  # which would be a code span
+                indent, marker, opened = before, run[0], line_start
+        elif run[0].startswith(marker) and not rest.strip():
             # An indented fence may stand in a list item, which a line in the first column ends, fence and all.
-            if indent and _FIRST_COLUMN.search(text, opened, line.end()):
+            if indent and _FIRST_COLUMN.search(text, opened, run.end()):
                 return None
-            found.append((opened, line.end()))
+            found.append((opened, run.end() + len(rest)))
             marker = ""
     if marker:
         # Unclosed and indented, it goes on for as long as the lines are; in the first column, to the end.
