@@ -81,7 +81,8 @@ EDGES: dict[State, frozenset[State]] = {
 } | {state: frozenset() for state in FINAL}
 
 NOTICE_ORDINAL = 0
-"""The ordinal of the one line that tells people what is missing from a turn; what the turn says begins at 1."""
+"""The ordinal of the one line that tells people what is missing from a turn. What the turn says begins at 1; what is
+said in place of delivery n has the ordinal -n."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,8 +103,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One durable operation and what is known of it. Times are seconds since the epoch of the wall clock.
 
-    `place` orders the deliveries of a conversation; the ledger gives it. `error` is the last thing that went
-    wrong, in words for people. `may_be_double` is true once it was sent again though it may have been there.
+    `place` orders the deliveries of a conversation; the ledger gives it. `attempt` counts the tries, `spared` those
+    of them that the platform only put off. `error` is the last thing that went wrong, in words for people.
+    `may_be_double` is true once it was sent again though it may have been there.
     """
 
     turn_id: str
@@ -116,6 +118,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     place: int = 0
     state: State = State.PLANNED
     attempt: int = 0
+    spared: int = 0
     epoch: int = 0
     first_try_at: float | None = None
     last_try_at: float | None = None
@@ -144,6 +147,18 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     def expires_at(self) -> float:
         """When it is too old to be sent."""
         return self.created_at + self.policy.max_age_s
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it was tried as often as it may be."""
+        return self.attempt - self.spared >= self.policy.budget
+
+    @property
+    def idempotency(self) -> Idempotency:
+        """What makes it safe to repeat; an edit, a deletion and the end of a stream say how things shall be."""
+        if isinstance(self.operation, Edit | Delete | CloseStream):
+            return Repeatable()
+        return self.policy.idempotency
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,12 +229,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now: float) -> Delivery:
-    """A new delivery. Its key and fingerprint follow from its name and content: the same again is the same.
-
-    An edit, a deletion or the end of a stream says how things shall be, so that it may be repeated on any channel.
-    """
-    if isinstance(operation, Edit | Delete | CloseStream):
-        policy = replace(policy, idempotency=Repeatable())
+    """A new delivery. Its key and fingerprint follow from its name and content: the same again is the same."""
     encoded = encode_operation(operation)
     name = f"{turn_id}.{ordinal}".encode("utf-8", "surrogatepass")
     return Delivery(

@@ -91,7 +91,14 @@ class ChannelFault(TailraceError):
 
 
 class SendRefused(ChannelFault):
-    """The platform refuses this call for good: the chat is gone, the bot is blocked, the body is not accepted."""
+    """The platform refuses this call for good: the chat is gone, the bot is blocked, the body is not accepted.
+
+    `gone` is true where the message the call was about is not there any more, and only that is wrong.
+    """
+
+    def __init__(self, message: str, *, gone: bool = False) -> None:
+        super().__init__(message)
+        self.gone = gone
 
 
 class NotSent(ChannelFault):

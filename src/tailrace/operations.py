@@ -136,9 +136,13 @@ class Delivered(msgspec.Struct, frozen=True, tag_field="outcome", tag="delivered
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="outcome", tag="refused"):
-    """It is surely not there and never will be: the same call would be refused again."""
+    """It is surely not there and never will be: the same call would be refused again.
+
+    `gone` is true where the message it was about is not there any more, and only that is wrong.
+    """
 
     reason: str
+    gone: bool = False
 
 
 class NotNow(msgspec.Struct, frozen=True, tag_field="outcome", tag="not_now"):

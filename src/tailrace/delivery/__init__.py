@@ -1,5 +1,24 @@
-"""Drives the stages for one turn."""
+"""Carries what a turn says to where it is read: through callbacks of one's own, or written down and seen through.
+
+`DeliveryAdapter` is for people who send on their own. `Courier` sends through the ports and keeps a ledger of it, and
+`Recovery` goes on with what was left by whoever was there before.
+"""
 
 from tailrace.delivery.adapter import BridgeCallbacks, DeliveryAdapter, DeliveryAdapterOptions, ReplyPayload
+from tailrace.delivery.courier import Courier, CourierSettings
+from tailrace.delivery.open_turn import OpenTurn
+from tailrace.delivery.recovery import Recovery, RecoverySettings
+from tailrace.delivery.spool import Spool
 
-__all__ = ["BridgeCallbacks", "DeliveryAdapter", "DeliveryAdapterOptions", "ReplyPayload"]
+__all__ = [
+    "BridgeCallbacks",
+    "Courier",
+    "CourierSettings",
+    "DeliveryAdapter",
+    "DeliveryAdapterOptions",
+    "OpenTurn",
+    "Recovery",
+    "RecoverySettings",
+    "ReplyPayload",
+    "Spool",
+]

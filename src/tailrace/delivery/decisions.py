@@ -1,0 +1,200 @@
+"""What to do with a delivery: pure decisions over (delivery, what is known, the time), obeyed by the courier.
+
+`next_step` looks at an open delivery that is first in its conversation; `answered` takes in what a call brought;
+`asked` what a platform said when it was asked back; `told` what people are told of a part they may miss.
+
+Rate limits and clocks are other people's: a wait that is absurd is bounded, a wall clock that was set back makes
+nobody wait longer than was meant, and an age that cannot be true is no proof that a key is still known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias, assert_never
+
+import msgspec
+
+from tailrace.capabilities import Keyed, Readback, Repeatable, Unkeyed
+from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, Delivery, State, moved, plan, sending
+from tailrace.operations import (
+    Ambiguous,
+    Body,
+    Delivered,
+    Edit,
+    NotNow,
+    Outcome,
+    Post,
+    PostMedia,
+    Receipt,
+    Refused,
+)
+
+FIRST_WAIT_S = 1.0
+LONGEST_BACKOFF_S = 300.0
+LONGEST_WAIT_S = 4 * 3600.0
+"""The longest wait a platform can ask for; the longest that was seen is 10,072 seconds."""
+
+TOO_OLD = "it was too old to be sent"
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send it now; `delivery` is how it enters the try."""
+
+    delivery: Delivery
+
+
+class AskBack(msgspec.Struct, frozen=True):
+    """Ask the platform whether it is there."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Look again in so many seconds; then `next_step(..., waited=True)`."""
+
+    seconds: float
+
+
+class Settle(msgspec.Struct, frozen=True):
+    """It is over; `delivery` is how it ends."""
+
+    delivery: Delivery
+
+
+Step: TypeAlias = Send | AskBack | Wait | Settle
+
+
+def next_step(delivery: Delivery, *, now: float, can_ask: bool, scope: str = "", waited: bool = False) -> Step:
+    """What to do with an open delivery that nobody is sending.
+
+    `can_ask`: the channel can be asked back. `scope`: what a key sent now would be bound to. `waited`: the wait
+    that this function asked for is over, whatever the wall clock says.
+    """
+    assert delivery.state is not State.SENDING, "its sender decides"
+    if not waited and (wait := remaining_wait(delivery, now)) > 0:
+        return Wait(wait)
+    if delivery.state is State.AMBIGUOUS:
+        return _find_out(delivery, now=now, can_ask=can_ask, scope=scope)
+    if now > delivery.expires_at:
+        return Settle(moved(delivery, State.DEAD, now=now, error=TOO_OLD))
+    if delivery.is_spent:
+        error = f"given up after {delivery.attempt} tries: {delivery.error}"
+        return Settle(moved(delivery, State.DEAD, now=now, error=error))
+    if isinstance(media := delivery.operation, PostMedia) and media.url is None and media.path is None:
+        return Settle(moved(delivery, State.FAILED, now=now, error=delivery.error or "there is no file to send"))
+    return Send(sending(delivery, now=now))
+
+
+def remaining_wait(delivery: Delivery, now: float) -> float:
+    """The seconds until it may be tried, at most those that were meant when the wait was written down."""
+    if delivery.not_before is None:
+        return 0.0
+    return min(delivery.not_before - now, delivery.not_before - delivery.updated_at)
+
+
+def _find_out(delivery: Delivery, *, now: float, can_ask: bool, scope: str) -> Step:
+    """It may be there: by key, by doing it again, by asking, or not at all."""
+    may_send = not delivery.is_spent and now <= delivery.expires_at
+    idempotency = delivery.idempotency
+    if may_send and _is_safe_to_repeat(delivery, now=now, scope=scope):
+        return Send(sending(delivery, now=now))
+    if can_ask and now <= delivery.expires_at + LONGEST_WAIT_S:
+        settle_s = idempotency.settle_s if isinstance(idempotency, Readback) else 0.0
+        settles_in = (delivery.last_try_at or 0.0) + settle_s - now
+        return Wait(settles_in) if 0 < settles_in <= settle_s else AskBack()
+    if may_send and delivery.policy.on_unknown == "resend":
+        return Send(sending(delivery, now=now, again=True))
+    return Settle(moved(delivery, State.UNKNOWN, now=now))
+
+
+def _is_safe_to_repeat(delivery: Delivery, *, now: float, scope: str) -> bool:
+    """Whether sending it again cannot show it twice."""
+    match delivery.idempotency:
+        case Keyed() as keyed:
+            first_try_at = delivery.first_try_at if delivery.first_try_at is not None else delivery.created_at
+            return 0 <= now - first_try_at < keyed.window_s and scope == keyed.scope
+        case Repeatable():
+            return True
+        case Readback() | Unkeyed():
+            return False
+        case never:
+            assert_never(never)
+
+
+def answered(delivery: Delivery, outcome: Outcome, *, now: float, jitter: float) -> Delivery:
+    """The delivery after its try; `jitter` is a number from 0 to 1 that spreads those who wait together."""
+    match outcome:
+        case Delivered():
+            return moved(delivery, State.DELIVERED, now=now, receipt=outcome.receipt, error="")
+        case Refused():
+            return moved(delivery, State.FAILED, now=now, error=outcome.reason)
+        case NotNow():
+            not_before = now + wait_after(outcome.retry_after, delivery.attempt, jitter)
+            # The platform told when to come back: that is no failure of the delivery and costs it no try.
+            attempt = delivery.attempt - 1 if is_plausible(outcome.retry_after) else delivery.attempt
+            return moved(delivery, State.RETRY, now=now, not_before=not_before, error=outcome.reason, attempt=attempt)
+        case Ambiguous():
+            not_before = now + wait_after(None, delivery.attempt, jitter)
+            return moved(delivery, State.AMBIGUOUS, now=now, not_before=not_before, error=outcome.reason)
+        case _:
+            assert_never(outcome)
+
+
+def asked(delivery: Delivery, found: Receipt | None, *, now: float) -> Delivery:
+    """An ambiguous delivery after the platform was asked: it is there, or it surely is not."""
+    if found is not None:
+        return moved(delivery, State.DELIVERED, now=now, receipt=found, error="")
+    return moved(delivery, State.RETRY, now=now, not_before=None)
+
+
+def ask_later(delivery: Delivery, outcome: Outcome, *, now: float, jitter: float) -> Delivery:
+    """An ambiguous delivery after asking brought no answer."""
+    retry_after = outcome.retry_after if isinstance(outcome, NotNow) else None
+    return moved(delivery, State.AMBIGUOUS, now=now, not_before=now + wait_after(retry_after, 4, jitter))
+
+
+def is_plausible(retry_after: float | None) -> bool:
+    """Whether a platform's word on when to come back can be meant."""
+    return retry_after is not None and math.isfinite(retry_after) and 0 <= retry_after <= LONGEST_WAIT_S
+
+
+def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
+    """The seconds to wait: as the platform says where that can be meant, else longer with each try."""
+    backoff = min(LONGEST_BACKOFF_S, FIRST_WAIT_S * 2.0 ** min(max(attempt - 1, 0), 20))
+    if retry_after is not None and is_plausible(retry_after):
+        return retry_after + jitter * min(FIRST_WAIT_S, retry_after)
+    if retry_after is not None and retry_after > LONGEST_WAIT_S:
+        return LONGEST_WAIT_S
+    return backoff * (0.5 + jitter / 2)
+
+
+def instead(delivery: Delivery, outcome: Outcome, *, now: float) -> tuple[Delivery, Delivery] | None:
+    """Where the message a final edit was for is gone: the edit superseded, and a new message that says the same."""
+    if not (isinstance(outcome, Refused) and outcome.gone and isinstance(delivery.operation, Edit)):
+        return None
+    edit = delivery.operation
+    post = plan(
+        Post(target=edit.target, body=edit.body),
+        turn_id=delivery.turn_id,
+        ordinal=-delivery.ordinal,
+        policy=delivery.policy,
+        now=now,
+    )
+    return moved(delivery, State.SUPERSEDED, now=now, error=outcome.reason), post
+
+
+def told(delivery: Delivery, *, now: float) -> Delivery | None:
+    """The line that tells people that a part may be missing; one for a turn, none for a part nobody waits for any more.
+
+    Nobody is told of a line like this that did not arrive.
+    """
+    if delivery.state not in LEFT_OUT or delivery.ordinal == NOTICE_ORDINAL or delivery.error == TOO_OLD:
+        return None
+    which = "Part of this answer" if delivery.ordinal < 0 else f"Part {delivery.ordinal} of this answer"
+    what = "may be missing: it is not known whether it arrived" if delivery.state is State.UNKNOWN else "is missing"
+    body = Body(text=f"⚠️ {which} {what}.")
+    return plan(
+        Post(target=delivery.operation.target, body=body),
+        turn_id=delivery.turn_id,
+        ordinal=NOTICE_ORDINAL,
+        policy=msgspec.structs.replace(delivery.policy, on_unknown="hold", on_dead="skip"),
+        now=now,
+    )

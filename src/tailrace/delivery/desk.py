@@ -1,0 +1,122 @@
+"""What the lanes of one courier share: the ledger, the clock, the connected channels, and what must still be tidied.
+
+It owns waiting for a ledger that cannot be written just now, and the work that is left when a lane is cancelled
+in the middle of something: that work runs on its own, so that no second cancellation can tear it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from tailrace.delivery.outlet import Outlet
+from tailrace.errors import Fenced, LedgerError, LedgerLost, LedgerUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from tailrace.deliveries import Delivery
+    from tailrace.ports import Channel, Clock, Ledger
+
+_log = logging.getLogger(__name__)
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 5.0
+
+Result = TypeVar("Result")
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+        return time.monotonic()
+
+
+class Desk:
+    """The ledger, the clock and the outlets.
+
+    `jitter` draws a number from 0 to 1; `settled` is told of each delivery that became final; `draining` is true
+    once nothing new is to be begun.
+    """
+
+    def __init__(
+        self, ledger: Ledger, clock: Clock, jitter: Callable[[], float], settled: Callable[[Delivery], None]
+    ) -> None:
+        self.ledger = ledger
+        self.clock = clock
+        self.jitter = jitter
+        self.settled = settled
+        self.draining = False
+        self.outlets: dict[str, Outlet] = {}
+        self._connected = asyncio.Event()
+        self._tidying: set[asyncio.Task[None]] = set()
+
+    def connect(self, channel: Channel) -> None:
+        """The channel can be called from now on."""
+        self.outlets[channel.name] = Outlet(channel, self.clock, self.jitter)
+        self._connected.set()
+        self._connected = asyncio.Event()
+
+    def disconnect(self, name: str) -> None:
+        """The channel cannot be called until it is connected again; what is for it waits."""
+        self.outlets.pop(name, None)
+
+    async def outlet(self, name: str) -> Outlet:
+        """The channel's outlet, once it is connected."""
+        while (outlet := self.outlets.get(name)) is None:
+            await self.next_connection()
+        return outlet
+
+    async def next_connection(self) -> None:
+        """Wait until a channel is connected that was not."""
+        await self._connected.wait()
+
+    async def steadily(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """What the ledger answers, asked again for as long as it cannot be written."""
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await call()
+            except LedgerUnavailable as error:
+                _log.warning("the ledger cannot be written: %s", error)
+                await asyncio.sleep(pause * (0.5 + self.jitter() / 2))
+                pause = min(_LONGEST_PAUSE_S, 2 * pause)
+
+    async def record(self, before: Delivery, after: Delivery, plan: Sequence[Delivery] = ()) -> None:
+        """Record what became of a delivery. It is recorded also if whoever waits here is cancelled meanwhile."""
+        try:
+            await self.steadily(lambda: self.ledger.move((before, after), plan=plan))
+        except asyncio.CancelledError:
+            self.tidy(self._record_anyway(before, after, plan))
+            raise
+
+    async def _record_anyway(self, before: Delivery, after: Delivery, plan: Sequence[Delivery]) -> None:
+        await self.steadily(lambda: self.ledger.move((before, after), plan=plan))
+
+    def tidy(self, work: Coroutine[None, None, None]) -> None:
+        """Let work go on that must be done whatever happens to whoever asks for it."""
+        task = asyncio.create_task(self._tidy(work))
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+
+    async def _tidy(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except Fenced:
+            pass  # it was done already, or somebody else has the row now
+        except LedgerLost:
+            pass  # said by the ledger itself; the next process finds the row as it is
+        except LedgerError as error:
+            _log.warning("what was left to be recorded could not be: %s", error)
+
+    async def tidied(self) -> None:
+        """Wait until nothing is left to be tidied."""
+        while self._tidying:
+            await asyncio.wait(self._tidying)

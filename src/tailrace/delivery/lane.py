@@ -1,0 +1,265 @@
+"""One conversation on its way: its deliveries strictly in order, one at a time, and the edits in between.
+
+A lane performs the first open delivery until it is final, then the next: intent, send with a deadline, outcome. What
+it should do is decided in `decisions`; how one try goes is `attempt`'s. It holds the deliveries that were handed to
+it, and where it cannot be sure to hold all of them, in order, it is `behind` and reads them from the ledger, which
+refuses whatever is out of turn in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
+
+from tailrace.deliveries import FINAL, LEFT_OUT, NOTICE_ORDINAL, Delivery, Query, State, moved
+from tailrace.delivery.attempt import ask, attempt, settle, take_back
+from tailrace.delivery.decisions import AskBack, Send, Settle, Wait, next_step, remaining_wait
+from tailrace.delivery.interim import InterimSlot
+from tailrace.errors import Fenced, LedgerError, LedgerUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tailrace.delivery.desk import Desk
+    from tailrace.delivery.outlet import Outlet
+    from tailrace.operations import Interim
+
+_log = logging.getLogger(__name__)
+
+PAGE = 16
+_PARK_S = 1.0
+_WATCH_S = 0.25
+
+Name: TypeAlias = tuple[str, int]
+
+
+class _Parked(Exception):
+    """Nobody waits for the next delivery, and it cannot be sent soon: recovery takes the conversation up again."""
+
+
+class Lane:
+    """One conversation of one courier. It runs while there is something to do; `on_rest` is told when there is not."""
+
+    def __init__(self, conversation: str, desk: Desk, on_rest: Callable[[Lane], None]) -> None:
+        self.conversation = conversation
+        self.task: asyncio.Task[None] | None = None
+        self.is_sending = False
+        self._desk = desk
+        self._on_rest = on_rest
+        self._deliveries: deque[Delivery] = deque()
+        self._behind = False
+        self._granted: Delivery | None = None
+        self._waiters: dict[Name, asyncio.Future[Delivery | None]] = {}
+        self._interim = InterimSlot()
+        self._still_to_serve: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way or waiting here, as far as the lane knows."""
+        return self.task is None and not self._deliveries and not self._behind
+
+    def hush(self) -> None:
+        """Something durable is due: nothing is shown in between before it."""
+        self._interim.hush()
+
+    def show(self, operation: Interim) -> None:
+        """Show something in between, unless something durable is on its way."""
+        if not self._deliveries and not self._behind:
+            self._interim.put(operation)
+            self._start()
+
+    def take(self, recorded: Sequence[Delivery], *, are_new: bool, granted: bool) -> None:
+        """Perform what was recorded just now. `granted`: the first was recorded as being sent by this lane."""
+        self._still_to_serve = None
+        if not are_new:
+            self._fall_behind()
+        elif not self._behind:
+            self._granted = recorded[0] if granted else self._granted
+            self._deliveries.extend(recorded)
+        self._start()
+
+    def resume(self, at_most: int) -> asyncio.Task[None]:
+        """Perform what the ledger holds open; where nobody waits for it, so many and no more for this time."""
+        if self.task is None:
+            self._still_to_serve = at_most
+        self._fall_behind()
+        return self._start()
+
+    def settled(self, delivery: Delivery) -> asyncio.Future[Delivery | None]:
+        """Waits until the delivery is final; gives None where the courier is drained before."""
+        name = (delivery.turn_id, delivery.ordinal)
+        return self._waiters.setdefault(name, asyncio.get_running_loop().create_future())
+
+    def release(self) -> None:
+        """Let go of everybody who waits here: what they wait for will not come by this lane."""
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    def _start(self) -> asyncio.Task[None]:
+        if self.task is None:
+            self.task = asyncio.create_task(self._run(), name=f"lane {self.conversation}")
+        return self.task
+
+    def _fall_behind(self) -> None:
+        self._deliveries.clear()
+        self._behind = True
+
+    async def _run(self) -> None:
+        try:
+            while not self._desk.draining and (self._still_to_serve != 0 or self._waiters):
+                if (head := await self._head()) is not None:
+                    await self._perform(head)
+                elif self._interim:
+                    await self._interim.show(self._desk.outlets)
+                elif self._waiters:
+                    await self._look_after_waiters()
+                else:
+                    break
+        except _Parked:
+            pass
+        except LedgerError as error:
+            _log.error("%s: deliveries stop here: %s", self.conversation, error)
+            self.release()
+        except Exception as error:  # noqa: BLE001 -- the outermost loop: a mistake of ours stops one conversation only
+            _log.critical("%s: deliveries stop here until they are taken up again", self.conversation, exc_info=error)
+            self.release()
+        finally:
+            self.task = None
+            self._rest()
+
+    def _rest(self) -> None:
+        """Let go of everything: the ledger has it."""
+        if self._granted is not None:
+            self._desk.tidy(take_back(self._desk, self._granted))
+            self._granted = None
+        self._deliveries.clear()
+        self._behind = False
+        self._on_rest(self)
+
+    async def _head(self) -> Delivery | None:
+        """The first open delivery, or None where there is none."""
+        if not self._deliveries and self._behind:
+            ledger, now = self._desk.ledger, self._desk.clock.wall()
+            adopted = await self._desk.steadily(lambda: ledger.adopt(self.conversation, now=now, limit=PAGE))
+            # Whatever is recorded from here on is handed in; what was recorded before is in the page, or behind it.
+            self._behind = len(adopted) == PAGE
+            self._deliveries.extend(adopted)
+        return self._deliveries[0] if self._deliveries else None
+
+    async def _perform(self, head: Delivery) -> None:
+        """Go on with the first delivery until it is final."""
+        waited = False
+        try:
+            while head.state not in FINAL:
+                if self._desk.draining and head is not self._granted:
+                    return
+                before = head
+                head = await self._advance(head, waited=waited)
+                waited = head is before
+        except Fenced:
+            # Somebody else moved it, or something else comes first. An owner that was replaced is fenced here again.
+            self._fall_behind()
+            if (found := await self._look_up(head)) is None or found.state not in FINAL:
+                return
+            head = found
+        self._resolve(head)
+
+    async def _advance(self, head: Delivery, *, waited: bool) -> Delivery:
+        """One step with the first delivery; the same delivery, where it was only waited for."""
+        if head is not self._granted and head.state is State.SENDING:
+            return await self._watch(head)
+        outlet = self._desk.outlets.get(head.channel)
+        if outlet is None:
+            self._park_unless_awaited()
+            outlet = await self._desk.outlet(head.channel)
+        if head is self._granted:
+            self._granted = None
+            return await self._attempt(outlet, None, head)
+        now = self._desk.clock.wall()
+        match next_step(head, now=now, can_ask=outlet.can_ask, scope=outlet.scope, waited=waited):
+            case Wait(seconds=seconds):
+                if remaining_wait(head, now) > _PARK_S:
+                    self._park_unless_awaited()
+                await asyncio.sleep(seconds)
+                return head
+            case Settle(delivery=after):
+                return await settle(self._desk, head, after)
+            case AskBack():
+                return await ask(self._desk, outlet, head)
+            case Send():
+                return await self._send(outlet, head)
+
+    async def _send(self, outlet: Outlet, head: Delivery) -> Delivery:
+        if head.policy.on_dead == "halt" and await self._is_halted(head):
+            error = "an earlier part of its turn could not be delivered"
+            cancelled = moved(head, State.CANCELLED, now=self._desk.clock.wall(), error=error)
+            return await settle(self._desk, head, cancelled)
+        await outlet.turn_to_call(self.conversation)
+        # Decided anew, because its turn may have come late.
+        step = next_step(head, now=self._desk.clock.wall(), can_ask=outlet.can_ask, scope=outlet.scope, waited=True)
+        return await self._attempt(outlet, head, step.delivery) if isinstance(step, Send) else head
+
+    async def _attempt(self, outlet: Outlet, before: Delivery | None, sending: Delivery) -> Delivery:
+        self.is_sending = True
+        try:
+            return await attempt(self._desk, outlet, before, sending)
+        except LedgerUnavailable as error:
+            # Nothing was sent, and nothing will be without an intent.
+            _log.warning("%s: waiting until the ledger can be written: %s", self.conversation, error)
+            await asyncio.sleep(_PARK_S * (0.5 + self._desk.jitter()))
+            return before or sending
+        finally:
+            self.is_sending = False
+
+    async def _is_halted(self, head: Delivery) -> bool:
+        left_out = await self._desk.ledger.find(Query(turn_id=head.turn_id, states=LEFT_OUT), limit=PAGE)
+        return any(other.ordinal != NOTICE_ORDINAL and other.place < head.place for other in left_out)
+
+    async def _watch(self, head: Delivery) -> Delivery:
+        """Somebody else, of this same owner, sends it: see how that ends."""
+        self._park_unless_awaited()
+        await asyncio.sleep(_WATCH_S)
+        found = await self._look_up(head)
+        if found is None:
+            raise Fenced(f"{head.delivery_id} is gone")
+        return found
+
+    async def _look_after_waiters(self) -> None:
+        """Nothing is to be done here, and yet somebody waits: for what another sender ended, or may still end."""
+        await asyncio.sleep(_WATCH_S)
+        for turn_id in {turn_id for turn_id, _ordinal in self._waiters}:
+            place: int | None = None
+            while page := await self._desk.ledger.find(Query(turn_id=turn_id), after=place):
+                place = page[-1].place
+                for delivery in page:
+                    if delivery.state in FINAL:
+                        self._resolve(delivery)
+        self._behind = True
+
+    async def _look_up(self, head: Delivery) -> Delivery | None:
+        found = await self._desk.ledger.find(Query(turn_id=head.turn_id), after=head.place + 1, limit=1)
+        return found[0] if found and found[0].ordinal == head.ordinal else None
+
+    def _park_unless_awaited(self) -> None:
+        if not self._waiters:
+            raise _Parked
+
+    def _resolve(self, delivery: Delivery) -> None:
+        """The first delivery is final: go on behind it, and tell who waits for it."""
+        if self._deliveries and self._deliveries[0].place == delivery.place:
+            self._deliveries.popleft()
+        if self._still_to_serve:
+            self._still_to_serve -= 1
+        self._desk.settled(delivery)
+        waiter = self._waiters.pop((delivery.turn_id, delivery.ordinal), None)
+        if delivery.state is State.SUPERSEDED and waiter is not None:
+            self._waiters[delivery.turn_id, -delivery.ordinal] = waiter
+        elif waiter is not None and not waiter.done():
+            waiter.set_result(delivery)
+        if delivery.state in LEFT_OUT or delivery.state is State.SUPERSEDED:
+            # What is said in its place, or of it, was recorded to come right behind it.
+            self._fall_behind()

@@ -1,0 +1,74 @@
+"""A turn that is being said: names what it says, keeps what it has not yet said for good, and ends it once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.deliveries import Delivery, Snapshot, Turn, TurnState, plan
+from tailrace.operations import PostMedia
+
+if TYPE_CHECKING:
+    from tailrace.delivery.courier import Courier
+    from tailrace.operations import Durable, Interim
+
+_SNAPSHOT_EVERY_S = 2.0
+_SNAPSHOT_EVERY_CHARACTERS = 4096
+
+
+class OpenTurn:
+    """One turn in the hands of whoever says it. The same operations in the same order have the same names each time."""
+
+    def __init__(self, courier: Courier, turn: Turn) -> None:
+        self._courier = courier
+        self._turn = turn
+        self._ordinal = 0
+        self._snapshot_at = courier.clock.monotonic()
+        self._snapshot_size = 0
+
+    @property
+    def turn(self) -> Turn:
+        """The turn as it was when it was begun."""
+        return self._turn
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all it says was recorded by somebody before: it can be said again, and nothing is sent twice."""
+        return self._turn.state is not TurnState.RUNNING
+
+    async def say(self, *operations: Durable) -> list[Delivery]:
+        """Deliver these, in order, behind all that the turn said before; returns each as it ended."""
+        return await self._courier.deliver(self._turn, await self._plan(operations))
+
+    async def end(self, *operations: Durable, state: TurnState = TurnState.DONE) -> list[Delivery]:
+        """Deliver these as the last of the turn; it is over once they are recorded."""
+        ends = None if self.is_over else state
+        return await self._courier.deliver(self._turn, await self._plan(operations), ends=ends)
+
+    def show(self, operation: Interim) -> None:
+        """Show something in between; the latest wins."""
+        self._courier.show(operation)
+
+    def remember(self, text: str, message_id: str | None = None) -> None:
+        """Keep what was said and no delivery says yet, and the message that shows it: every 2 s or 4,096 characters.
+
+        After a crash the message is finished with what was kept last.
+        """
+        now = self._courier.clock.monotonic()
+        grown = abs(len(text) - self._snapshot_size)
+        if now - self._snapshot_at >= _SNAPSHOT_EVERY_S or grown >= _SNAPSHOT_EVERY_CHARACTERS:
+            self._snapshot_at = now
+            self._snapshot_size = len(text)
+            self._courier.ledger.remember(self._turn.turn_id, Snapshot(text=text, message_id=message_id))
+
+    async def _plan(self, operations: tuple[Durable, ...]) -> list[Delivery]:
+        target, now = self._turn.target, self._courier.clock.wall()
+        policy = self._courier.policy(target)
+        planned: list[Delivery] = []
+        for operation in operations:
+            assert operation.target == target, "a turn speaks to one place"
+            self._ordinal += 1
+            delivery = plan(operation, turn_id=self._turn.turn_id, ordinal=self._ordinal, policy=policy, now=now)
+            if isinstance(operation, PostMedia) and self._courier.spool is not None:
+                delivery = await self._courier.spool.keep(delivery)
+            planned.append(delivery)
+        return planned

@@ -1,0 +1,77 @@
+"""One operation performed by one channel: which of its powers is called, and what its answer means.
+
+Everything a channel can raise becomes an `Outcome` here and nowhere else. What is no `ChannelFault` counts as
+ambiguous and is told by its type alone: a foreign message may hold what must not be kept.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tailrace.errors import ChannelFault, MaybeSent, NotSent, SendRefused
+from tailrace.operations import (
+    Ambiguous,
+    AppendStream,
+    CloseStream,
+    Delete,
+    Durable,
+    Edit,
+    Interim,
+    NotNow,
+    OpenStream,
+    Outcome,
+    Post,
+    PostMedia,
+    Receipt,
+    Refused,
+    Typing,
+)
+from tailrace.ports import Channel, Deletes, Edits, SendsMedia, ShowsTyping, StreamsNatively
+
+
+async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
+    """Let the channel do it. Raises what the channel raises, and `SendRefused` where it has not the power."""
+    target = operation.target
+    match operation:
+        case Post():
+            return await channel.post(target, operation.body, key=key)
+        case PostMedia() if isinstance(channel, SendsMedia):
+            return await channel.post_media(target, operation, key=key)
+        case Edit() if isinstance(channel, Edits):
+            return await channel.edit(target, operation.message_id, operation.body)
+        case Delete() if isinstance(channel, Deletes):
+            return await channel.delete(target, operation.message_id)
+        case OpenStream() if isinstance(channel, StreamsNatively):
+            return await channel.open_stream(target, operation.body, key=key)
+        case CloseStream() if isinstance(channel, StreamsNatively):
+            return await channel.close_stream(target, operation.stream_id, operation.body)
+    raise SendRefused(f"the channel {channel.name} cannot do this: {type(operation).__name__}")
+
+
+async def perform_interim(channel: Channel, operation: Interim) -> None:
+    """Let the channel do what is not written down; a channel that has not the power does nothing."""
+    match operation:
+        case Edit():
+            if isinstance(channel, Edits):
+                await channel.edit(operation.target, operation.message_id, operation.body)
+        case AppendStream():
+            if isinstance(channel, StreamsNatively):
+                await channel.append_stream(operation.target, operation.stream_id, operation.text)
+        case Typing():
+            if isinstance(channel, ShowsTyping):
+                await channel.typing(operation.target)
+        case _:
+            assert_never(operation)
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """What is known after a call raised this."""
+    match error:
+        case SendRefused():
+            return Refused(str(error), gone=error.gone)
+        case NotSent():
+            return NotNow(str(error), retry_after=error.retry_after, everywhere=error.everywhere)
+        case MaybeSent() | ChannelFault():
+            return Ambiguous(str(error))
+        case _:
+            return Ambiguous(f"the channel raised {type(error).__name__}")

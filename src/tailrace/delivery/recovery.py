@@ -1,0 +1,149 @@
+"""Goes on with what nobody is at: what a process left that was killed, and what was put off, at start and ever after.
+
+A sweep closes the turns whose process is gone, with what they had said, and takes up every conversation that has
+something open, is not under way, and whose channel is connected: by name in a round, a few deliveries each time, so
+that a long one keeps nobody waiting. How each delivery is settled is the courier's; the pace is the channel's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tailrace.deliveries import FINAL, Delivery, Query, State, Turn, TurnState, plan
+from tailrace.errors import Fenced, LedgerUnavailable
+from tailrace.markdown import render, split
+from tailrace.operations import Edit, Post
+
+if TYPE_CHECKING:
+    from tailrace.deliveries import Waiting
+    from tailrace.delivery.courier import Courier
+    from tailrace.operations import Durable
+    from tailrace.ports import Channel
+
+_log = logging.getLogger(__name__)
+
+INTERRUPTED = "⚠️ The answer was interrupted here."
+_SIDE_BY_SIDE = 64
+_AT_A_TIME = 16
+_PAGE = 256
+_KNOWN: frozenset[str] = frozenset(State)
+
+
+class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How often is looked for what was left (`every_s`), and how long what is final is kept (`keep_s`)."""
+
+    every_s: float = 30.0
+    keep_s: float = 14 * 86_400.0
+
+
+class Recovery:
+    """Sweeps the ledger for a courier: `run` for as long as the process lives, `sweep` once."""
+
+    def __init__(self, courier: Courier, settings: RecoverySettings | None = None) -> None:
+        self._courier = courier
+        self._ledger = courier.ledger
+        self._settings = settings or RecoverySettings()
+        self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+    async def run(self) -> None:
+        """Sweep, and sweep again, until it is cancelled."""
+        while True:
+            wait = self._settings.every_s
+            try:
+                due_in = await self.sweep()
+                wait = min(wait, due_in) if due_in is not None else wait
+                await self._prune()
+            except LedgerUnavailable as error:
+                _log.warning("looking again later: %s", error)
+            await self._courier.connected_within(wait)
+
+    async def sweep(self) -> float | None:
+        """Take up everything that is open and due; the seconds until the next is due, None where nothing waits."""
+        await self._close_interrupted()
+        due_in: float | None = None
+        while True:
+            served, soonest = await self._round()
+            due_in = soonest if due_in is None or soonest is None else min(due_in, soonest)
+            if not served:
+                return due_in
+
+    async def _round(self) -> tuple[int, float | None]:
+        """Every conversation once: how many were taken up, and when the next of the others is due."""
+        served, soonest, after = 0, None, ""
+        under_way: set[asyncio.Task[None]] = set()
+        while page := await self._ledger.waiting(after=after, limit=_PAGE):
+            after = page[-1].conversation
+            for waiting in page:
+                due_in = self._due_in(waiting)
+                if due_in is None:
+                    continue
+                if due_in > 0:
+                    soonest = due_in if soonest is None else min(soonest, due_in)
+                elif (task := await self._take_up(waiting)) is not None:
+                    served += 1
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+        if under_way:
+            await asyncio.wait(under_way)
+        return served, soonest
+
+    def _due_in(self, waiting: Waiting) -> float | None:
+        """The seconds until the conversation's first delivery is due; None where it is not for us to look at."""
+        if waiting.channel not in self._courier.connected or waiting.state not in _KNOWN:
+            return None
+        if waiting.state == State.SENDING and waiting.epoch == self._ledger.epoch:
+            return None  # it is being sent
+        return max(0.0, (waiting.not_before or 0.0) - self._courier.clock.wall())
+
+    async def _take_up(self, waiting: Waiting) -> asyncio.Task[None] | None:
+        await self._places.acquire()
+        task = self._courier.resume(waiting.conversation, at_most=_AT_A_TIME)
+        if task is None:
+            self._places.release()
+            return None
+        task.add_done_callback(lambda _: self._places.release())
+        return task
+
+    async def _close_interrupted(self) -> None:
+        """End the turns whose process is gone: what they had said is finished, and that they were cut off is said."""
+        while turns := await self._ledger.interrupted(limit=_PAGE):
+            connected = self._courier.connected
+            closable = [turn for turn in turns if turn.target.channel in connected]
+            for turn in closable:
+                try:
+                    await self._ledger.end(turn, TurnState.INTERRUPTED, plan=self._last_words(turn, connected))
+                except Fenced:
+                    _log.info("%s was taken up by somebody else", turn.turn_id)
+            if len(closable) < len(turns):
+                return
+
+    def _last_words(self, turn: Turn, connected: dict[str, Channel]) -> list[Delivery]:
+        policy = self._courier.policy(turn.target)
+        now = self._courier.clock.wall()
+        if now - turn.updated_at > policy.max_age_s:
+            return []
+        channel = connected[turn.target.channel]
+        return [
+            plan(operation, turn_id=turn.turn_id, ordinal=turn.last_ordinal + nth, policy=policy, now=now)
+            for nth, operation in enumerate(closing(turn, channel), start=1)
+        ]
+
+    async def _prune(self) -> None:
+        """Forget what has been final for long, a little at a time."""
+        before = self._courier.clock.wall() - self._settings.keep_s
+        while await self._ledger.prune(Query(states=FINAL, before=before)):
+            pass
+
+
+def closing(turn: Turn, channel: Channel) -> list[Durable]:
+    """What an interrupted turn still says: the live message as it was last kept, the rest, and that it ends there."""
+    limits, live = channel.capabilities, turn.snapshot.message_id
+    parts = split(turn.snapshot.text, limits.limit, unit=limits.unit, dialect=limits.dialect)
+    said: list[Durable] = [Post(target=turn.target, body=part.body) for part in parts]
+    if live is not None and parts:
+        said[0] = Edit(target=turn.target, message_id=live, body=parts[0].body)
+    return [*said, Post(target=turn.target, body=render(INTERRUPTED, limits.dialect))]
