@@ -45,7 +45,9 @@ class Outlet:
 
     def spend(self, chat: str) -> None:
         """A call goes this moment, because the chat is free."""
-        self._pace.reserve(chat, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._pace.reserve(now)
+        self._pace.spend(chat, now)
 
     def due_in(self, chat: str) -> float:
         """The seconds until the chat is free, as far as its pace goes; nothing is reserved."""
@@ -58,11 +60,16 @@ class Outlet:
         while (wait := self._circuit.wait(self._clock.monotonic(), probe_s=probe_s)) > 0:  # noqa: ASYNC110 -- time
             # Those who wait for the same moment must not all come at it.
             await asyncio.sleep(wait * (1 + self._jitter() / 10))
-        now = self._clock.monotonic()
-        while (at := self._pace.reserve(chat, now)) > now:
-            await asyncio.sleep(at - now)
+        while True:
             now = self._clock.monotonic()
+            if (due := self._pace.chat_due(chat, now)) > now:
+                await asyncio.sleep(due - now)
+                continue
+            if (due := self._pace.reserve(now)) > now:
+                await asyncio.sleep(due - now)
+                now = self._clock.monotonic()
             if not self._pace.is_held(chat, now):
+                self._pace.spend(chat, now)
                 return
 
     def learn(self, chat: str, outcome: Outcome) -> None:
