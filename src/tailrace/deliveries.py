@@ -209,13 +209,14 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation with open deliveries: its first one's state and owner, and when that may be tried."""
+    """A conversation with open deliveries: its first one's state and owner, when that may be tried, and since when."""
 
     conversation: str
     channel: str
     state: str
     epoch: int
     not_before: float | None = None
+    updated_at: float = 0.0
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

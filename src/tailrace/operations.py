@@ -121,7 +121,10 @@ _ENCODER = msgspec.json.Encoder()
 
 def encode_operation(operation: Durable) -> bytes:
     """The operation as JSON; equal operations give equal bytes."""
-    return _ENCODER.encode(operation)
+    # Into a buffer of ours: where memory ends while its own one grows, msgspec crashes instead of raising.
+    buffer = bytearray()
+    _ENCODER.encode_into(operation, buffer)
+    return bytes(buffer)
 
 
 def decode_operation(encoded: bytes) -> Durable:

@@ -268,8 +268,8 @@ class Ledger(Protocol):
         """Conversations with open deliveries in the order of their names, from behind `after`."""
         ...
 
-    async def interrupted(self, *, limit: int = 256) -> list[Turn]:
-        """Running turns whose owner is gone: those of an older epoch."""
+    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+        """Open turns in that state whose owner is gone, which is one of an older epoch: running, or only accepted."""
         ...
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:

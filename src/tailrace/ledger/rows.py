@@ -1,0 +1,266 @@
+"""Rows as values and values as rows: the one place that knows in which column a thing stands.
+
+The order of the columns is that of the queries in `sql/`. What cannot be read back, or does not have the fingerprint it
+was recorded with, is damaged: it is refused by name, and never sent.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from tailrace.deliveries import (
+    LEFT_OUT,
+    OPEN,
+    Delivery,
+    Policy,
+    Query,
+    Snapshot,
+    State,
+    Turn,
+    TurnState,
+    Waiting,
+    fingerprint_of,
+)
+from tailrace.errors import LedgerUnusable
+from tailrace.operations import (
+    Body,
+    CloseStream,
+    Delete,
+    Durable,
+    Edit,
+    OpenStream,
+    Post,
+    PostMedia,
+    Receipt,
+    Target,
+    decode_operation,
+    encode_operation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.ledger.connection import Row, Value
+
+ANYWHERE = 2**62
+"""A place behind every other."""
+
+_APART = 16
+
+
+def next_place(highest: int) -> int:
+    """The place of a new row at the end. Between two such rows there is room for what is said beside the first."""
+    return highest - highest % _APART + _APART
+
+
+def places_beside(place: int) -> range:
+    """The places between that row and the next one that came at the end."""
+    return range(place + 1, next_place(place))
+
+
+_ENCODER = msgspec.json.Encoder()
+_POLICY = msgspec.json.Decoder(Policy)
+_RECEIPT = msgspec.json.Decoder(Receipt)
+_SNAPSHOT = msgspec.json.Decoder(Snapshot)
+_TARGET = msgspec.json.Decoder(Target)
+_NOTHING = Body(text="")
+_STATES = {state.value: state for state in State}
+
+
+def encoded(value: msgspec.Struct) -> str:
+    """A value as the text of its column."""
+    return _ENCODER.encode(value).decode()
+
+
+# A process has a handful of policies, and each row carries one.
+_encoded_policy = lru_cache(maxsize=256)(encoded)
+_decoded_policy = lru_cache(maxsize=256)(_POLICY.decode)
+
+
+def _column(value: msgspec.Struct | None) -> str | None:
+    return None if value is None else encoded(value)
+
+
+def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
+    """The columns of a new row; the first is its place."""
+    return (
+        delivery.place,
+        delivery.turn_id,
+        delivery.ordinal,
+        delivery.conversation,
+        delivery.channel,
+        delivery.state.value,
+        delivery.attempt,
+        delivery.spared,
+        delivery.epoch,
+        encode_operation(delivery.operation).decode(),
+        _encoded_policy(delivery.policy),
+        delivery.key,
+        delivery.fingerprint,
+        delivery.created_at,
+        delivery.first_try_at,
+        delivery.last_try_at,
+        delivery.not_before,
+        _column(delivery.receipt),
+        delivery.error,
+        int(delivery.may_be_double),
+        delivery.updated_at,
+    )
+
+
+def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
+    """What a move writes, and what it must find."""
+    return (
+        after.state.value,
+        after.attempt,
+        after.spared,
+        after.first_try_at,
+        after.last_try_at,
+        after.not_before,
+        _column(after.receipt),
+        after.error,
+        int(after.may_be_double),
+        after.updated_at,
+        before.place,
+        before.state.value,
+        before.epoch,
+        before.attempt,
+    )
+
+
+def state_of(row: Row) -> State | None:
+    """The state of a delivery's row; None for one that only a newer version knows."""
+    return _STATES.get(row[3])
+
+
+def to_delivery(row: Row, *, path: object) -> Delivery:
+    """A row as the delivery it is of; `path` is named where it is damaged."""
+    try:
+        return Delivery(
+            place=row[0],
+            turn_id=row[1],
+            ordinal=row[2],
+            state=State(row[3]),
+            attempt=row[4],
+            spared=row[5],
+            epoch=row[6],
+            operation=decode_operation(row[7].encode()),
+            policy=_decoded_policy(row[8]),
+            key=row[9],
+            fingerprint=row[10],
+            created_at=row[11],
+            first_try_at=row[12],
+            last_try_at=row[13],
+            not_before=row[14],
+            receipt=None if row[15] is None else _RECEIPT.decode(row[15]),
+            error=row[16],
+            may_be_double=bool(row[17]),
+            updated_at=row[18],
+        )
+    except (ValueError, AttributeError) as error:
+        raise damaged(f"{row[1]}.{row[2]}", path) from error
+
+
+def to_sendable(row: Row, *, path: object) -> Delivery:
+    """The same, for a row that may be sent: its content must be the one that was recorded."""
+    delivery = to_delivery(row, path=path)
+    if delivery.state in OPEN and fingerprint_of(delivery.operation) != delivery.fingerprint:
+        raise damaged(delivery.delivery_id, path)
+    return delivery
+
+
+def damaged(delivery_id: str, path: object) -> LedgerUnusable:
+    """What to say of a row that is not as it was written."""
+    return LedgerUnusable(
+        f"{path}: the row of delivery {delivery_id} is damaged and is not sent. Stop tailrace, and restore the newest "
+        "copy of the ledger."
+    )
+
+
+def from_turn(turn: Turn) -> tuple[Value, ...]:
+    """The columns of a turn's row."""
+    return (
+        turn.turn_id,
+        encoded(turn.target),
+        turn.state.value,
+        turn.input,
+        encoded(turn.snapshot),
+        turn.attempt,
+        turn.epoch,
+        turn.updated_at,
+    )
+
+
+def to_turn(row: Row, *, path: object) -> Turn:
+    """A row as the turn it is of; `path` is named where it is damaged, or of a newer version."""
+    try:
+        return Turn(
+            turn_id=row[0],
+            target=_TARGET.decode(row[1]),
+            state=TurnState(row[2]),
+            input=row[3],
+            snapshot=_SNAPSHOT.decode(row[4]),
+            attempt=row[5],
+            epoch=row[6],
+            updated_at=row[7],
+            last_ordinal=row[8],
+        )
+    except ValueError as error:
+        raise LedgerUnusable(f"{path}: the row of turn {row[0]} cannot be read: {error}") from error
+
+
+def to_waiting(row: Row) -> Waiting:
+    """A head's row as the conversation that waits for it."""
+    conversation, channel, state, epoch, not_before, updated_at = row
+    return Waiting(
+        conversation=conversation,
+        channel=channel,
+        state=state,
+        epoch=epoch,
+        not_before=not_before,
+        updated_at=updated_at,
+    )
+
+
+def from_query(query: Query, *, among: Iterable[State], limit: int) -> dict[str, Value]:
+    """The parameters of a search among deliveries in these states."""
+    states = sorted(set(among) if query.states is None else query.states & set(among))
+    return {
+        "states": _ENCODER.encode(states).decode(),
+        "turn_id": query.turn_id,
+        "conversation": query.conversation,
+        "channel": query.channel,
+        "before": query.before,
+        "limit": limit,
+    }
+
+
+def emptied(operation: str) -> str:
+    """An operation's column without what it said: where it went stays."""
+    return encode_operation(without_content(decode_operation(operation.encode()))).decode()
+
+
+def without_content(operation: Durable) -> Durable:
+    """The operation with nothing in it that a person said or was told."""
+    match operation:
+        case Post() | Edit() | OpenStream() | CloseStream():
+            return replace(operation, body=_NOTHING)
+        case PostMedia():
+            return replace(operation, url=None, path=None, caption="")
+        case Delete():
+            return operation
+
+
+Findings = Literal["find", "find_of_turn", "find_left_out"]
+
+
+def search_for(query: Query) -> Findings:
+    """The search that has an index for what is asked."""
+    if query.turn_id is not None:
+        return "find_of_turn"
+    left_out = query.states is not None and query.states <= LEFT_OUT
+    return "find_left_out" if query.conversation is not None and left_out else "find"

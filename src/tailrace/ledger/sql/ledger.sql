@@ -1,0 +1,72 @@
+-- The file itself: how its connections are set, what it is, and whose it is.
+
+-- name: new_file_settings
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA application_id = 0x7472616c;
+
+-- name: writer_settings
+-- Checkpoints are the writer's own step: one that SQLite makes by itself keeps its errors for itself.
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA temp_store = MEMORY;
+PRAGMA journal_size_limit = 16777216;
+PRAGMA wal_autocheckpoint = 0;
+
+-- name: reader_settings
+PRAGMA query_only = 1;
+PRAGMA temp_store = MEMORY;
+PRAGMA wal_autocheckpoint = 0;
+
+-- name: journal_mode
+PRAGMA journal_mode;
+
+-- name: application_id
+PRAGMA application_id;
+
+-- name: user_version
+PRAGMA user_version;
+
+-- name: schema_objects
+SELECT count(*) FROM sqlite_schema;
+
+-- name: quick_check
+PRAGMA quick_check(1);
+
+-- name: checkpoint
+PRAGMA wal_checkpoint(PASSIVE);
+
+-- name: begin
+BEGIN IMMEDIATE;
+
+-- name: commit
+COMMIT;
+
+-- name: rollback
+ROLLBACK;
+
+-- name: savepoint
+SAVEPOINT change;
+
+-- name: keep_savepoint
+RELEASE change;
+
+-- name: undo_savepoint
+ROLLBACK TO change;
+
+-- name: standing
+SELECT ledger_id, epoch, restored_epoch, commits FROM ledger;
+
+-- name: take_over
+UPDATE ledger SET epoch = ?1, restored_epoch = ?2, commits = ?3;
+
+-- name: count_commit
+UPDATE ledger SET commits = ?2 WHERE epoch = ?1 AND commits = ?2 - 1;
+
+-- name: free_pages
+PRAGMA freelist_count;
+
+-- name: give_back_page
+PRAGMA incremental_vacuum(1);
+
+-- name: highest_place
+SELECT coalesce(max(rid), 0) FROM delivery;

@@ -1,0 +1,56 @@
+-- What is asked of turns and of the events that begin them.
+
+-- name: event_turn
+SELECT turn_id FROM inbound WHERE channel = ?1 AND account = ?2 AND event_id = ?3;
+
+-- name: record_event
+INSERT INTO inbound (channel, account, event_id, turn_id, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT DO NOTHING;
+
+-- name: record_turn
+INSERT INTO turn (turn_id, target, state, input, snapshot, attempt, epoch, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT DO NOTHING;
+
+-- name: turn_named
+SELECT
+    turn_id, target, state, input, snapshot, attempt, epoch, updated_at,
+    max(0, coalesce((SELECT max(ordinal) FROM delivery WHERE delivery.turn_id = turn.turn_id), 0))
+FROM turn WHERE turn_id = ?1;
+
+-- name: take_up_turn
+UPDATE turn SET state = 'running', attempt = ?2, epoch = ?3, updated_at = ?4 WHERE turn_id = ?1;
+
+-- name: end_turn
+UPDATE turn SET state = ?2, epoch = ?3, updated_at = ?4
+WHERE turn_id = ?1 AND state IN ('accepted', 'running') AND epoch = ?5 AND attempt = ?6;
+
+-- name: remember
+UPDATE turn SET snapshot = ?2, updated_at = ?3
+WHERE turn_id = ?1 AND epoch = ?4 AND state IN ('accepted', 'running');
+
+-- name: interrupted
+SELECT
+    turn_id, target, state, input, snapshot, attempt, epoch, updated_at,
+    max(0, coalesce((SELECT max(ordinal) FROM delivery WHERE delivery.turn_id = turn.turn_id), 0))
+FROM turn
+WHERE state IN ('accepted', 'running') AND state = ?2 AND epoch < ?1
+ORDER BY epoch, turn_id LIMIT ?3;
+
+-- name: forget_turn
+DELETE FROM turn
+WHERE turn_id = ?1 AND state NOT IN ('accepted', 'running')
+    AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.turn_id = ?1);
+
+-- name: forget_events
+DELETE FROM inbound WHERE turn_id = ?1 AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.turn_id = ?1);
+
+-- name: forget_input
+UPDATE turn SET input = '', snapshot = '{}' WHERE turn_id = ?1 AND state NOT IN ('accepted', 'running');
+
+-- name: silent_turns
+-- Turns that ended without a delivery go with nothing else.
+SELECT turn_id FROM turn
+WHERE state NOT IN ('accepted', 'running') AND updated_at < ?1
+    AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.turn_id = turn.turn_id)
+ORDER BY updated_at LIMIT ?2;

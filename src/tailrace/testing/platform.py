@@ -1,0 +1,345 @@
+"""A chat platform in memory: what people would see, under any fault, at any time.
+
+`SimulatedPlatform` takes one `Request` at a time and says in a `Reply` what the caller gets to see of it. It is
+stricter than a real one: it counts the size of every body by itself, notices every call above the declared pace and
+every key that is used for two contents, and writes such things down as `complaints`. What makes a repeated post
+safe is the idempotency of its `Capabilities`:
+
+    keyed        a post whose key it has seen within the window is the earlier message; later the key is forgotten
+    readback     every post is a new message and keeps its key: `Find` shows it
+    repeatable   a post with a known key sets the message that has it
+    unkeyed      every post is a new message, and the key is not kept
+
+It is pure: the time is an argument, chances come from its seed. Sockets are left to
+`tailrace.testing.platform_process`, waiting and errors to `tailrace.testing.simulated`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Literal, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from tailrace.capabilities import Capabilities, Keyed, Rate, Readback, Repeatable, Unkeyed
+from tailrace.operations import (
+    AppendStream,
+    Body,
+    CloseStream,
+    Delete,
+    Edit,
+    OpenStream,
+    Post,
+    PostMedia,
+    Typing,
+)
+from tailrace.testing.faults import (
+    Cut,
+    Delayed,
+    Fault,
+    Late,
+    NoAnswer,
+    Refuse,
+    Reset,
+    Script,
+    ServerError,
+    TooMany,
+    Unreachable,
+)
+from tailrace.testing.wire import (
+    GONE,
+    NOT_MODIFIED,
+    NOT_STREAMING,
+    TOO_LONG,
+    TOO_MANY,
+    Absent,
+    Answer,
+    Complaint,
+    Denied,
+    Done,
+    Find,
+    Message,
+    Reply,
+    Request,
+    Seen,
+)
+
+_TOO_LONG = Denied(TOO_LONG, "the message is too long")
+_GONE = Denied(GONE, "there is no such message")
+_BROKEN = Denied(500, "the platform has a problem")
+
+
+class SimulatedPlatform:
+    """The platform: `script` holds the faults to come; `counts`, `calls` and `complaints` what callers did.
+
+    Calls above the pace are complained of; with `refuses_pace` they are answered with 429 as well. `slack_s` is how
+    much nearer than the pace two calls may come, for callers whose calls take an uneven way.
+    """
+
+    def __init__(
+        self,
+        capabilities: Capabilities,
+        *,
+        seed: int = 0,
+        refuses_pace: bool = False,
+        slack_s: float = 0.0,
+        keeps_calls: bool = True,
+    ) -> None:
+        self.capabilities = capabilities
+        self.script = Script(random.Random(seed))  # noqa: S311  chances of a test, to be repeated by the seed
+        self._refuses_pace = refuses_pace
+        self._slack_s = slack_s
+        self._keeps_calls = keeps_calls
+        self._number = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all chats, keys, calls and complaints; faults stay, and ids are not used again."""
+        self.counts: Counter[str] = Counter()
+        self.calls: list[Seen] = []
+        self.complaints: list[Complaint] = []
+        self._chats: dict[str, dict[str, Message]] = {}
+        self._keys: dict[tuple[str, str, str], _Known] = {}
+        self._late: list[tuple[float, int, Request, str]] = []
+        self._times: dict[str | None, deque[float]] = {}
+
+    def history(self, chat: str | None = None) -> list[Message]:
+        """All messages that became visible, deleted ones too, in the order they did; of one chat or of all."""
+        chats = self._chats.values() if chat is None else [self._chats.get(chat, {})]
+        return [message for messages in chats for message in messages.values()]
+
+    def texts(self, chat: str) -> list[str]:
+        """What a person reads who opens the chat now."""
+        return [message.text for message in self._chats.get(chat, {}).values() if not message.deleted]
+
+    def take(self, request: Request, now: float) -> Reply:
+        """Do what is asked, or what befalls it."""
+        operation = request.operation
+        kind, chat = _KINDS[type(operation)], operation.target.chat
+        self.settle(now)
+        fault = self.script.next(kind, chat, now)
+        self.counts[kind] += 1
+        if self._keeps_calls:
+            tag = "" if fault is None else str(type(fault).__struct_config__.tag)
+            self.calls.append(Seen(kind=kind, chat=chat, at=now, key=request.key, fault=tag))
+        if isinstance(fault, Unreachable):
+            return Reply(Denied(0, "never arrived"), "unreachable")
+        if kind not in _FREE:
+            for place, rate in ((chat, self.capabilities.per_chat), (None, self.capabilities.overall)):
+                wait = self._excess(place, rate, now) if rate is not None else 0.0
+                if wait > 0.0:
+                    self._complain("pace", chat, now, f"{kind} came {wait:.3f} s too early")
+                    if self._refuses_pace:
+                        return Reply(Denied(TOO_MANY, "too many requests", wait, place is None))
+        return Reply(self._do(request, now)) if fault is None else self._befallen(fault, request, now)
+
+    def settle(self, now: float) -> float | None:
+        """Show what is late and due by now; when the next is due, if anything is still to come."""
+        while self._late and self._late[0][0] <= now:
+            due, _, request, message_id = heapq.heappop(self._late)
+            self._do(request, due, message_id)
+        return self._late[0][0] if self._late else None
+
+    def _befallen(self, fault: Fault, request: Request, now: float) -> Reply:
+        match fault:
+            case Refuse():
+                reply = Reply(Denied(fault.status, fault.reason))
+            case TooMany():
+                reply = Reply(Denied(TOO_MANY, "too many requests", fault.retry_after, fault.everywhere))
+            case ServerError():
+                self._do_if(fault.applied, request, now)
+                reply = Reply(replace(_BROKEN, status=fault.status))
+            case Reset():
+                reply = Reply(self._do_if(fault.applied, request, now), "reset")
+            case Cut():
+                reply = Reply(self._do_if(fault.applied, request, now), "cut")
+            case NoAnswer():
+                reply = Reply(self._do_if(fault.applied, request, now), "never")
+            case Delayed():
+                reply = Reply(self._do(request, now), delay_s=fault.by_s)
+            case Late():
+                reply = Reply(self._do_later(request, now, fault.after_s), "whole" if fault.answered else "never")
+            case Unreachable():
+                raise AssertionError("a call that never arrived befell nothing here")
+            case _:
+                assert_never(fault)
+        return reply
+
+    def _do_if(self, applied: bool, request: Request, now: float) -> Answer:  # noqa: FBT001  the fault's own word
+        return self._do(request, now) if applied else _BROKEN
+
+    def _do_later(self, request: Request, now: float, after_s: float) -> Answer:
+        operation = request.operation
+        message_id = ""
+        if isinstance(operation, Post | PostMedia | OpenStream):
+            if self._is_too_long(_body_of(operation), operation.target.chat, now):
+                return _TOO_LONG
+            known = self._known(request, now)
+            if known is not None:
+                return Done(known.message_id)
+            message_id = self._new_id(request, _body_of(operation), now)
+        heapq.heappush(self._late, (now + after_s, self.counts.total(), request, message_id))
+        return Done(message_id or getattr(operation, "message_id", ""))
+
+    def _do(self, request: Request, now: float, message_id: str = "") -> Answer:
+        operation = request.operation
+        answer: Answer = Done()
+        match operation:
+            case Post() | PostMedia() | OpenStream():
+                answer = self._post(request, operation, now, message_id)
+            case Edit():
+                answer = self._edit(operation, now)
+            case Delete():
+                message = self._message(operation.target.chat, operation.message_id)
+                answer = _GONE if message is None else self._put(replace(message, deleted=True))
+            case AppendStream() | CloseStream():
+                answer = self._stream(operation, now)
+            case Find():
+                answer = self._find(operation.target.chat, request.key)
+            case Typing():
+                pass
+            case _:
+                assert_never(operation)
+        return answer
+
+    def _post(self, request: Request, operation: Post | PostMedia | OpenStream, now: float, message_id: str) -> Answer:
+        chat, body = operation.target.chat, _body_of(operation)
+        if self._is_too_long(body, chat, now):
+            return _TOO_LONG
+        known = None if message_id else self._known(request, now)
+        if known is not None:
+            if known.body != body:
+                self._complain("key", chat, now, f"the key {request.key} was used for another content")
+            if not isinstance(self.capabilities.idempotency, Repeatable):
+                return Done(known.message_id)
+        message_id = known.message_id if known is not None else message_id or self._new_id(request, body, now)
+        shown = self._chats.get(chat, {}).get(message_id)
+        if shown is not None:
+            return self._put(replace(shown, body=body, edits=shown.edits + (shown.body != body)))
+        media = (operation.url or operation.path or "") if isinstance(operation, PostMedia) else ""
+        keeps_key = not isinstance(self.capabilities.idempotency, Unkeyed)
+        return self._put(
+            Message(
+                message_id=message_id,
+                chat=chat,
+                body=body,
+                at=now,
+                thread=operation.target.thread,
+                key=request.key if keeps_key else "",
+                media=media,
+                streaming=isinstance(operation, OpenStream),
+            )
+        )
+
+    def _edit(self, operation: Edit, now: float) -> Answer:
+        message = self._message(operation.target.chat, operation.message_id)
+        if message is None:
+            return _GONE
+        if self._is_too_long(operation.body, message.chat, now):
+            return _TOO_LONG
+        if message.body == operation.body:
+            return Denied(NOT_MODIFIED, "the message is not modified")
+        return self._put(replace(message, body=operation.body, edits=message.edits + 1))
+
+    def _stream(self, operation: AppendStream | CloseStream, now: float) -> Answer:
+        message = self._message(operation.target.chat, operation.stream_id)
+        if message is None:
+            return _GONE
+        closes = isinstance(operation, CloseStream)
+        body = operation.body if isinstance(operation, CloseStream) else Body(text=message.text + operation.text)
+        if not closes and not message.streaming:
+            return Denied(NOT_STREAMING, "the stream is closed")
+        if self._is_too_long(body, message.chat, now):
+            return _TOO_LONG
+        return self._put(replace(message, body=body, streaming=not closes))
+
+    def _find(self, chat: str, key: str) -> Answer:
+        if not isinstance(self.capabilities.idempotency, Readback):
+            return Denied(501, "this platform cannot be asked for a key")
+        for message in self._chats.get(chat, {}).values():
+            if message.key == key and not message.deleted:
+                return Done(message.message_id)
+        return Absent()
+
+    def _message(self, chat: str, message_id: str) -> Message | None:
+        message = self._chats.get(chat, {}).get(message_id)
+        return None if message is None or message.deleted else message
+
+    def _put(self, message: Message) -> Done:
+        self._chats.setdefault(message.chat, {})[message.message_id] = message
+        return Done(message.message_id)
+
+    def _known(self, request: Request, now: float) -> _Known | None:
+        place = (request.scope, request.operation.target.chat, request.key)
+        known = self._keys.get(place)
+        return known if known is not None and known.forgotten_at > now else None
+
+    def _new_id(self, request: Request, body: Body, now: float) -> str:
+        self._number += 1
+        message_id = f"m{self._number}"
+        match self.capabilities.idempotency:
+            case Keyed(window_s=seconds):
+                forgotten_at = now + seconds
+            case Repeatable():
+                forgotten_at = float("inf")
+            case _:
+                return message_id
+        # Oldest first, and all are kept equally long: forgetting from the front keeps the memory of a long run small.
+        while self._keys and next(iter(self._keys.values())).forgotten_at <= now:
+            del self._keys[next(iter(self._keys))]
+        place = (request.scope, request.operation.target.chat, request.key)
+        self._keys[place] = _Known(message_id, body, forgotten_at)
+        return message_id
+
+    def _is_too_long(self, body: Body, chat: str, now: float) -> bool:
+        size = _SIZES[self.capabilities.unit](body.text)
+        if size <= self.capabilities.limit:
+            return False
+        self._complain("size", chat, now, f"{size} {self.capabilities.unit} where {self.capabilities.limit} fit")
+        return True
+
+    def _excess(self, place: str | None, rate: Rate, now: float) -> float:
+        """How many seconds too early this call comes; one that is refused for it does not count against the next."""
+        times = self._times.get(place)
+        if times is None:
+            times = self._times[place] = deque(maxlen=rate.calls)
+        # Sums of floats: a caller who waits exactly long enough may come a rounding error too early.
+        wait = times[0] + rate.per_s - now if len(times) == rate.calls else 0.0
+        wait = wait if wait > self._slack_s + 1e-6 else 0.0
+        if wait == 0.0 or not self._refuses_pace:
+            times.append(now)
+        return wait
+
+    def _complain(self, about: Literal["pace", "size", "key"], chat: str, now: float, detail: str) -> None:
+        self.complaints.append(Complaint(about=about, chat=chat, at=now, detail=detail))
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A key the platform remembers, and the message it named first."""
+
+    message_id: str
+    body: Body
+    forgotten_at: float
+
+
+_KINDS: dict[type, str] = {
+    operation: str(operation.__struct_config__.tag)
+    for operation in (Post, PostMedia, Edit, Delete, OpenStream, AppendStream, CloseStream, Typing, Find)
+}
+# Neither puts anything before people, and platforms count them apart.
+_FREE = frozenset({"typing", "find"})
+
+# Counted here anew: a platform does not share the code of those who cut for it.
+_SIZES: dict[str, Callable[[str], int]] = {
+    "code_points": len,
+    "utf16": lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2,
+    "utf8_bytes": lambda text: len(text.encode("utf-8", "surrogatepass")),
+}
+
+
+def _body_of(operation: Post | PostMedia | OpenStream) -> Body:
+    return Body(text=operation.caption) if isinstance(operation, PostMedia) else operation.body

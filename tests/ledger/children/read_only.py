@@ -1,0 +1,64 @@
+"""Opens a ledger that may not be written: in a folder, and as a file, that may only be read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tailrace.deliveries import Query
+from tailrace.errors import LedgerUnusable
+from tailrace.ledger.reader import SqliteReader
+from tailrace.ledger.sqlite import SqliteLedger
+from tailrace.testing.ledger_scenes import post
+
+NOBODY = 65534
+
+
+async def make(path: Path) -> None:
+    ledger = await SqliteLedger.open(path)
+    await ledger.plan([post("t")])
+    await ledger.close()
+
+
+async def read(path: Path) -> None:
+    reader = await SqliteReader.open(path)
+    assert len(await reader.find(Query())) == 1
+    await reader.close()
+
+
+def refused(path: Path) -> None:
+    try:
+        asyncio.run(make(path))
+    except LedgerUnusable as error:
+        print(error)
+    else:
+        raise AssertionError("a read-only ledger was opened")
+
+
+def work(folder: Path) -> None:
+    path = folder / "ledger.db"
+    asyncio.run(make(path))
+    folder.chmod(0o500)
+    refused(folder / "new.db")
+    refused(path)
+    folder.chmod(0o700)
+    asyncio.run(make(path))
+    asyncio.run(read(path))
+
+
+folder = Path(tempfile.mkdtemp())
+# Whoever gives up rights may lose the way to modules that are not loaded yet.
+with tempfile.TemporaryDirectory() as rehearsal:
+    asyncio.run(make(Path(rehearsal, "ledger.db")))
+if os.getuid() == 0:
+    os.chown(folder, NOBODY, NOBODY)
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+try:
+    work(folder)
+finally:
+    folder.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

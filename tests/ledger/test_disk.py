@@ -1,0 +1,264 @@
+"""The ledger while the disk, the memory or other programs fail it: it fails closed, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sqlite3
+import threading
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import processes
+import pytest
+from disks import Disk, disk_error
+
+from tailrace.deliveries import Query, Snapshot, Turn
+from tailrace.errors import LedgerError, LedgerLost, LedgerUnavailable
+from tailrace.ledger.connection import connect
+from tailrace.ledger.opening import Terms
+from tailrace.ledger.reader import SqliteReader
+from tailrace.ledger.sqlite import SqliteLedger
+from tailrace.testing.ledger_scenes import deliver, inbound, names, post, refused, target
+
+if TYPE_CHECKING:
+    from tailrace.deliveries import Delivery
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+async def found(path: Path) -> list[Delivery]:
+    ledger = await SqliteLedger.open(path)
+    rows = await ledger.find(Query(), limit=9999)
+    await ledger.close()
+    return rows
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("commit", [4, 9])
+def test_row_07_a_commit_that_is_killed_is_made_whole_or_not_at_all(path: Path, when: str, commit: int) -> None:
+    done = processes.run("killed_commit", path, when, commit)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    rows = asyncio.run(found(path))
+    recorded = {row.turn_id for row in rows}
+    assert len(rows) == 3 * len(recorded)
+    assert set(done.stdout.split()) <= recorded
+    if when == "after":
+        assert set(done.stdout.split()) < recorded
+
+
+def test_row_14_a_full_disk_is_refused_and_used_again_when_there_is_room(path: Path) -> None:
+    done = processes.run("full_disk", path)
+    assert done.returncode == 0, done.stderr
+    count, _space, message = done.stdout.partition(" ")
+    assert "It is tried again" in message
+    assert len(asyncio.run(found(path))) == int(count)
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_READONLY])
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_row_14_and_16_a_write_that_fails_at_run_time_changes_nothing(path: Path, code: int, write: int) -> None:
+    async def work() -> None:
+        disk, left = Disk("full"), 0
+
+        def before(what: str, name: str) -> None:
+            nonlocal left
+            if what == "write" and name == "ledger.db-wal" and left:
+                left -= 1
+                if not left:
+                    raise disk_error(code)
+
+        ledger = await SqliteLedger.open(path, connect=disk.connect)
+        await ledger.plan([post("before")])
+        disk.before = before
+        left = write
+        await refused(ledger.plan([post("t")]), LedgerUnavailable)
+        assert names(await ledger.find(Query())) == ["before.1"]
+        await ledger.plan([post("t")])
+        assert names(await ledger.find(Query())) == ["t.1", "before.1"]
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("name", "sync"), [("ledger.db-wal", 5), ("ledger.db-wal", 6), ("ledger.db", 1)])
+def test_row_17_a_failed_sync_ends_the_process_and_is_never_tried_again(path: Path, name: str, sync: int) -> None:
+    done = processes.run("bad_sync", path, name, sync)
+    said = done.stdout.split()
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "tailrace has to be started again" in done.stderr
+    assert "synced" not in said[said.index("failed") :]
+    acknowledged = {f"{word}.1" for word in said if word.startswith("t")}
+    assert acknowledged
+    assert acknowledged <= set(names(asyncio.run(found(path))))
+
+
+def test_row_17_a_ledger_that_is_lost_refuses_everybody_from_then_on(path: Path) -> None:
+    async def work() -> None:
+        disk, lost = Disk("lost"), list[LedgerError]()
+
+        def before(what: str, _name: str) -> None:
+            if what == "sync":
+                raise disk_error(sqlite3.SQLITE_IOERR_FSYNC)
+
+        ledger = await SqliteLedger.open(path, connect=disk.connect, on_lost=lost.append)
+        disk.before = before
+        calls = [ledger.plan([post(f"t{n}")]) for n in range(9)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(answer) for answer in answers} == {LedgerLost}
+        assert len(lost) == 1
+        disk.before = lambda _what, _name: None
+        await refused(ledger.plan([post("late")]), LedgerLost)
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_row_18_a_slow_disk_makes_commits_larger_and_new_work_wait_outside(path: Path) -> None:
+    async def work() -> None:
+        disk, at_the_disk, gate = Disk("slow"), threading.Event(), threading.Event()
+
+        def before(what: str, _name: str) -> None:
+            if what == "sync":
+                at_the_disk.set()
+                assert gate.wait(processes.PATIENCE_S)
+
+        ledger = await SqliteLedger.open(path, connect=disk.connect, terms=Terms(most_waiting=1500))
+        [begun] = await ledger.plan([post("begun", chat="begun")])
+        disk.before = before
+        calls = [asyncio.ensure_future(ledger.plan([post("first")]))]
+        assert await asyncio.to_thread(at_the_disk.wait, processes.PATIENCE_S)
+        calls += [asyncio.ensure_future(ledger.plan([post(f"t{n}")])) for n in range(1501)]
+        await asyncio.sleep(0)
+        await refused(ledger.plan([post("too much")]), LedgerUnavailable)
+        await refused(ledger.accept(inbound("e", "too much")), LedgerUnavailable)
+        finished = asyncio.ensure_future(deliver(ledger, begun))
+        syncs = sum(event.what == "sync" for event in disk.events)
+        gate.set()
+        await asyncio.gather(finished, *calls)
+        assert sum(event.what == "sync" for event in disk.events) - syncs < 20
+        await ledger.plan([post("welcome")])
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_row_19_a_stranger_who_locks_the_file_is_waited_for(path: Path) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path, connect=partial(connect, busy_s=0.05))
+        with processes.running("stranger", path) as stranger:
+            calls = [ledger.plan([post(f"t{n}")]) for n in range(3)]
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(answer) for answer in answers} == {LedgerUnavailable}
+            assert await ledger.find(Query()) == []
+            stranger.communicate("")
+        await ledger.plan([post("t0")])
+        assert names(await ledger.find(Query())) == ["t0.1"]
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_row_21_only_the_writer_writes_and_makes_checkpoints(path: Path) -> None:
+    opened: list[tuple[sqlite3.Connection, bool]] = []
+
+    def watched(path: Path, *, readonly: bool) -> sqlite3.Connection:
+        opened.append((connect(path, readonly=readonly), readonly))
+        return opened[-1][0]
+
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path, connect=watched)
+        reader = await SqliteReader.open(path, connect=watched)
+        assert [readonly for _connection, readonly in opened] == [False, True, True]
+        for connection, readonly in opened:
+            # SQLite before 3.51.3 can lose commits when two connections checkpoint at the same instant.
+            assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+            if readonly:
+                with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                    connection.execute("DELETE FROM delivery")
+        assert opened[0][0].execute("PRAGMA synchronous").fetchone() == (2,)
+        await reader.close()
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_row_21_the_writer_makes_checkpoints_as_it_goes(path: Path) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path, terms=Terms(checkpoint_frames=30))
+        for n in range(200):
+            await ledger.plan([post(f"t{n}", text="x" * 2000)])
+        main, log = (Path(f"{path}{suffix}").stat().st_size for suffix in ("", "-wal"))  # noqa: ASYNC240 - a short look
+        assert main > 300_000
+        assert log < 400_000
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_row_23_a_question_that_takes_too_long_is_ended(path: Path) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path, terms=Terms(deadline_s=-1.0))
+        await ledger.plan([post(f"t{n}") for n in range(2000)])
+        await refused(ledger.find(Query(channel="nowhere")), LedgerUnavailable)
+        assert names(await ledger.find(Query(), limit=1)) == ["t1999.1"]
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_row_23_a_log_that_grows_is_told_of_once_per_doubling(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path, terms=Terms(checkpoint_frames=20, alarm_bytes=300_000))
+        await ledger.plan([post("first")])
+        with closing(sqlite3.connect(path, isolation_level=None)) as stranger:
+            stranger.execute("BEGIN")
+            stranger.execute("SELECT * FROM delivery").fetchall()
+            for n in range(100):
+                await ledger.plan([post(f"t{n}", text="x" * 10_000)])
+        grown = path.with_name("ledger.db-wal").stat().st_size
+        for n in range(100):
+            await ledger.plan([post(f"u{n}", text="x" * 10_000)])
+        assert path.with_name("ledger.db-wal").stat().st_size < 1.3 * grown
+        await ledger.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(work())
+    assert 2 <= len(caplog.records) <= 5
+    assert all("does not let go" in record.message for record in caplog.records)
+
+
+def test_row_27_what_does_not_fit_into_memory_fails_alone(path: Path) -> None:
+    done = processes.run("little_memory", path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["list", "LedgerUnavailable", "list", "after.1", "b.1", "a.1", "before.1"]
+
+
+def test_row_28_the_ledger_works_on_with_the_files_it_has_open(path: Path) -> None:
+    done = processes.run("few_files", path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["none left", "50 50", ""]
+
+
+def test_a_snapshot_is_kept_without_any_other_change(path: Path) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path, terms=Terms(snapshot_s=0.001))
+        await ledger.begin(Turn(turn_id="t", target=target()))
+        ledger.remember("t", Snapshot(text="so far"))
+        reader = await SqliteReader.open(path)
+        async with asyncio.timeout(processes.PATIENCE_S):
+            while (turn := await reader.turn("t")) is None or turn.snapshot.text != "so far":
+                pass
+        await reader.close()
+        await ledger.close()
+        await refused(ledger.plan([post("late")]), LedgerUnavailable)
+        await refused(ledger.find(Query()), LedgerUnavailable)
+
+    asyncio.run(work())

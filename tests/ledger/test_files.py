@@ -1,0 +1,448 @@
+"""The files of a ledger: who may read them, who holds them, and that none is trusted that is not what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import processes
+import pytest
+
+from tailrace.deliveries import Delivery, Query, State, Turn, sending
+from tailrace.errors import LedgerError, LedgerInUse, LedgerLost, LedgerUnusable
+from tailrace.ledger.files import data_directory, default_path
+from tailrace.ledger.opening import Terms
+from tailrace.ledger.reader import SqliteReader
+from tailrace.ledger.sqlite import SqliteLedger
+from tailrace.testing.ledger_scenes import deliver, names, post, refused, target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """The files as they are at this moment, as a crash would leave them."""
+    shutil.copytree(folder, to)
+    return to / "ledger.db"
+
+
+async def recorded(path: Path, count: int, *, image: Path | None = None) -> list[Delivery]:
+    """A ledger with so many commits; `image` gets its files before it is closed."""
+    ledger = await SqliteLedger.open(path)
+    rows = [(await ledger.plan([post(f"t{n}", chat=str(n), text=f"text {n} " * 9)]))[0] for n in range(count)]
+    if image is not None:
+        copied(path.parent, image)
+    await ledger.close()
+    return rows
+
+
+async def all_rows(path: Path, *, adopt_restored: bool = False) -> list[Delivery]:
+    """What is in a ledger, once it was looked at as if to be sent."""
+    lost: list[LedgerError] = []
+    ledger = await SqliteLedger.open(path, on_lost=lost.append, adopt_restored=adopt_restored)
+    try:
+        found = await ledger.find(Query(), limit=999)
+        adopted = [await ledger.adopt(name, now=1.0, limit=9) for name in sorted({row.conversation for row in found})]
+        return [row for rows in adopted for row in rows]
+    finally:
+        await ledger.close()
+
+
+def flipped(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0x10
+    path.write_bytes(content)
+
+
+def test_the_default_path_is_where_the_platform_keeps_such_things(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_DATA_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert default_path().parent == data_directory()
+    assert tmp_path in default_path().parents
+
+    async def use() -> None:
+        ledger = await SqliteLedger.open()
+        await ledger.close()
+        await (await SqliteReader.open()).close()
+
+    asyncio.run(use())
+    assert default_path().exists()
+    assert default_path().parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_row_81_nobody_else_can_read_it_whatever_the_umask(tmp_path: Path) -> None:
+    async def modes() -> set[int]:
+        path = tmp_path / "made" / "ledger.db"
+        ledger = await SqliteLedger.open(path)
+        await ledger.plan([post("t")])
+        files = list(path.parent.iterdir())
+        assert {file.suffix for file in files} == {".db", ".db-wal", ".db-shm", ".lock", ".mark"}
+        await ledger.close()
+        return {path.parent.stat().st_mode & 0o777, *(file.stat().st_mode & 0o777 for file in files if file.exists())}
+
+    before, umask = tmp_path.stat().st_mode, os.umask(0)
+    try:
+        assert asyncio.run(modes()) == {0o700, 0o600}
+    finally:
+        os.umask(umask)
+    assert tmp_path.stat().st_mode == before
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_row_13_a_flipped_wal_bit_is_refused(path: Path, tmp_path: Path, part: float) -> None:
+    asyncio.run(recorded(path, 20, image=tmp_path / "image"))
+    image = tmp_path / "image" / "ledger.db"
+    log = image.with_name("ledger.db-wal")
+    flipped(log, int(log.stat().st_size * part))
+    with pytest.raises(LedgerUnusable, match=r"ledger\.db lacks its last \d+ commits.*deliveries adopt"):
+        asyncio.run(all_rows(image))
+    with pytest.raises(LedgerUnusable):
+        asyncio.run(all_rows(image))
+    assert all(row.state is State.AMBIGUOUS for row in asyncio.run(all_rows(image, adopt_restored=True)))
+    asyncio.run(all_rows(image))
+
+
+def test_row_13_a_flipped_page_is_never_sent(path: Path, tmp_path: Path) -> None:
+    said = {row.delivery_id: row.operation for row in asyncio.run(recorded(path, 20))}
+    size = path.stat().st_size
+    refusals: list[str] = []
+    for offset in range(0, size, 397):
+        image = copied(path.parent, tmp_path.with_name(f"{tmp_path.name}-{offset}"))
+        flipped(image, offset)
+        try:
+            found = asyncio.run(all_rows(image))
+        except LedgerError as error:
+            refusals.append(str(error).replace(str(image), "ledger.db"))
+        else:
+            assert all(row.operation in said.values() for row in found)
+        shutil.rmtree(image.parent)
+    assert len(refusals) > 10
+    assert all(refusal.startswith("ledger.db") for refusal in refusals)
+
+
+def test_row_13_a_changed_body_is_named_and_not_sent(path: Path) -> None:
+    [row] = asyncio.run(recorded(path, 1))
+    with closing(sqlite3.connect(path)) as stranger, stranger:
+        stranger.execute("UPDATE delivery SET operation = replace(operation, 'text 0', 'next 0')")
+
+    async def adopt() -> None:
+        ledger = await SqliteLedger.open(path)
+        await refused(ledger.adopt(row.conversation, now=1.0, limit=9), LedgerUnusable)
+        await refused(ledger.plan([post("t0", chat="0", text="text 0 " * 9)]), LedgerUnusable)
+        assert names(await ledger.find(Query())) == ["t0.1"]
+        assert names(await ledger.plan([post("other")])) == ["other.1"]
+        await ledger.close()
+
+    asyncio.run(adopt())
+
+
+def _text(path: Path) -> None:
+    path.write_bytes(b"Dear diary,\n" * 1000)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5000])
+
+
+def _emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _foreign(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("CREATE TABLE recipes (name)")
+
+
+def _newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA user_version = 99")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (_text, "not a ledger"),
+        (_cut, "damaged"),
+        (_emptied, "is empty"),
+        (Path.unlink, "is gone"),
+        (_foreign, "another program"),
+        (_newer, "newer tailrace"),
+        (_folder, "cannot be"),
+    ],
+)
+def test_a_ledger_that_is_broken_is_refused_and_left_as_it_is(
+    path: Path, harm: Callable[[Path], None], words: str
+) -> None:
+    asyncio.run(recorded(path, 30))
+    harm(path)
+    before = path.read_bytes() if path.is_file() else None
+    for _time in range(2):
+        with pytest.raises(LedgerUnusable, match=words) as refusal:
+            asyncio.run(all_rows(path))
+        assert str(path) in str(refusal.value)
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+def test_an_empty_file_without_a_mark_is_a_new_ledger(path: Path) -> None:
+    path.write_bytes(b"")
+    assert asyncio.run(all_rows(path)) == []
+
+
+def test_row_16_a_read_only_place_is_refused_with_what_to_do() -> None:
+    done = processes.run("read_only")
+    assert done.returncode == 0, done.stderr
+    assert "Give this user the right to write there" in done.stdout
+
+
+def test_row_20_a_second_process_is_refused_until_the_first_is_killed(path: Path) -> None:
+    with processes.running("keeper", path) as keeper:
+        with pytest.raises(LedgerInUse, match=f"process {keeper.pid}") as refusal:
+            asyncio.run(all_rows(path))
+        assert refusal.value.pid == keeper.pid
+
+        async def read_beside() -> list[str]:
+            reader = await SqliteReader.open(path)
+            found = names(await reader.find(Query()))
+            assert [each.state for each in await reader.waiting()] == ["planned"]
+            await reader.close()
+            return found
+
+        assert asyncio.run(read_beside()) == ["kept.1"]
+        keeper.send_signal(signal.SIGKILL)
+        keeper.wait()
+        [row] = asyncio.run(all_rows(path))
+        assert row.epoch == 2
+
+
+def test_row_20_a_second_ledger_in_the_same_process_is_refused_too(path: Path) -> None:
+    async def twice() -> None:
+        ledger = await SqliteLedger.open(path)
+        with pytest.raises(LedgerInUse):
+            await SqliteLedger.open(path)
+        await ledger.plan([post("t")])
+        await ledger.close()
+
+    asyncio.run(twice())
+
+
+def _replaced(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+def _without_log(path: Path) -> None:
+    path.with_name("ledger.db-wal").unlink()
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _replaced, _without_log])
+def test_row_22_a_ledger_that_is_taken_away_is_not_made_anew(path: Path, harm: Callable[[Path], None]) -> None:
+    async def lose() -> None:
+        lost: list[LedgerError] = []
+        ledger = await SqliteLedger.open(path, on_lost=lost.append)
+        await ledger.plan([post("kept")])
+        harm(path)
+        left = sorted(path.parent.iterdir())
+        for _time in range(2):
+            await refused(ledger.plan([post("lost")]), LedgerLost)
+        assert [type(error) for error in lost] == [LedgerLost]
+        assert sorted(path.parent.iterdir()) == left
+        await ledger.close()
+
+    asyncio.run(lose())
+
+
+def test_row_22_another_owner_who_got_past_the_lock_fences_this_one(path: Path) -> None:
+    async def lose() -> None:
+        lost: list[LedgerError] = []
+        ledger = await SqliteLedger.open(path, on_lost=lost.append)
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("UPDATE ledger SET epoch = epoch + 1")
+        for _time in range(2):
+            await refused(ledger.plan([post("t")]), LedgerError)
+        assert len(lost) == 1
+        assert await ledger.find(Query()) == []
+        await ledger.close()
+
+    asyncio.run(lose())
+
+
+def test_row_26_an_older_copy_is_refused_until_somebody_says_so(path: Path, tmp_path: Path) -> None:
+    async def live() -> None:
+        ledger = await SqliteLedger.open(path)
+        rows = await ledger.plan([post("t", n) for n in (1, 2, 3)])
+        await deliver(ledger, rows[0])
+        await ledger.close()
+        shutil.copy(path, tmp_path / "backup")
+        ledger = await SqliteLedger.open(path)
+        [second] = await ledger.adopt("telegram:1", now=1.0, limit=1)
+        await ledger.move((second, sending(second, now=2.0)))
+        await ledger.close()
+
+    asyncio.run(live())
+    shutil.copy(tmp_path / "backup", path)
+    with pytest.raises(LedgerUnusable, match="lacks its last 3 commits: it was damaged, or an older copy"):
+        asyncio.run(all_rows(path))
+    second, third = asyncio.run(all_rows(path, adopt_restored=True))
+    assert {second.state, third.state} == {State.AMBIGUOUS}
+    assert second.epoch == third.epoch == 3
+    assert "restored" in second.error
+    assert second.first_try_at == second.created_at
+
+
+def test_row_26_what_is_planned_after_the_restore_is_not_in_doubt(path: Path) -> None:
+    async def live() -> None:
+        await (await SqliteLedger.open(path, adopt_restored=True)).close()
+        ledger = await SqliteLedger.open(path)
+        await ledger.plan([post("new")])
+        await ledger.close()
+        ledger = await SqliteLedger.open(path)
+        [row] = await ledger.adopt("telegram:1", now=1.0, limit=1)
+        assert row.state is State.PLANNED
+        await ledger.close()
+
+    asyncio.run(live())
+
+
+def test_row_26_another_ledger_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    asyncio.run(recorded(path, 1))
+    asyncio.run(recorded(tmp_path / "other" / "ledger.db", 9))
+    shutil.copy(tmp_path / "other" / "ledger.db", path)
+    with pytest.raises(LedgerUnusable, match="was swapped"):
+        asyncio.run(all_rows(path))
+    assert len(asyncio.run(all_rows(path, adopt_restored=True))) == 9
+
+
+def test_a_mark_that_is_gone_is_told_of(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(recorded(path, 1))
+    path.with_name("ledger.db.mark").unlink()
+    with caplog.at_level(logging.WARNING):
+        assert len(asyncio.run(all_rows(path))) == 1
+    assert "no readable mark" in caplog.text
+
+
+def test_a_reader_needs_a_ledger(path: Path) -> None:
+    for _time in range(2):
+        with pytest.raises(LedgerUnusable, match=r"no ledger|is empty"):
+            asyncio.run(SqliteReader.open(path))
+        path.touch()
+
+
+def test_row_13_a_long_file_is_read_beside_the_work(path: Path) -> None:
+    asyncio.run(recorded(path, 200))
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[: size // 2] + bytes(4096) + path.read_bytes()[size // 2 + 4096 :])
+
+    async def work() -> None:
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+
+        def on_lost(_error: LedgerError) -> None:
+            loop.call_soon_threadsafe(told.set)
+
+        ledger = await SqliteLedger.open(path, terms=Terms(small_bytes=0), on_lost=on_lost)
+        await asyncio.wait_for(told.wait(), processes.PATIENCE_S)
+        await refused(ledger.plan([post("t")]), LedgerLost)
+        await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_a_reader_reads_what_a_killed_process_left_and_changes_nothing(path: Path, tmp_path: Path) -> None:
+    asyncio.run(recorded(path, 5, image=tmp_path / "image"))
+    image = tmp_path / "image" / "ledger.db"
+    before = {file: file.read_bytes() for file in (image, image.with_name("ledger.db-wal"))}
+
+    async def read() -> None:
+        reader = await SqliteReader.open(image)
+        assert len(await reader.find(Query())) == 5
+        await reader.close()
+        await reader.close()
+
+    asyncio.run(read())
+    assert {file: file.read_bytes() for file in before} == before
+    assert len(asyncio.run(all_rows(image))) == 5
+
+
+def test_an_opening_that_is_given_up_leaves_the_ledger_free(path: Path) -> None:
+    async def give_up() -> None:
+        opening = asyncio.ensure_future(SqliteLedger.open(path))
+        await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        async with asyncio.timeout(processes.PATIENCE_S):
+            while (ledger := await opened_or_none()) is None:
+                pass
+        await ledger.close()
+
+    async def opened_or_none() -> SqliteLedger | None:
+        try:
+            return await SqliteLedger.open(path)
+        except LedgerInUse:
+            return None
+
+    asyncio.run(give_up())
+
+
+class Backwards:
+    """A wall clock that somebody keeps setting back."""
+
+    def __init__(self) -> None:
+        self._now = 1e9
+
+    def wall(self) -> float:
+        self._now -= 3600.0
+        return self._now
+
+    def monotonic(self) -> float:
+        raise AssertionError("a ledger waits for nothing")
+
+
+def test_row_51_a_clock_that_is_set_back_changes_no_order(path: Path) -> None:
+    async def work() -> None:
+        clock = Backwards()
+        for opening in range(3):
+            ledger = await SqliteLedger.open(path, clock=clock)
+            for n in range(3):
+                await ledger.begin(Turn(turn_id=f"{opening}{n}", target=target()))
+                await ledger.plan([post(f"{opening}{n}", now=clock.wall())])
+            expected = [f"{earlier}{n}.1" for earlier in range(opening + 1) for n in range(3)]
+            assert names(await ledger.adopt("telegram:1", now=clock.wall(), limit=99)) == expected
+            assert len(await ledger.interrupted()) == 3 * opening
+            await ledger.close()
+
+    asyncio.run(work())
+
+
+def test_the_space_of_what_was_forgotten_is_given_back(path: Path) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(path)
+        rows = await ledger.plan([post(f"t{n}", chat=str(n), text="x" * 4000) for n in range(200)])
+        await asyncio.gather(*(deliver(ledger, row) for row in rows))
+        await ledger.close()
+        full = path.stat().st_size  # noqa: ASYNC240 - a short look
+        ledger = await SqliteLedger.open(path)
+        assert await ledger.prune(Query()) == 200
+        await ledger.close()
+        assert path.stat().st_size < full / 2  # noqa: ASYNC240
+
+    asyncio.run(work())

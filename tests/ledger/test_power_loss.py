@@ -1,0 +1,125 @@
+"""The power fails at every moment of a ledger's life, and the next one to open it finds all that was acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from disks import Disk, Event
+
+from tailrace.deliveries import Delivery, Query, State
+from tailrace.ledger.opening import Terms
+from tailrace.ledger.sqlite import SqliteLedger
+from tailrace.testing.ledger_scenes import deliver, post
+
+Files = dict[str, bytes]
+Acknowledged = dict[str, State]
+Past = tuple[int, Acknowledged, bytes]  # the moment, what was acknowledged then, and the mark as it stood
+SECTOR = 512
+
+
+async def live(disk: Disk, path: Path) -> list[Past]:
+    """Two openings with work, one row and many at a time, and checkpoints between; when what was acknowledged."""
+    history: list[Past] = []
+    known: Acknowledged = {}
+
+    def acknowledge(rows: list[Delivery]) -> None:
+        known.update({row.delivery_id: row.state for row in rows})
+        history.append((len(disk.events), dict(known), path.with_name("ledger.db.mark").read_bytes()))
+
+    for opening in range(2):
+        ledger = await SqliteLedger.open(path, connect=disk.connect, terms=Terms(checkpoint_frames=12))
+        acknowledge([])
+        for n in range(3):
+            [row] = await ledger.plan([post(f"{opening}-{n}", chat=f"{opening}-{n}", text="x" * 900 * n)])
+            acknowledge([row])
+            acknowledge([await deliver(ledger, row)])
+        together = [ledger.plan([post(f"{opening}-many-{n}", chat=f"{opening}-{n}")]) for n in range(5)]
+        acknowledge([row for [row] in await asyncio.gather(*together)])
+        await ledger.close()
+        acknowledge([])
+    return history
+
+
+def applied(files: Files, events: list[Event]) -> Files:
+    after = dict(files)
+    for event in events:
+        content = after.get(event.name, b"")
+        if event.what == "write":
+            content = content.ljust(event.offset, b"\0")
+            after[event.name] = content[: event.offset] + event.content + content[event.offset + len(event.content) :]
+        elif event.what == "cut":
+            after[event.name] = content[: event.offset]
+        elif event.what == "delete":
+            after.pop(event.name, None)
+    return after
+
+
+def torn(event: Event) -> list[Event]:
+    """The write as a disk may have done it: some of its sectors and not the others."""
+    half = len(event.content) // SECTOR // 2 * SECTOR
+    if event.what != "write" or not half:
+        return []
+    return [
+        Event("write", event.name, event.offset, event.content[:half]),
+        Event("write", event.name, event.offset + half, event.content[half:]),
+    ]
+
+
+def crashes(durable: Files, unsynced: list[Event]) -> list[Files]:
+    """What may be on the disk: nothing that was not synced, all of it, one write missing, the last one torn."""
+    missing = {0, len(unsynced) // 2, len(unsynced) - 1} if unsynced else set()
+    kept = [[], unsynced, *([*unsynced[:n], *unsynced[n + 1 :]] for n in sorted(missing))]
+    if unsynced:
+        kept += [[*unsynced[:-1], part] for part in torn(unsynced[-1])]
+    return [applied(durable, events) for events in kept]
+
+
+def states(disk: Disk, history: list[Past]) -> list[tuple[Past, Files]]:
+    """Every state the disk may be found in, each once, with what had been acknowledged by then."""
+    found: dict[int, tuple[Past, Files]] = {}
+    durable: Files = {}
+    unsynced: list[Event] = []
+    for moment, event in enumerate(disk.events, start=1):
+        if event.what == "sync":
+            durable = applied(durable, [each for each in unsynced if each.name == event.name])
+            unsynced = [each for each in unsynced if each.name != event.name]
+        elif event.what == "delete":
+            durable = applied(durable, [event])
+            unsynced = [each for each in unsynced if each.name != event.name]
+        else:
+            unsynced.append(event)
+        past = next((past for past in reversed(history) if past[0] <= moment), (0, {}, b""))
+        for files in crashes(durable, unsynced):
+            found[hash((past[0], *sorted(files.items())))] = past, files
+    return list(found.values())
+
+
+def lay_down(folder: Path, files: Files) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+async def found_after(files: Files, mark: bytes) -> Acknowledged:
+    with tempfile.TemporaryDirectory() as folder:
+        lay_down(Path(folder), {**files, "ledger.db.mark": mark})
+        ledger = await SqliteLedger.open(Path(folder, "ledger.db"))
+        rows = await ledger.find(Query(), limit=999)
+        for conversation in {row.conversation for row in rows}:
+            await ledger.adopt(conversation, now=1.0, limit=99)  # reads their content, and refuses what is damaged
+        await ledger.close()
+        return {row.delivery_id: row.state for row in rows}
+
+
+def test_row_11_and_12_nothing_acknowledged_is_lost_with_the_power(tmp_path: Path) -> None:
+    disk = Disk("recording")
+    history = asyncio.run(live(disk, tmp_path / "ledger.db"))
+    assert {event.name for event in disk.events if event.what == "sync"} >= {"ledger.db", "ledger.db-wal"}
+    tried = states(disk, history)
+    for (_moment, acknowledged, mark), files in tried:
+        found = asyncio.run(found_after(files, mark))
+        assert acknowledged.keys() <= found.keys()
+        assert all(found[name] in {state, State.SENDING, State.DELIVERED} for name, state in acknowledged.items())
+    print(f"{len(tried)} crash states")
+    assert len(tried) > 300

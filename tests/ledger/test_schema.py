@@ -1,0 +1,146 @@
+"""The schema: it is reached from anywhere a killed process left it, and every hot question has its index."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import processes
+import pytest
+
+from tailrace.deliveries import FINAL, LEFT_OUT, OPEN, Query, Turn
+from tailrace.errors import LedgerUnusable
+from tailrace.ledger import schema
+from tailrace.ledger.connection import connect
+from tailrace.ledger.opening import Terms
+from tailrace.ledger.queries import queries, statements
+from tailrace.ledger.schema import migration, migrations
+from tailrace.ledger.sqlite import SqliteLedger
+from tailrace.testing.ledger_scenes import names, post, target
+
+
+async def fill(path: Path, *turns: str, terms: Terms | None = None) -> list[str]:
+    ledger = await SqliteLedger.open(path, terms=terms or Terms())
+    for turn in turns:
+        await ledger.plan([post(turn)])
+    found = names(await ledger.find(Query()))
+    await ledger.close()
+    return found
+
+
+def version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        [number] = connection.execute("PRAGMA user_version").fetchone()
+        return int(number)
+
+
+SECOND = Terms(migrations=(*migrations(), migration(2, "CREATE TABLE mood (name); PRAGMA user_version = 2;")))
+
+
+def test_row_24_a_creation_that_is_killed_anywhere_goes_on_the_next_time(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    done = processes.run("killed_opening", folder)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 25
+    for statement in range(1, int(done.stdout) + 1):
+        path = folder.with_name(f"new-{statement}") / "ledger.db"
+        if version(path) < 2:
+            assert asyncio.run(fill(path, "t")) == ["t.1"]
+
+
+def test_row_24_an_upgrade_that_is_killed_anywhere_is_made_or_not(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    asyncio.run(fill(folder / "ledger.db", "a", "b"))
+    done = processes.run("killed_opening", folder)
+    assert done.returncode == 0, done.stderr
+    versions = []
+    for statement in range(1, int(done.stdout) + 1):
+        path = folder.with_name(f"old-{statement}") / "ledger.db"
+        versions.append(version(path))
+        with closing(sqlite3.connect(path)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        assert ("mood" in tables) == (versions[-1] == 2)
+        if versions[-1] == 1:
+            assert asyncio.run(fill(path)) == ["b.1", "a.1"]
+        assert asyncio.run(fill(path, terms=SECOND if versions[-1] == 1 else upgraded())) == ["b.1", "a.1"]
+    assert set(versions) == {1, 2}
+
+
+def upgraded() -> Terms:
+    return Terms(migrations=(*migrations(), migration(2, "PRAGMA user_version = 2;")))
+
+
+def test_row_24_an_older_version_refuses_a_newer_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    asyncio.run(fill(path, "t", terms=SECOND))
+    with pytest.raises(LedgerUnusable, match="newer tailrace"):
+        asyncio.run(fill(path))
+    assert asyncio.run(fill(path, terms=SECOND)) == ["t.1"]
+
+
+def test_a_migration_says_its_version() -> None:
+    assert [step.version for step in migrations()] == list(range(1, len(migrations()) + 1))
+    for step in migrations():
+        assert step.statements[-1] == f"PRAGMA user_version = {step.version};"
+    assert f"{schema.APPLICATION_ID:#x}" in queries()["new_file_settings"]
+
+
+def test_the_final_states_are_spelled_the_same_everywhere() -> None:
+    folder = Path(schema.__file__).parent / "sql"
+    text = "".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.sql"))
+    spelled = {frozenset(re.findall(r"'(\w+)'", found)) for found in re.findall(r"state NOT IN (\([^)]*\))", text)}
+    assert spelled == {FINAL, frozenset({"accepted", "running"})}
+    assert frozenset(re.findall(r"'(\w+)'", text)) >= LEFT_OUT
+    assert not OPEN & FINAL
+
+
+def test_statements_end_where_sqlite_says() -> None:
+    assert statements("-- words; more\nSELECT ';';\n\nSELECT 2; SELECT 3;\n") == [
+        "-- words; more\nSELECT ';';",
+        "SELECT 2;",
+        "SELECT 3;",
+    ]
+
+
+HOT = [
+    *("record_sending", "move_to_sending", "move_delivery", "open_deliveries", "adopt_delivery", "waiting"),
+    *("delivery_named", "turn_named", "interrupted", "find_of_turn", "find_left_out", "forget_turn", "forget_events"),
+    *("take_up_turn", "end_turn", "remember", "event_turn", "silent_turns"),
+]
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_no_hot_question_reads_a_whole_table(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "ledger.db"
+    asyncio.run(fill(path))
+    sql = queries()[name]
+    named = re.findall(r":(\w+)", sql)
+    count = max((int(number) for number in re.findall(r"\?(\d+)", sql)), default=0)
+    with closing(connect(path, readonly=True)) as connection:
+        parameters = dict.fromkeys(named) if named else (None,) * count
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+    tables = "delivery|turn|inbound|head|earlier"
+    assert [step for step in plan if re.match(rf"SCAN ({tables})\b", step)] == [], plan
+    if name != "find_of_turn":
+        assert [step for step in plan if "TEMP B-TREE" in step] == [], plan
+
+
+def test_thousands_of_conversations_wait_and_only_their_heads_are_read(tmp_path: Path) -> None:
+    async def work() -> None:
+        ledger = await SqliteLedger.open(tmp_path / "ledger.db")
+        for chat in range(3000):
+            await ledger.begin(Turn(turn_id=f"t{chat}", target=target())) if chat % 100 == 0 else None
+        rows = [post(f"t{chat}", n, chat=f"{chat:05}") for chat in range(3000) for n in (1, 2, 3)]
+        await ledger.plan(rows)
+        found, after = [], ""
+        while page := await ledger.waiting(after=after, limit=1000):
+            found += page
+            after = page[-1].conversation
+        assert [each.conversation for each in found] == [f"telegram:{chat:05}" for chat in range(3000)]
+        await ledger.close()
+
+    asyncio.run(work())

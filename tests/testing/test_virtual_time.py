@@ -1,0 +1,128 @@
+"""A loop in virtual time: it is fast, it is repeatable, and it does not hang."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from tailrace.testing.virtual_time import Deadlock, Simulation, VirtualLoop, run
+
+DAY = 86_400.0
+
+
+def test_a_week_of_sleep_is_over_at_once() -> None:
+    async def main(simulation: Simulation) -> tuple[float, float]:
+        began = simulation.clock.wall()
+        await asyncio.sleep(7 * DAY)
+        return simulation.clock.monotonic(), simulation.clock.wall() - began
+
+    assert run(main) == (7 * DAY, 7 * DAY)
+
+
+def test_timers_go_off_in_their_order_at_their_time() -> None:
+    async def main(simulation: Simulation) -> list[tuple[str, float]]:
+        rung: list[tuple[str, float]] = []
+
+        async def ring(name: str, after_s: float) -> None:
+            await asyncio.sleep(after_s)
+            rung.append((name, simulation.clock.monotonic()))
+
+        async with asyncio.TaskGroup() as group:
+            for name, after_s in (("late", 3600.0), ("soon", 0.5), ("next", 60.0), ("now", 0.0)):
+                group.create_task(ring(name, after_s))
+        return rung
+
+    assert run(main) == [("now", 0.0), ("soon", 0.5), ("next", 60.0), ("late", 3600.0)]
+
+
+def test_a_timeout_ends_what_would_never_end() -> None:
+    async def main(simulation: Simulation) -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(30.0):
+                await asyncio.Event().wait()
+        return simulation.clock.monotonic()
+
+    assert run(main) == 30.0
+
+
+def test_waiting_for_nothing_is_an_error_that_names_who_waits() -> None:
+    async def stuck(_: Simulation) -> None:
+        await asyncio.sleep(5.0)
+        await asyncio.Event().wait()
+
+    with pytest.raises(Deadlock, match=r"no timer is due.*stuck"):
+        run(stuck)
+
+
+def test_the_clock_people_set_may_jump_and_the_other_does_not() -> None:
+    async def main(simulation: Simulation) -> None:
+        clock = simulation.clock
+        clock.jump(-3600.0)
+        assert clock.wall() == 10_000.0 - 3600.0
+        clock.set_wall(50.0)
+        await asyncio.sleep(1.0)
+        assert (clock.wall(), clock.monotonic()) == (51.0, 1.0)
+
+    run(main, wall=10_000.0)
+
+
+def test_a_seed_repeats_a_run() -> None:
+    async def main(simulation: Simulation) -> list[str]:
+        order: list[str] = []
+
+        async def speak(name: str) -> None:
+            for _ in range(20):
+                await asyncio.sleep(simulation.source.random())
+                order.append(name)
+
+        await asyncio.gather(*(speak(name) for name in "abcd"))
+        return order
+
+    assert run(main, seed=1) == run(main, seed=1) != run(main, seed=2)
+
+
+def test_there_is_no_outside() -> None:
+    async def thread(_: Simulation) -> None:
+        await asyncio.to_thread(print)
+
+    async def connection(_: Simulation) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            await asyncio.get_running_loop().sock_recv(ours, 1)
+
+    with pytest.raises(RuntimeError, match="no threads"):
+        run(thread)
+    with pytest.raises(RuntimeError, match="no outside"):
+        run(connection)
+
+
+def test_what_is_left_behind_is_cancelled() -> None:
+    cancelled: list[bool] = []
+
+    async def linger() -> None:
+        try:
+            await asyncio.sleep(DAY)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def main(_: Simulation) -> asyncio.Task[None]:
+        task = asyncio.create_task(linger())
+        await asyncio.sleep(1.0)
+        return task
+
+    assert run(main).cancelled()
+    assert cancelled == [True]
+
+
+def test_a_loop_can_be_woken_from_outside() -> None:
+    loop = VirtualLoop()
+    woken: list[float] = []
+    loop.call_soon_threadsafe(lambda: woken.append(loop.time()))
+    loop.call_later(5.0, loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert woken == [0.0]
