@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tailrace.deliveries import EDGES, FINAL, TURN_OPEN, Delivery, Inbound, State, Turn, TurnState, adopted
 from tailrace.errors import Fenced, TurnMismatch
-from tailrace.ledger.queries import queries
+from tailrace.ledger.queries import for_rows, queries
 from tailrace.ledger.rows import (
     emptied,
     from_delivery,
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.deliveries import Query
-    from tailrace.ledger.connection import Connection
+    from tailrace.ledger.connection import Connection, Value
 
 Move = tuple[Delivery, Delivery]
+
+_MOST_ROWS = 64
 
 _PAGES_AT_ONCE = 512
 
@@ -137,6 +139,35 @@ class Book:
         row = from_delivery(replace(notice, place=place, epoch=self.epoch))
         if self._execute(self._sql["record_delivery"], row).rowcount:
             self._highest = max(self._highest, place)
+
+    def single(self, before: Delivery | None, after: Delivery) -> str | None:
+        """The query by which one new row, or one move, can be made together with others; None where it cannot."""
+        if before is None:
+            return "record_many_sending" if after.state is State.SENDING else "record_many"
+        if before.epoch != self.epoch:
+            return None
+        return "move_many_to_sending" if after.state is State.SENDING else "move_many"
+
+    def together(self, query: str, changes: Sequence[tuple[Delivery | None, Delivery]]) -> list[Delivery] | None:
+        """Make single changes of different conversations by as few statements as can be; None where one is refused.
+
+        Each statement costs the thread the interpreter's lock twice, which is most of what it costs on a busy machine.
+        """
+        made: list[Delivery] = []
+        while remaining := len(changes) - len(made):
+            count = min(_MOST_ROWS, 1 << (remaining.bit_length() - 1))
+            values: list[Value] = []
+            for before, after in changes[len(made) : len(made) + count]:
+                if before is None:
+                    self._highest = next_place(self._highest)
+                    made.append(replace(after, place=self._highest, epoch=self.epoch))
+                    values += from_delivery(made[-1])
+                else:
+                    made.append(after)
+                    values += from_move(before, after)
+            if self._execute(for_rows(query, count), values).rowcount != count:
+                return None
+        return made
 
     def adopt(self, conversation: str, now: float, limit: int) -> list[Delivery]:
         """Make the first open rows of a conversation this owner's."""

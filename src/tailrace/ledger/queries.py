@@ -10,6 +10,7 @@ import sqlite3
 from functools import cache
 from importlib.resources import files
 
+_ROW = re.compile(r"\(VALUES (\([?, ]+\))\)")
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -24,6 +25,12 @@ def queries() -> dict[str, str]:
             assert title not in found, f"two queries are called {title}"
             found[title] = body.strip()
     return found
+
+
+@cache
+def for_rows(name: str, count: int) -> str:
+    """The named query, which takes one row of values, for so many of them."""
+    return _ROW.sub(lambda row: f"(VALUES {', '.join([row[1]] * count)})", queries()[name])
 
 
 def statements(text: str) -> list[str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, Waiting
     from tailrace.ledger.connection import Connect
     from tailrace.ledger.reader import SqliteReader
+    from tailrace.ledger.together import Single
     from tailrace.ports import Clock
 
 _USUAL = Terms()
@@ -48,7 +49,7 @@ class SqliteLedger:
         self._reader = opened.reader
         self._book = opened.book
         checkpoints = Checkpoints(desk.path, frames=terms.checkpoint_frames, alarm_bytes=terms.alarm_bytes)
-        self._writer = Writer(desk, self._loop, checkpoints=checkpoints, on_lost=on_lost)
+        self._writer = Writer(desk, self._book, self._loop, checkpoints=checkpoints, on_lost=on_lost)
         self._snapshots: dict[str, str] = {}
         self._flush: asyncio.TimerHandle | None = None
         self._closing: asyncio.Future[None] | None = None
@@ -117,16 +118,17 @@ class SqliteLedger:
         """See `Ledger.plan`."""
         check_plan(deliveries)
         self._admit()
-        recorded: list[Delivery] = await self._change(
-            partial(self._book.plan, tuple(deliveries)), compound=len(deliveries) > 1
-        )
+        single = (None, deliveries[0]) if len(deliveries) == 1 else None
+        change = partial(self._book.plan, tuple(deliveries))
+        recorded: list[Delivery] = await self._change(change, compound=len(deliveries) > 1, single=single)
         return recorded
 
     async def move(self, *moves: Move, plan: Sequence[Delivery] = ()) -> list[Delivery]:
         """See `Ledger.move`."""
         check_moves(moves, plan)
+        single = moves[0] if len(moves) == 1 and not plan else None
         change = partial(self._book.move, moves, tuple(plan))
-        moved: list[Delivery] = await self._change(change, compound=len(moves) + len(plan) > 1)
+        moved: list[Delivery] = await self._change(change, compound=len(moves) + len(plan) > 1, single=single)
         return moved
 
     async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
@@ -175,12 +177,14 @@ class SqliteLedger:
                 "Nothing new is taken until they are written."
             )
 
-    def _change(self, made: Callable[[], Any], *, compound: bool = False) -> asyncio.Future[Any]:
+    def _change(
+        self, made: Callable[[], Any], *, compound: bool = False, single: Single | None = None
+    ) -> asyncio.Future[Any]:
         if self._closing is not None:
             raise LedgerUnavailable(f"{self._opened.desk.path} is closed.")
         if self._snapshots:
             self._hand_in_snapshots()
-        return self._writer.submit(made, compound=compound)
+        return self._writer.submit(made, compound=compound, single=single)
 
     def _hand_in_snapshots(self) -> None:
         if self._flush is not None:

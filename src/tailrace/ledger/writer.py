@@ -22,12 +22,14 @@ from msgspec.structs import replace
 from tailrace.errors import Fenced, LedgerError, LedgerLost
 from tailrace.ledger.faults import TRANSACTION_ERRORS, at_run_time
 from tailrace.ledger.queries import queries
+from tailrace.ledger.together import Change, RefusedTogether, Single, make_together
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
     from pathlib import Path
 
+    from tailrace.ledger.book import Book
     from tailrace.ledger.checkpoints import Checkpoints
     from tailrace.ledger.connection import Connection
     from tailrace.ledger.files import Anchor, Mark, MarkFile
@@ -43,22 +45,6 @@ def end_process(error: LedgerError) -> None:
     with suppress(OSError):
         os.write(2, f"tailrace: {error}\n".encode("utf-8", "replace"))
     os._exit(1)
-
-
-class Change:
-    """One change that was handed in, who waits for it, and what came of it.
-
-    `compound`: it takes several statements, and those before one that refuses must be undone.
-    """
-
-    __slots__ = ("compound", "error", "future", "made", "result")
-
-    def __init__(self, made: Callable[[], Any], *, compound: bool, future: asyncio.Future[Any] | None) -> None:
-        self.made = made
-        self.compound = compound
-        self.future = future
-        self.result: Any = None
-        self.error: BaseException | None = None
 
 
 class _RolledBack(Exception):
@@ -85,9 +71,10 @@ class Writer:
     """The thread, and the changes that wait for it. Answers are given in the loop."""
 
     def __init__(
-        self, desk: Desk, loop: asyncio.AbstractEventLoop, *, checkpoints: Checkpoints, on_lost: OnLost
+        self, desk: Desk, book: Book, loop: asyncio.AbstractEventLoop, *, checkpoints: Checkpoints, on_lost: OnLost
     ) -> None:
         self._desk = desk
+        self._book = book
         self._execute = desk.connection.execute
         self._loop = loop
         self._checkpoints = checkpoints
@@ -105,19 +92,21 @@ class Writer:
         """How many changes wait."""
         return self._queue.qsize()
 
-    def submit(self, made: Callable[[], Any], *, compound: bool = False) -> asyncio.Future[Any]:
+    def submit(
+        self, made: Callable[[], Any], *, compound: bool = False, single: Single | None = None
+    ) -> asyncio.Future[Any]:
         """Hand in a change; it is made whether or not anybody still waits for the answer."""
         if self._lost is not None:
             raise _anew(self._lost)
         future = self._loop.create_future()
         self._handed_in += 1
-        self._queue.put(Change(made, compound=compound, future=future))
+        self._queue.put(Change(made, compound=compound, single=single, future=future))
         return future
 
     def mention(self, made: Callable[[], Any]) -> None:
         """Hand in a change that nobody waits for."""
         self._handed_in += 1
-        self._queue.put(Change(made, compound=False, future=None))
+        self._queue.put(Change(made))
 
     async def catch_up(self) -> None:
         """Wait until all that was handed in so far is answered, whatever the answers are."""
@@ -161,10 +150,12 @@ class Writer:
                 change = self._queue.get_nowait()
         return batch, change is not None
 
-    def _write(self, batch: Sequence[Change]) -> None:
+    def _write(self, batch: Sequence[Change], *, together: bool = True) -> None:
         if self._lost is None:
             try:
-                self._commit(batch)
+                self._commit(batch, together=together)
+            except RefusedTogether:
+                self._write(batch, together=False)
             except _RolledBack as rolled_back:
                 if len(batch) == 1 or rolled_back.for_all:
                     _refuse(batch, rolled_back.error)
@@ -177,7 +168,7 @@ class Writer:
         else:
             _refuse(batch, self._lost)
 
-    def _commit(self, batch: Sequence[Change]) -> None:
+    def _commit(self, batch: Sequence[Change], *, together: bool) -> None:
         """One transaction. Raises `_RolledBack` where nothing was made, and `LedgerLost` where nobody knows."""
         desk = self._desk
         mark = replace(desk.mark, commits=desk.mark.commits + 1)
@@ -188,8 +179,7 @@ class Writer:
             mine = self._execute(self._sql["count_commit"], (mark.epoch, mark.commits)).rowcount
             begun = True
             if mine:
-                for change in batch:
-                    self._make(change)
+                self._make_all(batch, together=together)
                 self._execute(self._sql["commit"])
         except TRANSACTION_ERRORS as error:
             self._settle(error, mark, for_all=not begun)
@@ -202,6 +192,17 @@ class Writer:
             desk.mark_file.write(mark)
         except OSError as error:
             _log.warning("%s: the mark beside it cannot be written: %s", desk.path, error)
+
+    def _make_all(self, batch: Sequence[Change], *, together: bool) -> None:
+        if not together:
+            for change in batch:
+                self._make(change)
+            return
+        try:
+            make_together(batch, self._book, self._make)
+        except RefusedTogether:
+            self._roll_back()
+            raise
 
     def _make(self, change: Change) -> None:
         change.error = None

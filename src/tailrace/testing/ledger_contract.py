@@ -375,6 +375,27 @@ class LedgerContract(RecordsContract):
         assert len(await found) == 39
 
     @scenario
+    async def test_of_many_calls_at_once_each_has_its_own_answer(self, house: House) -> None:
+        """Whoever is refused among them is refused alone, and the others are made."""
+        ledger = await house.open()
+        rows = [sending(post("t", n, chat=f"{n % 90}"), now=101.0) for n in range(1, 101)]
+        recorded = [row for [row] in await asyncio.gather(*(ledger.plan([row]) for row in rows))]
+        states = [row.state for row in recorded]
+        assert (states.count(State.SENDING), states.count(State.PLANNED)) == (90, 10)
+        stale = replace(recorded[7], attempt=9)
+        calls = [ledger.move((row, delivered(row))) for row in recorded[:7]]
+        calls += [ledger.move((stale, delivered(stale))), ledger.plan([post("t", 8, chat="8", text="else")])]
+        calls += [ledger.move((row, delivered(row))) for row in recorded[8:90]]
+        calls += [ledger.move((row, sending(row, now=102.0))) for row in recorded[90:]]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        # The last one stands behind the row that was not moved.
+        assert [type(answer) for answer in answers if not isinstance(answer, list)] == [Fenced, TurnMismatch, Fenced]
+        found = {row.delivery_id: row for row in await ledger.find(Query(), limit=200)}
+        assert len(found) == 100
+        assert found["t.8"] == recorded[7]
+        assert all(found[answer[0].delivery_id] == answer[0] for answer in answers if isinstance(answer, list))
+
+    @scenario
     async def test_a_caller_who_is_cancelled_has_made_the_change(self, house: House) -> None:
         """Once it was handed in."""
         ledger = await house.open()

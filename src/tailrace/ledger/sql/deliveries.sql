@@ -36,6 +36,52 @@ WHERE rid = ?11 AND state = ?12 AND epoch = ?13 AND attempt = ?14
             AND earlier.state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
     );
 
+-- Many rows of different conversations by one statement: the row after VALUES stands as often as there are rows. Each
+-- changes as many rows as it is given, or else nobody knows which, and they are made again one by one.
+
+-- name: record_many
+INSERT INTO delivery (
+    rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
+    fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
+) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+WHERE TRUE
+ON CONFLICT (turn_id, ordinal) DO NOTHING;
+
+-- name: record_many_sending
+INSERT INTO delivery (
+    rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
+    fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
+) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
+WHERE NOT EXISTS (
+    SELECT 1 FROM delivery
+    WHERE conversation = given.column4
+        AND state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
+)
+ON CONFLICT (turn_id, ordinal) DO NOTHING;
+
+-- name: move_many
+UPDATE delivery SET
+    state = given.column1, attempt = given.column2, spared = given.column3, first_try_at = given.column4,
+    last_try_at = given.column5, not_before = given.column6, receipt = given.column7, error = given.column8,
+    may_be_double = given.column9, updated_at = given.column10
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
+WHERE delivery.rid = given.column11 AND delivery.state = given.column12
+    AND delivery.epoch = given.column13 AND delivery.attempt = given.column14;
+
+-- name: move_many_to_sending
+UPDATE delivery SET
+    state = given.column1, attempt = given.column2, spared = given.column3, first_try_at = given.column4,
+    last_try_at = given.column5, not_before = given.column6, receipt = given.column7, error = given.column8,
+    may_be_double = given.column9, updated_at = given.column10
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
+WHERE delivery.rid = given.column11 AND delivery.state = given.column12
+    AND delivery.epoch = given.column13 AND delivery.attempt = given.column14
+    AND NOT EXISTS (
+        SELECT 1 FROM delivery AS earlier
+        WHERE earlier.conversation = delivery.conversation AND earlier.rid < delivery.rid
+            AND earlier.state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
+    );
+
 -- name: place_taken
 SELECT 1 FROM delivery WHERE rid = ?1;
 
