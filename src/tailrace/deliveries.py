@@ -162,10 +162,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running turn has said that no delivery says yet, and the live message that shows it, where one does."""
+    """What a running turn has said that no delivery says yet, and the live message that shows it, where one does.
+
+    `after` is the ordinal of the delivery it comes behind: once there is a later one, that says it, or more.
+    """
 
     text: str = ""
     message_id: str | None = None
+    after: int = 0
 
 
 class TurnState(enum.StrEnum):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.deliveries import Delivery, State, moved
 from tailrace.delivery.decisions import answered, ask_later, asked, instead, told
+from tailrace.delivery.outlet import STALE_S
 from tailrace.delivery.performing import outcome_of, perform
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome
 from tailrace.ports import ReadsBack
@@ -21,39 +22,43 @@ if TYPE_CHECKING:
     from tailrace.delivery.outlet import Outlet
     from tailrace.operations import Receipt
 
-_STALE_S = 15.0
-"""An intent that took longer than this to record was decided in another world: it is decided again."""
 _GRACE_S = 1.0
+_NOT_BEGUN = NotNow("it was not begun after all", retry_after=0.0)
 
 
-async def attempt(desk: Desk, outlet: Outlet, before: Delivery | None, sending: Delivery) -> Delivery:
+async def attempt(
+    desk: Desk, outlet: Outlet, before: Delivery | None, sending: Delivery, *, decided: float
+) -> Delivery:
     """Try it: from `before` on, or from `sending` where that is recorded already. Returns what is recorded after.
 
+    `decided` is when it was decided to send it, by the clock that never goes back.
     Raises `Fenced` where somebody else has it, and `LedgerUnavailable` where no intent could be recorded: then
     nothing was sent.
     """
-    decided = desk.clock.monotonic()
+    in_doubt = before is not None and before.state is State.AMBIGUOUS
     if before is not None:
         try:
             await desk.ledger.move((before, sending))
         except asyncio.CancelledError:
             # The ledger still makes the change that was handed in; calls are made in their order.
-            desk.tidy(take_back(desk, sending))
+            desk.tidy(take_back(desk, sending, in_doubt=in_doubt))
             raise
-    if desk.clock.monotonic() - decided > _STALE_S:
-        return await _conclude(desk, sending, NotNow("it took too long to record", retry_after=0.0))
+    if desk.clock.monotonic() - decided > STALE_S:
+        return await _conclude(desk, sending, _NOT_BEGUN, in_doubt=in_doubt)
     send = asyncio.create_task(perform(outlet.channel, sending.operation, sending.key))
+    send.add_done_callback(_look_at)
     try:
         await _wait_for_answer(desk, send, outlet.deadline_s)
     except asyncio.CancelledError:
-        desk.tidy(_stopped(desk, sending, send))
+        desk.tidy(_stopped(desk, sending, send, in_doubt=in_doubt))
         raise
+    is_late = not send.done()
     outcome = _outcome(send, outlet.deadline_s)
     outlet.learn(sending.conversation, outcome)
-    after = await _conclude(desk, sending, outcome)
-    if not send.done():
-        # Cancelled, and yet it may answer.
-        send.add_done_callback(lambda answer: desk.tidy(_answered_late(desk, after, answer)))
+    after = await _conclude(desk, sending, outcome, in_doubt=in_doubt)
+    if is_late:
+        # Cancelled, and yet it may answer, or have answered meanwhile.
+        send.add_done_callback(lambda answer: _hear_late(desk, after, answer))
     return after
 
 
@@ -73,18 +78,18 @@ async def ask(desk: Desk, outlet: Outlet, delivery: Delivery) -> Delivery:
     return after
 
 
-async def settle(desk: Desk, before: Delivery, after: Delivery) -> Delivery:
+async def settle(desk: Desk, before: Delivery, *states: Delivery) -> Delivery:
     """Record what became of a delivery, and right behind it what people are told, where they are told something."""
+    after = states[-1]
     notice = told(after, now=after.updated_at)
-    await desk.record(before, after, plan=[notice] if notice is not None else ())
+    await desk.record(before, *states, plan=[notice] if notice is not None else ())
     return after
 
 
-async def take_back(desk: Desk, sending: Delivery) -> None:
-    """It is recorded as being sent, and was not."""
-    stopped = NotNow("its sender was stopped", retry_after=0.0)
-    after = answered(sending, stopped, now=desk.clock.wall(), jitter=desk.jitter())
-    await desk.steadily(lambda: desk.ledger.move((sending, after)))
+async def take_back(desk: Desk, sending: Delivery, *, in_doubt: bool) -> None:
+    """It is recorded as being sent, and was not; `in_doubt` as for `answered`."""
+    states = answered(sending, _NOT_BEGUN, now=desk.clock.wall(), jitter=desk.jitter(), in_doubt=in_doubt)
+    await desk.insist(sending, *states)
 
 
 async def _wait_for_answer(desk: Desk, send: asyncio.Task[Receipt], deadline_s: float) -> None:
@@ -106,24 +111,33 @@ def _outcome(send: asyncio.Task[Receipt], deadline_s: float) -> Outcome:
     return Delivered(send.result()) if error is None else outcome_of(error)
 
 
-async def _conclude(desk: Desk, sending: Delivery, outcome: Outcome) -> Delivery:
+async def _conclude(desk: Desk, sending: Delivery, outcome: Outcome, *, in_doubt: bool) -> Delivery:
     now = desk.clock.wall()
     if (in_place := instead(sending, outcome, now=now)) is not None:
         after, post = in_place
         await desk.record(sending, after, plan=[post])
         return after
-    return await settle(desk, sending, answered(sending, outcome, now=now, jitter=desk.jitter()))
+    return await settle(desk, sending, *answered(sending, outcome, now=now, jitter=desk.jitter(), in_doubt=in_doubt))
 
 
-async def _stopped(desk: Desk, sending: Delivery, send: asyncio.Task[Receipt]) -> None:
+async def _stopped(desk: Desk, sending: Delivery, send: asyncio.Task[Receipt], *, in_doubt: bool) -> None:
     """Its sender was stopped while the platform was called: what is known of it is recorded."""
     send.cancel()
     await asyncio.wait({send}, timeout=_GRACE_S)
-    await _conclude(desk, sending, _outcome(send, _GRACE_S))
+    is_late = not send.done()
+    after = await _conclude(desk, sending, _outcome(send, _GRACE_S), in_doubt=in_doubt)
+    if is_late:
+        send.add_done_callback(lambda answer: _hear_late(desk, after, answer))
 
 
-async def _answered_late(desk: Desk, after: Delivery, answer: asyncio.Task[Receipt]) -> None:
-    """The answer came after its deadline: it counts while nothing else was tried since."""
-    if after.state is State.AMBIGUOUS and not answer.cancelled() and answer.exception() is None:
+def _hear_late(desk: Desk, after: Delivery, answer: asyncio.Task[Receipt]) -> None:
+    """The call ended after its deadline: an answer counts while nothing else was tried since."""
+    if not answer.cancelled() and answer.exception() is None:
         delivered = moved(after, State.DELIVERED, now=desk.clock.wall(), receipt=answer.result(), error="")
-        await desk.steadily(lambda: desk.ledger.move((after, delivered)))
+        desk.tidy(desk.insist(after, delivered))
+
+
+def _look_at(send: asyncio.Task[Receipt]) -> None:
+    """An error that nobody looks at is written to the log as it is, with all that a foreign one may hold."""
+    if not send.cancelled():
+        send.exception()

@@ -26,14 +26,15 @@ class Circuit:
 
     def wait(self, now: float, *, probe_s: float) -> float:
         """The seconds until it is worth asking again; 0: call now. A probe may take `probe_s` to be answered."""
+        if (due_in := self.due_in(now)) == 0 and not self.is_closed:
+            self._probe_until = now + probe_s
+        return due_in
+
+    def due_in(self, now: float) -> float:
+        """As `wait`, for somebody who only looks."""
         if self._closed_until is None:
             return 0.0
-        if now < self._closed_until:
-            return self._closed_until - now
-        if now < self._probe_until:
-            return self._probe_until - now
-        self._probe_until = now + probe_s
-        return 0.0
+        return max(0.0, self._closed_until - now, self._probe_until - now)
 
     @property
     def is_closed(self) -> bool:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tailrace.deliveries import FINAL, Delivery, Policy, State, Turn, TurnState, sending
+from tailrace.deliveries import FINAL, Delivery, Policy, State, Turn, TurnState
 from tailrace.delivery.attempt import take_back
+from tailrace.delivery.decisions import Send
 from tailrace.delivery.desk import Desk, SystemClock
 from tailrace.delivery.lane import PAGE, Lane
 from tailrace.delivery.open_turn import OpenTurn
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tailrace.delivery.spool import Spool
     from tailrace.operations import Interim, Target
     from tailrace.ports import Channel, Clock, Ledger
+
+_TIDY_S = 5.0
 
 
 class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +69,7 @@ class Courier:
         self._settings = settings or CourierSettings()
         self._desk = Desk(ledger, self.clock, jitter, settled=self._release_file)
         self._lanes: dict[str, Lane] = {}
+        self._rested = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,16 +93,23 @@ class Courier:
     async def connected_within(self, seconds: float) -> None:
         """Wait until another channel is connected, but no longer than this."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._desk.next_connection(), seconds)
+            # Not `wait_for`, which loses a cancellation that comes together with what is waited for.
+            async with asyncio.timeout(seconds):
+                await self._desk.next_connection()
+
+    def callable_in(self, conversation: str, channel: str) -> float | None:
+        """The seconds until a conversation of a channel can be called, as it looks now; None where not connected."""
+        outlet = self._desk.outlets.get(channel)
+        return outlet.due_in(conversation) if outlet is not None else None
 
     def policy(self, target: Target) -> Policy:
         """How a delivery to that place is treated if it is recorded now. Raises `UsageError` for an unknown channel."""
-        outlet = self._desk.outlets.get(target.channel)
-        if outlet is None:
-            raise UsageError(f"the channel {target.channel!r} is not connected: start and connect it first")
+        capabilities = self._desk.capabilities(target.channel)
+        if capabilities is None:
+            raise UsageError(f"the channel {target.channel!r} was never connected: start and connect it first")
         settings = self._settings
         return Policy(
-            idempotency=outlet.channel.capabilities.idempotency,
+            idempotency=capabilities.idempotency,
             on_unknown=settings.on_unknown,
             on_dead=settings.on_dead,
             budget=settings.budget,
@@ -124,14 +135,17 @@ class Courier:
                 await self._desk.steadily(lambda: self.ledger.end(turn, ends))
             return []
         lane = self._lane(turn.target.conversation)
-        lane.hush()
-        recorded = await self._record(lane, turn, list(deliveries), ends)
-        waiting = [lane.settled(delivery) if delivery.state not in FINAL else delivery for delivery in recorded]
-        if self._desk.draining:
-            lane.release()
+        with lane.expecting():
+            recorded = await self._record(lane, turn, list(deliveries), ends)
+            waiting = [lane.settled(delivery) if delivery.state not in FINAL else delivery for delivery in recorded]
         ended: list[Delivery] = []
         for now, later in zip(recorded, waiting, strict=True):
-            ended.append(later if isinstance(later, Delivery) else await later or now)
+            if isinstance(later, Delivery):
+                ended.append(later)
+            else:
+                # Shielded: others may wait for the same delivery.
+                final = await asyncio.shield(later)
+                ended.append(now if final is None else final)
         return ended
 
     def show(self, operation: Interim) -> None:
@@ -139,10 +153,12 @@ class Courier:
         if not self._desk.draining:
             self._lane(operation.target.conversation).show(operation)
 
-    def resume(self, conversation: str, *, at_most: int = PAGE) -> asyncio.Task[None] | None:
+    def resume(self, conversation: str, *, at_most: int = PAGE) -> asyncio.Task[int] | None:
         """Go on with what the ledger holds open of a conversation; the work, or None where it is under way already."""
+        if self._desk.draining:
+            return None
         lane = self._lane(conversation)
-        return lane.resume(at_most) if lane.is_idle and not self._desk.draining else None
+        return lane.resume(at_most) if lane.is_idle else None
 
     async def drain(self, within_s: float = 10.0) -> None:
         """Begin nothing more, finish what is being sent, and leave everything in a state to be taken up again.
@@ -150,20 +166,19 @@ class Courier:
         What is still being sent after `within_s` is left behind as ambiguous.
         """
         self._desk.draining = True
-        lanes = [lane for lane in self._lanes.values() if lane.task is not None]
-        for lane in lanes:
-            if not lane.is_sending and lane.task is not None:
-                lane.task.cancel()
-        tasks = {lane.task for lane in lanes if lane.task is not None}
-        if tasks:
-            _done, late = await asyncio.wait(tasks, timeout=within_s)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
-        for lane in list(self._lanes.values()):
-            lane.release()
-        await self._desk.tidied()
+        for lane in self._lanes.values():
+            lane.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._lanes:
+                    self._rested.clear()
+                    await self._rested.wait()
+        late = {lane.task for lane in self._lanes.values() if lane.task is not None}
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=_TIDY_S)
+        await self._desk.tidied(_TIDY_S)
 
     def _lane(self, conversation: str) -> Lane:
         lane = self._lanes.get(conversation)
@@ -172,50 +187,57 @@ class Courier:
         return lane
 
     def _forget(self, lane: Lane) -> None:
-        if lane.is_idle and self._lanes.get(lane.conversation) is lane:
+        if self._lanes.get(lane.conversation) is lane:
             del self._lanes[lane.conversation]
+        self._rested.set()
 
     async def _record(
         self, lane: Lane, turn: Turn, deliveries: list[Delivery], ends: TurnState | None
     ) -> list[Delivery]:
         """Write deliveries down and hand them to their lane; the first as being sent, where it can go at once."""
-        outlet = self._desk.outlets.get(turn.target.channel)
-        # Only a turn that was begun once has names that cannot be known yet.
-        are_new = turn.attempt == 1
-        first = deliveries[0]
-        goes_at_once = (
-            are_new
-            and lane.is_idle
-            and outlet is not None
-            and outlet.is_free(lane.conversation)
-            and not self._desk.draining
-            and (first.policy.on_dead == "skip" or first.ordinal == 1)
-        )
-        if goes_at_once and outlet is not None:
-            outlet.spend(lane.conversation)
-            deliveries[0] = sending(first, now=self.clock.wall())
+        # Only a turn that was begun once, and is not over, has names that cannot be known yet.
+        are_new = turn.attempt == 1 and turn.state is TurnState.RUNNING
+        decided = self.clock.monotonic()
+        at_once = self._at_once(lane, deliveries[0]) if are_new else None
+        if at_once is not None:
+            deliveries[0] = at_once
         try:
             recorded = await self._desk.steadily(
                 lambda: self.ledger.end(turn, ends, plan=deliveries) if ends else self.ledger.plan(deliveries)
             )
         except asyncio.CancelledError:
-            self._desk.tidy(self._take_up(lane, first))
+            self._desk.tidy(self._take_up(lane.conversation, at_once))
             raise
         for delivery in recorded:
             if delivery.state in FINAL:
                 self._release_file(delivery)
-        lane.take(recorded, are_new=are_new, granted=goes_at_once and recorded[0].state is State.SENDING)
+        if any(delivery.state not in FINAL for delivery in recorded):
+            is_granted = at_once is not None and recorded[0].state is State.SENDING
+            lane.take(recorded, are_new=are_new, granted=decided if is_granted else None)
         return recorded
 
-    async def _take_up(self, lane: Lane, first: Delivery) -> None:
+    def _at_once(self, lane: Lane, first: Delivery) -> Delivery | None:
+        """The delivery as it is sent, where it can be this moment: then one writing is saved."""
+        outlet = self._desk.outlets.get(first.channel)
+        if outlet is None or self._desk.draining or not lane.is_free or not outlet.is_free(lane.conversation):
+            return None
+        if first.policy.on_dead == "halt" and first.ordinal != 1:
+            return None
+        step = outlet.next_step(first)
+        if not isinstance(step, Send):
+            return None
+        outlet.spend(lane.conversation)
+        return step.delivery
+
+    async def _take_up(self, conversation: str, at_once: Delivery | None) -> None:
         """Deliveries were recorded and nobody heard of it; the first may be recorded as being sent, and is not."""
-        now = self.clock.wall()
-        for delivery in await self.ledger.adopt(lane.conversation, now=now, limit=PAGE):
-            is_it = (delivery.turn_id, delivery.ordinal) == (first.turn_id, first.ordinal)
-            if is_it and delivery.state is State.SENDING:
-                await take_back(self._desk, delivery)
+        if at_once is not None:
+            now = self.clock.wall()
+            head = await self._desk.steadily(lambda: self.ledger.adopt(conversation, now=now, limit=1))
+            if head and head[0].delivery_id == at_once.delivery_id and head[0].state is State.SENDING:
+                await take_back(self._desk, head[0], in_doubt=False)
         if not self._desk.draining:
-            lane.resume(PAGE)
+            self._lane(conversation).resume(PAGE)
 
     def _release_file(self, delivery: Delivery) -> None:
         if self.spool is not None:

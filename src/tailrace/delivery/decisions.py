@@ -19,6 +19,8 @@ from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, Delivery, State, moved
 from tailrace.operations import (
     Ambiguous,
     Body,
+    CloseStream,
+    Delete,
     Delivered,
     Edit,
     NotNow,
@@ -62,23 +64,35 @@ class Settle(msgspec.Struct, frozen=True):
 Step: TypeAlias = Send | AskBack | Wait | Settle
 
 
-def next_step(delivery: Delivery, *, now: float, can_ask: bool, scope: str = "", waited: bool = False) -> Step:
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What a channel can do for a delivery that may be there.
+
+    `can_ask`: it can be asked back. `scope`: what a key sent now would be bound to. `takes_s`: the longest that can
+    pass between the decision to send and the arrival of what is sent.
+    """
+
+    can_ask: bool = False
+    scope: str = ""
+    takes_s: float = 0.0
+
+
+def next_step(delivery: Delivery, reach: Reach, *, now: float, waited: bool = False) -> Step:
     """What to do with an open delivery that nobody is sending.
 
-    `can_ask`: the channel can be asked back. `scope`: what a key sent now would be bound to. `waited`: the wait
-    that this function asked for is over, whatever the wall clock says.
+    `waited`: the wait that this function asked for is over, whatever the wall clock says.
     """
     assert delivery.state is not State.SENDING, "its sender decides"
     if not waited and (wait := remaining_wait(delivery, now)) > 0:
         return Wait(wait)
     if delivery.state is State.AMBIGUOUS:
-        return _find_out(delivery, now=now, can_ask=can_ask, scope=scope)
+        return _find_out(delivery, reach, now=now)
     if now > delivery.expires_at:
         return Settle(moved(delivery, State.DEAD, now=now, error=TOO_OLD))
     if delivery.is_spent:
         error = f"given up after {delivery.attempt} tries: {delivery.error}"
         return Settle(moved(delivery, State.DEAD, now=now, error=error))
-    if isinstance(media := delivery.operation, PostMedia) and media.url is None and media.path is None:
+    media = delivery.operation
+    if isinstance(media, PostMedia) and media.url is None and media.path is None and delivery.state is State.PLANNED:
         return Settle(moved(delivery, State.FAILED, now=now, error=delivery.error or "there is no file to send"))
     return Send(sending(delivery, now=now))
 
@@ -90,27 +104,31 @@ def remaining_wait(delivery: Delivery, now: float) -> float:
     return min(delivery.not_before - now, delivery.not_before - delivery.updated_at)
 
 
-def _find_out(delivery: Delivery, *, now: float, can_ask: bool, scope: str) -> Step:
+def _find_out(delivery: Delivery, reach: Reach, *, now: float) -> Step:
     """It may be there: by key, by doing it again, by asking, or not at all."""
     may_send = not delivery.is_spent and now <= delivery.expires_at
     idempotency = delivery.idempotency
-    if may_send and _is_safe_to_repeat(delivery, now=now, scope=scope):
+    if may_send and _is_safe_to_repeat(delivery, reach, now=now):
         return Send(sending(delivery, now=now))
+    # Only what was posted has a key to ask for.
+    can_ask = reach.can_ask and not isinstance(delivery.operation, Edit | Delete | CloseStream)
     if can_ask and now <= delivery.expires_at + LONGEST_WAIT_S:
         settle_s = idempotency.settle_s if isinstance(idempotency, Readback) else 0.0
-        settles_in = (delivery.last_try_at or 0.0) + settle_s - now
+        # From when the try was given up: until then it could still arrive.
+        settles_in = delivery.updated_at + settle_s - now
         return Wait(settles_in) if 0 < settles_in <= settle_s else AskBack()
     if may_send and delivery.policy.on_unknown == "resend":
         return Send(sending(delivery, now=now, again=True))
     return Settle(moved(delivery, State.UNKNOWN, now=now))
 
 
-def _is_safe_to_repeat(delivery: Delivery, *, now: float, scope: str) -> bool:
-    """Whether sending it again cannot show it twice."""
+def _is_safe_to_repeat(delivery: Delivery, reach: Reach, *, now: float) -> bool:
+    """Whether sending it again cannot show it twice, however long that takes to arrive."""
     match delivery.idempotency:
         case Keyed() as keyed:
             first_try_at = delivery.first_try_at if delivery.first_try_at is not None else delivery.created_at
-            return 0 <= now - first_try_at < keyed.window_s and scope == keyed.scope
+            age = now - first_try_at
+            return age >= 0 and age + reach.takes_s < keyed.window_s and reach.scope == keyed.scope
         case Repeatable():
             return True
         case Readback() | Unkeyed():
@@ -119,21 +137,32 @@ def _is_safe_to_repeat(delivery: Delivery, *, now: float, scope: str) -> bool:
             assert_never(never)
 
 
-def answered(delivery: Delivery, outcome: Outcome, *, now: float, jitter: float) -> Delivery:
-    """The delivery after its try; `jitter` is a number from 0 to 1 that spreads those who wait together."""
+def answered(
+    delivery: Delivery, outcome: Outcome, *, now: float, jitter: float, in_doubt: bool = False
+) -> tuple[Delivery, ...]:
+    """The states a delivery goes through after its try, in most cases one.
+
+    `jitter` is a number from 0 to 1 that spreads those who wait together. `in_doubt`: an earlier try may have arrived,
+    and that this one surely did not is no proof that nothing is there.
+    """
     match outcome:
         case Delivered():
-            return moved(delivery, State.DELIVERED, now=now, receipt=outcome.receipt, error="")
+            return (moved(delivery, State.DELIVERED, now=now, receipt=outcome.receipt, error=""),)
+        case Refused() if in_doubt:
+            ambiguous = moved(delivery, State.AMBIGUOUS, now=now, error=outcome.reason)
+            return ambiguous, moved(ambiguous, State.UNKNOWN, now=now)
         case Refused():
-            return moved(delivery, State.FAILED, now=now, error=outcome.reason)
+            return (moved(delivery, State.FAILED, now=now, error=outcome.reason),)
         case NotNow():
-            not_before = now + wait_after(outcome.retry_after, delivery.attempt, jitter)
-            # The platform told when to come back: that is no failure of the delivery and costs it no try.
-            attempt = delivery.attempt - 1 if is_plausible(outcome.retry_after) else delivery.attempt
-            return moved(delivery, State.RETRY, now=now, not_before=not_before, error=outcome.reason, attempt=attempt)
+            not_before = now + wait_after(outcome.retry_after, delivery.attempt - delivery.spared, jitter)
+            # The platform told when to come back: that is no failure of the delivery and costs it no try. It counts all
+            # the same: two tries of one number could not be told apart.
+            spared = delivery.spared + is_plausible(outcome.retry_after)
+            to = State.AMBIGUOUS if in_doubt else State.RETRY
+            return (moved(delivery, to, now=now, not_before=not_before, error=outcome.reason, spared=spared),)
         case Ambiguous():
-            not_before = now + wait_after(None, delivery.attempt, jitter)
-            return moved(delivery, State.AMBIGUOUS, now=now, not_before=not_before, error=outcome.reason)
+            not_before = now + wait_after(None, delivery.attempt - delivery.spared, jitter)
+            return (moved(delivery, State.AMBIGUOUS, now=now, not_before=not_before, error=outcome.reason),)
         case _:
             assert_never(outcome)
 
@@ -167,12 +196,12 @@ def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
 
 
 def instead(delivery: Delivery, outcome: Outcome, *, now: float) -> tuple[Delivery, Delivery] | None:
-    """Where the message a final edit was for is gone: the edit superseded, and a new message that says the same."""
-    if not (isinstance(outcome, Refused) and outcome.gone and isinstance(delivery.operation, Edit)):
+    """Where the message that was to say it at last is gone: that superseded, and a new message that says the same."""
+    last = delivery.operation
+    if not (isinstance(outcome, Refused) and outcome.gone and isinstance(last, Edit | CloseStream)):
         return None
-    edit = delivery.operation
     post = plan(
-        Post(target=edit.target, body=edit.body),
+        Post(target=last.target, body=last.body),
         turn_id=delivery.turn_id,
         ordinal=-delivery.ordinal,
         policy=delivery.policy,
@@ -184,9 +213,10 @@ def instead(delivery: Delivery, outcome: Outcome, *, now: float) -> tuple[Delive
 def told(delivery: Delivery, *, now: float) -> Delivery | None:
     """The line that tells people that a part may be missing; one for a turn, none for a part nobody waits for any more.
 
-    Nobody is told of a line like this that did not arrive.
+    Nobody is told of a line like this that did not arrive, nor of something that was to be taken away.
     """
-    if delivery.state not in LEFT_OUT or delivery.ordinal == NOTICE_ORDINAL or delivery.error == TOO_OLD:
+    is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
+    if delivery.state not in LEFT_OUT or not is_part or delivery.error == TOO_OLD:
         return None
     which = "Part of this answer" if delivery.ordinal < 0 else f"Part {delivery.ordinal} of this answer"
     what = "may be missing: it is not known whether it arrived" if delivery.state is State.UNKNOWN else "is missing"

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
+from tailrace.deliveries import FINAL
 from tailrace.delivery.outlet import Outlet
 from tailrace.errors import Fenced, LedgerError, LedgerLost, LedgerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
+    from tailrace.capabilities import Capabilities
     from tailrace.deliveries import Delivery
     from tailrace.ports import Channel, Clock, Ledger
 
@@ -55,18 +58,25 @@ class Desk:
         self.settled = settled
         self.draining = False
         self.outlets: dict[str, Outlet] = {}
+        self._known: dict[str, Outlet] = {}
         self._connected = asyncio.Event()
         self._tidying: set[asyncio.Task[None]] = set()
 
     def connect(self, channel: Channel) -> None:
         """The channel can be called from now on."""
-        self.outlets[channel.name] = Outlet(channel, self.clock, self.jitter)
+        outlet = Outlet(channel, self.clock, self.jitter, before=self._known.get(channel.name))
+        self.outlets[channel.name] = self._known[channel.name] = outlet
         self._connected.set()
         self._connected = asyncio.Event()
 
     def disconnect(self, name: str) -> None:
         """The channel cannot be called until it is connected again; what is for it waits."""
         self.outlets.pop(name, None)
+
+    def capabilities(self, name: str) -> Capabilities | None:
+        """What the channel can do, where it was ever connected."""
+        known = self._known.get(name)
+        return known.channel.capabilities if known is not None else None
 
     async def outlet(self, name: str) -> Outlet:
         """The channel's outlet, once it is connected."""
@@ -89,16 +99,22 @@ class Desk:
                 await asyncio.sleep(pause * (0.5 + self.jitter() / 2))
                 pause = min(_LONGEST_PAUSE_S, 2 * pause)
 
-    async def record(self, before: Delivery, after: Delivery, plan: Sequence[Delivery] = ()) -> None:
-        """Record what became of a delivery. It is recorded also if whoever waits here is cancelled meanwhile."""
+    async def record(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
+        """Record what became of a delivery, from the state it was last seen in through those that follow.
+
+        It is recorded also if whoever waits here is cancelled meanwhile.
+        """
         try:
-            await self.steadily(lambda: self.ledger.move((before, after), plan=plan))
+            await self.insist(*states, plan=plan)
         except asyncio.CancelledError:
-            self.tidy(self._record_anyway(before, after, plan))
+            self.tidy(self.insist(*states, plan=plan))
             raise
 
-    async def _record_anyway(self, before: Delivery, after: Delivery, plan: Sequence[Delivery]) -> None:
-        await self.steadily(lambda: self.ledger.move((before, after), plan=plan))
+    async def insist(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
+        """Record what became of a delivery, as soon as the ledger can be written."""
+        await self.steadily(lambda: self.ledger.move(*pairwise(states), plan=plan))
+        if states[-1].state in FINAL:
+            self.settled(states[-1])
 
     def tidy(self, work: Coroutine[None, None, None]) -> None:
         """Let work go on that must be done whatever happens to whoever asks for it."""
@@ -116,7 +132,10 @@ class Desk:
         except LedgerError as error:
             _log.warning("what was left to be recorded could not be: %s", error)
 
-    async def tidied(self) -> None:
-        """Wait until nothing is left to be tidied."""
-        while self._tidying:
-            await asyncio.wait(self._tidying)
+    async def tidied(self, within_s: float) -> None:
+        """Wait until nothing is left to be tidied; what cannot be in that time is left to whoever comes next."""
+        until = self.clock.monotonic() + within_s
+        while self._tidying and (remaining := until - self.clock.monotonic()) > 0:
+            await asyncio.wait(self._tidying, timeout=remaining)
+        for task in self._tidying:
+            task.cancel()

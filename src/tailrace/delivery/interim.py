@@ -59,7 +59,8 @@ class InterimSlot:
             return
         if (wait := outlet.due_in(chat)) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hushed.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._hushed.wait()
             return
         # Taken only now: what was put meanwhile is what is shown.
         operation = self._pending.pop(key)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from tailrace.deliveries import FINAL, LEFT_OUT, NOTICE_ORDINAL, Delivery, Query, State, moved
 from tailrace.delivery.attempt import ask, attempt, settle, take_back
-from tailrace.delivery.decisions import AskBack, Send, Settle, Wait, next_step, remaining_wait
+from tailrace.delivery.decisions import AskBack, Send, Settle, Wait, remaining_wait
 from tailrace.delivery.interim import InterimSlot
 from tailrace.errors import Fenced, LedgerError, LedgerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tailrace.delivery.desk import Desk
     from tailrace.delivery.outlet import Outlet
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 PAGE = 16
 _PARK_S = 1.0
+LONG_S = 10.0
+"""Who waits for a platform longer than this, and for nobody, lets others have the place."""
 _WATCH_S = 0.25
 
 Name: TypeAlias = tuple[str, int]
@@ -40,66 +43,88 @@ class _Parked(Exception):
 
 
 class Lane:
-    """One conversation of one courier. It runs while there is something to do; `on_rest` is told when there is not."""
+    """One conversation of one courier. It runs while there is something to do; `on_rest` is told when there is not.
+
+    Its task gives the number of deliveries that became final in it.
+    """
 
     def __init__(self, conversation: str, desk: Desk, on_rest: Callable[[Lane], None]) -> None:
         self.conversation = conversation
-        self.task: asyncio.Task[None] | None = None
-        self.is_sending = False
+        self.task: asyncio.Task[int] | None = None
         self._desk = desk
         self._on_rest = on_rest
+        self._is_running = False
+        self._is_sending = False
+        self._expected = 0
+        self._taken = 0
         self._deliveries: deque[Delivery] = deque()
         self._behind = False
         self._granted: Delivery | None = None
+        self._granted_at = 0.0
         self._waiters: dict[Name, asyncio.Future[Delivery | None]] = {}
         self._interim = InterimSlot()
         self._still_to_serve: int | None = None
+        self._served = 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way or waiting here, as far as the lane knows."""
+        """Whether nothing is under way, waiting here or about to come, as far as the lane knows."""
+        return self.is_free and not self._expected
+
+    @property
+    def is_free(self) -> bool:
+        """Whether what comes next could go at once."""
         return self.task is None and not self._deliveries and not self._behind
 
-    def hush(self) -> None:
-        """Something durable is due: nothing is shown in between before it."""
+    @contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Something durable is being recorded: nothing is shown in between from here on."""
         self._interim.hush()
+        self._expected += 1
+        try:
+            yield
+        finally:
+            self._expected -= 1
+            if self.is_idle:
+                self._on_rest(self)
 
     def show(self, operation: Interim) -> None:
         """Show something in between, unless something durable is on its way."""
-        if not self._deliveries and not self._behind:
+        if not self._deliveries and not self._behind and not self._expected:
             self._interim.put(operation)
             self._start()
 
-    def take(self, recorded: Sequence[Delivery], *, are_new: bool, granted: bool) -> None:
-        """Perform what was recorded just now. `granted`: the first was recorded as being sent by this lane."""
+    def take(self, recorded: Sequence[Delivery], *, are_new: bool, granted: float | None) -> None:
+        """Perform what was recorded just now. `granted`: when it was decided that this lane sends the first at once."""
         self._still_to_serve = None
-        if not are_new:
+        self._taken += 1
+        if granted is not None:
+            self._granted, self._granted_at = recorded[0], granted
+        in_order = not self._deliveries or self._deliveries[-1].place < recorded[0].place
+        if not are_new or not in_order:
             self._fall_behind()
         elif not self._behind:
-            self._granted = recorded[0] if granted else self._granted
             self._deliveries.extend(recorded)
         self._start()
 
-    def resume(self, at_most: int) -> asyncio.Task[None]:
+    def resume(self, at_most: int) -> asyncio.Task[int]:
         """Perform what the ledger holds open; where nobody waits for it, so many and no more for this time."""
         if self.task is None:
             self._still_to_serve = at_most
         self._fall_behind()
         return self._start()
 
+    def stop(self) -> None:
+        """Begin nothing more. What is being sent is finished; whoever stops everything has said so at the desk."""
+        # One that has not begun to run will see it by itself, and one that is cancelled before could not tidy up.
+        if self._is_running and not self._is_sending and self.task is not None:
+            self.task.cancel()
+
     def settled(self, delivery: Delivery) -> asyncio.Future[Delivery | None]:
-        """Waits until the delivery is final; gives None where the courier is drained before."""
-        name = (delivery.turn_id, delivery.ordinal)
-        return self._waiters.setdefault(name, asyncio.get_running_loop().create_future())
+        """Waits until the delivery is final; gives None where the lane is stopped before. Several may wait for it."""
+        return self._waiters.setdefault(_name(delivery), asyncio.get_running_loop().create_future())
 
-    def release(self) -> None:
-        """Let go of everybody who waits here: what they wait for will not come by this lane."""
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
-
-    def _start(self) -> asyncio.Task[None]:
+    def _start(self) -> asyncio.Task[int]:
         if self.task is None:
             self.task = asyncio.create_task(self._run(), name=f"lane {self.conversation}")
         return self.task
@@ -108,7 +133,9 @@ class Lane:
         self._deliveries.clear()
         self._behind = True
 
-    async def _run(self) -> None:
+    async def _run(self) -> int:
+        self._is_running = True
+        self._served = 0
         try:
             while not self._desk.draining and (self._still_to_serve != 0 or self._waiters):
                 if (head := await self._head()) is not None:
@@ -123,30 +150,35 @@ class Lane:
             pass
         except LedgerError as error:
             _log.error("%s: deliveries stop here: %s", self.conversation, error)
-            self.release()
         except Exception as error:  # noqa: BLE001 -- the outermost loop: a mistake of ours stops one conversation only
             _log.critical("%s: deliveries stop here until they are taken up again", self.conversation, exc_info=error)
-            self.release()
         finally:
             self.task = None
+            self._is_running = False
             self._rest()
+        return self._served
 
     def _rest(self) -> None:
-        """Let go of everything: the ledger has it."""
+        """Let go of everything, the ledger has it, and of everybody: what they wait for will not come by this lane."""
         if self._granted is not None:
-            self._desk.tidy(take_back(self._desk, self._granted))
+            self._desk.tidy(take_back(self._desk, self._granted, in_doubt=False))
             self._granted = None
         self._deliveries.clear()
         self._behind = False
-        self._on_rest(self)
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+        if self.is_idle:
+            self._on_rest(self)
 
     async def _head(self) -> Delivery | None:
         """The first open delivery, or None where there is none."""
         if not self._deliveries and self._behind:
-            ledger, now = self._desk.ledger, self._desk.clock.wall()
+            ledger, now, taken = self._desk.ledger, self._desk.clock.wall(), self._taken
             adopted = await self._desk.steadily(lambda: ledger.adopt(self.conversation, now=now, limit=PAGE))
-            # Whatever is recorded from here on is handed in; what was recorded before is in the page, or behind it.
-            self._behind = len(adopted) == PAGE
+            # What is recorded from here on is handed in. What was handed in meanwhile may be in the page, or behind it.
+            self._behind = len(adopted) == PAGE or self._taken != taken
             self._deliveries.extend(adopted)
         return self._deliveries[0] if self._deliveries else None
 
@@ -155,7 +187,7 @@ class Lane:
         waited = False
         try:
             while head.state not in FINAL:
-                if self._desk.draining and head is not self._granted:
+                if self._desk.draining and not self._is_granted(head):
                     return
                 before = head
                 head = await self._advance(head, waited=waited)
@@ -170,19 +202,18 @@ class Lane:
 
     async def _advance(self, head: Delivery, *, waited: bool) -> Delivery:
         """One step with the first delivery; the same delivery, where it was only waited for."""
-        if head is not self._granted and head.state is State.SENDING:
+        if head.state is State.SENDING and not self._is_granted(head):
             return await self._watch(head)
         outlet = self._desk.outlets.get(head.channel)
         if outlet is None:
             self._park_unless_awaited()
             outlet = await self._desk.outlet(head.channel)
-        if head is self._granted:
+        if head.state is State.SENDING:
             self._granted = None
             return await self._attempt(outlet, None, head)
-        now = self._desk.clock.wall()
-        match next_step(head, now=now, can_ask=outlet.can_ask, scope=outlet.scope, waited=waited):
+        match outlet.next_step(head, waited=waited):
             case Wait(seconds=seconds):
-                if remaining_wait(head, now) > _PARK_S:
+                if remaining_wait(head, self._desk.clock.wall()) > _PARK_S:
                     self._park_unless_awaited()
                 await asyncio.sleep(seconds)
                 return head
@@ -198,25 +229,34 @@ class Lane:
             error = "an earlier part of its turn could not be delivered"
             cancelled = moved(head, State.CANCELLED, now=self._desk.clock.wall(), error=error)
             return await settle(self._desk, head, cancelled)
+        if outlet.due_in(self.conversation) > LONG_S:
+            self._park_unless_awaited()
         await outlet.turn_to_call(self.conversation)
-        # Decided anew, because its turn may have come late.
-        step = next_step(head, now=self._desk.clock.wall(), can_ask=outlet.can_ask, scope=outlet.scope, waited=True)
-        return await self._attempt(outlet, head, step.delivery) if isinstance(step, Send) else head
+        # Decided anew, because its turn may have come late, and the channel may have gone meanwhile.
+        step = outlet.next_step(head, waited=True)
+        is_there = self._desk.outlets.get(head.channel) is outlet
+        return await self._attempt(outlet, head, step.delivery) if isinstance(step, Send) and is_there else head
 
     async def _attempt(self, outlet: Outlet, before: Delivery | None, sending: Delivery) -> Delivery:
-        self.is_sending = True
+        self._is_sending = True
         try:
-            return await attempt(self._desk, outlet, before, sending)
+            decided = self._granted_at if before is None else self._desk.clock.monotonic()
+            return await attempt(self._desk, outlet, before, sending, decided=decided)
         except LedgerUnavailable as error:
             # Nothing was sent, and nothing will be without an intent.
             _log.warning("%s: waiting until the ledger can be written: %s", self.conversation, error)
             await asyncio.sleep(_PARK_S * (0.5 + self._desk.jitter()))
             return before or sending
         finally:
-            self.is_sending = False
+            self._is_sending = False
+
+    def _is_granted(self, head: Delivery) -> bool:
+        """Whether it was recorded as being sent by this lane, and is not yet."""
+        return self._granted is not None and (head.place, head.attempt) == (self._granted.place, self._granted.attempt)
 
     async def _is_halted(self, head: Delivery) -> bool:
-        left_out = await self._desk.ledger.find(Query(turn_id=head.turn_id, states=LEFT_OUT), limit=PAGE)
+        query = Query(turn_id=head.turn_id, states=LEFT_OUT)
+        left_out = await self._desk.steadily(lambda: self._desk.ledger.find(query, limit=PAGE))
         return any(other.ordinal != NOTICE_ORDINAL and other.place < head.place for other in left_out)
 
     async def _watch(self, head: Delivery) -> Delivery:
@@ -231,9 +271,9 @@ class Lane:
     async def _look_after_waiters(self) -> None:
         """Nothing is to be done here, and yet somebody waits: for what another sender ended, or may still end."""
         await asyncio.sleep(_WATCH_S)
-        for turn_id in {turn_id for turn_id, _ordinal in self._waiters}:
+        for turn_id in dict.fromkeys(turn_id for turn_id, _ordinal in self._waiters):
             place: int | None = None
-            while page := await self._desk.ledger.find(Query(turn_id=turn_id), after=place):
+            while page := await self._said(turn_id, place):
                 place = page[-1].place
                 for delivery in page:
                     if delivery.state in FINAL:
@@ -241,8 +281,12 @@ class Lane:
         self._behind = True
 
     async def _look_up(self, head: Delivery) -> Delivery | None:
-        found = await self._desk.ledger.find(Query(turn_id=head.turn_id), after=head.place + 1, limit=1)
+        found = await self._said(head.turn_id, head.place + 1, limit=1)
         return found[0] if found and found[0].ordinal == head.ordinal else None
+
+    async def _said(self, turn_id: str, after: int | None, limit: int = 100) -> list[Delivery]:
+        ledger, query = self._desk.ledger, Query(turn_id=turn_id)
+        return await self._desk.steadily(lambda: ledger.find(query, after=after, limit=limit))
 
     def _park_unless_awaited(self) -> None:
         if not self._waiters:
@@ -252,10 +296,11 @@ class Lane:
         """The first delivery is final: go on behind it, and tell who waits for it."""
         if self._deliveries and self._deliveries[0].place == delivery.place:
             self._deliveries.popleft()
+        self._served += 1
         if self._still_to_serve:
             self._still_to_serve -= 1
         self._desk.settled(delivery)
-        waiter = self._waiters.pop((delivery.turn_id, delivery.ordinal), None)
+        waiter = self._waiters.pop(_name(delivery), None)
         if delivery.state is State.SUPERSEDED and waiter is not None:
             self._waiters[delivery.turn_id, -delivery.ordinal] = waiter
         elif waiter is not None and not waiter.done():
@@ -263,3 +308,7 @@ class Lane:
         if delivery.state in LEFT_OUT or delivery.state is State.SUPERSEDED:
             # What is said in its place, or of it, was recorded to come right behind it.
             self._fall_behind()
+
+
+def _name(delivery: Delivery) -> Name:
+    return delivery.turn_id, delivery.ordinal

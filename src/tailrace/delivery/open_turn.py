@@ -24,6 +24,8 @@ class OpenTurn:
         self._ordinal = 0
         self._snapshot_at = courier.clock.monotonic()
         self._snapshot_size = 0
+        self._snapshot_of: tuple[str | None, int] = (None, 0)
+        self._is_ended = False
 
     @property
     def turn(self) -> Turn:
@@ -42,23 +44,36 @@ class OpenTurn:
     async def end(self, *operations: Durable, state: TurnState = TurnState.DONE) -> list[Delivery]:
         """Deliver these as the last of the turn; it is over once they are recorded."""
         ends = None if self.is_over else state
+        self._is_ended = True
         return await self._courier.deliver(self._turn, await self._plan(operations), ends=ends)
 
     def show(self, operation: Interim) -> None:
-        """Show something in between; the latest wins."""
-        self._courier.show(operation)
+        """Show something in between; the latest wins.
+
+        Nothing is shown after the end, nor where a turn that is said again has not come to what is new: what stays was
+        said already, and nothing would put it back.
+        """
+        if not self._is_ended and not self.is_over and self._ordinal >= self._turn.last_ordinal:
+            self._courier.show(operation)
 
     def remember(self, text: str, message_id: str | None = None) -> None:
         """Keep what was said and no delivery says yet, and the message that shows it: every 2 s or 4,096 characters.
 
-        After a crash the message is finished with what was kept last.
+        After a crash the message is finished with what was kept last. Which message it is, is kept at once: what was
+        kept before would be said again in a new one. So is the first after a delivery: what was kept before that is
+        not true any more. What a turn that is said again has said for good already is not kept.
         """
+        if self._ordinal < self._turn.last_ordinal:
+            return
         now = self._courier.clock.monotonic()
         grown = abs(len(text) - self._snapshot_size)
-        if now - self._snapshot_at >= _SNAPSHOT_EVERY_S or grown >= _SNAPSHOT_EVERY_CHARACTERS:
+        is_due = now - self._snapshot_at >= _SNAPSHOT_EVERY_S or grown >= _SNAPSHOT_EVERY_CHARACTERS
+        if is_due or (message_id, self._ordinal) != self._snapshot_of:
             self._snapshot_at = now
             self._snapshot_size = len(text)
-            self._courier.ledger.remember(self._turn.turn_id, Snapshot(text=text, message_id=message_id))
+            self._snapshot_of = message_id, self._ordinal
+            snapshot = Snapshot(text=text, message_id=message_id, after=self._ordinal)
+            self._courier.ledger.remember(self._turn.turn_id, snapshot)
 
     async def _plan(self, operations: tuple[Durable, ...]) -> list[Delivery]:
         target, now = self._turn.target, self._courier.clock.wall()

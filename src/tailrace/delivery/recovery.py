@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tailrace.deliveries import FINAL, Delivery, Query, State, Turn, TurnState, plan
+from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
+from tailrace.delivery.lane import LONG_S
 from tailrace.errors import Fenced, LedgerUnavailable
 from tailrace.markdown import render, split
 from tailrace.operations import Edit, Post
@@ -29,6 +30,7 @@ _log = logging.getLogger(__name__)
 INTERRUPTED = "⚠️ The answer was interrupted here."
 _SIDE_BY_SIDE = 64
 _AT_A_TIME = 16
+_ROUND_S = 5.0
 _PAGE = 256
 _KNOWN: frozenset[str] = frozenset(State)
 
@@ -64,17 +66,25 @@ class Recovery:
     async def sweep(self) -> float | None:
         """Take up everything that is open and due; the seconds until the next is due, None where nothing waits."""
         await self._close_interrupted()
-        due_in: float | None = None
+        under_way: dict[asyncio.Task[int], str] = {}
+        fruitless: set[str] = set()
         while True:
-            served, soonest = await self._round()
-            due_in = soonest if due_in is None or soonest is None else min(due_in, soonest)
-            if not served:
-                return due_in
+            soonest = await self._round(under_way, fruitless)
+            if not under_way:
+                return soonest
+            # Not until all are done: one that takes long must keep nobody waiting.
+            done, _ = await asyncio.wait(under_way, timeout=_ROUND_S)
+            for task in done:
+                conversation = under_way.pop(task)
+                if task.cancelled() or not task.result():
+                    fruitless.add(conversation)
 
-    async def _round(self) -> tuple[int, float | None]:
-        """Every conversation once: how many were taken up, and when the next of the others is due."""
-        served, soonest, after = 0, None, ""
-        under_way: set[asyncio.Task[None]] = set()
+    async def _round(self, under_way: dict[asyncio.Task[int], str], fruitless: set[str]) -> float | None:
+        """Take up every conversation that is due, once; when the next of the others is due.
+
+        One for which nothing could be done is left alone until the next sweep.
+        """
+        soonest, after = None, ""
         while page := await self._ledger.waiting(after=after, limit=_PAGE):
             after = page[-1].conversation
             for waiting in page:
@@ -83,23 +93,21 @@ class Recovery:
                     continue
                 if due_in > 0:
                     soonest = due_in if soonest is None else min(soonest, due_in)
-                elif (task := await self._take_up(waiting)) is not None:
-                    served += 1
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-        if under_way:
-            await asyncio.wait(under_way)
-        return served, soonest
+                elif waiting.conversation not in fruitless and (task := await self._take_up(waiting)) is not None:
+                    under_way[task] = waiting.conversation
+        return soonest
 
     def _due_in(self, waiting: Waiting) -> float | None:
         """The seconds until the conversation's first delivery is due; None where it is not for us to look at."""
-        if waiting.channel not in self._courier.connected or waiting.state not in _KNOWN:
+        callable_in = self._courier.callable_in(waiting.conversation, waiting.channel)
+        if callable_in is None or waiting.state not in _KNOWN:
             return None
         if waiting.state == State.SENDING and waiting.epoch == self._ledger.epoch:
             return None  # it is being sent
-        return max(0.0, (waiting.not_before or 0.0) - self._courier.clock.wall())
+        due_in = max(0.0, (waiting.not_before or 0.0) - self._courier.clock.wall())
+        return max(due_in, callable_in) if callable_in > LONG_S else due_in
 
-    async def _take_up(self, waiting: Waiting) -> asyncio.Task[None] | None:
+    async def _take_up(self, waiting: Waiting) -> asyncio.Task[int] | None:
         await self._places.acquire()
         task = self._courier.resume(waiting.conversation, at_most=_AT_A_TIME)
         if task is None:
@@ -110,16 +118,21 @@ class Recovery:
 
     async def _close_interrupted(self) -> None:
         """End the turns whose process is gone: what they had said is finished, and that they were cut off is said."""
-        while turns := await self._ledger.interrupted(limit=_PAGE):
+        limit = _PAGE
+        while turns := await self._ledger.interrupted(limit=limit):
             connected = self._courier.connected
             closable = [turn for turn in turns if turn.target.channel in connected]
+            closed = 0
             for turn in closable:
                 try:
                     await self._ledger.end(turn, TurnState.INTERRUPTED, plan=self._last_words(turn, connected))
+                    closed += 1
                 except Fenced:
                     _log.info("%s was taken up by somebody else", turn.turn_id)
-            if len(closable) < len(turns):
+            if len(turns) < limit:
                 return
+            # Those that cannot be closed stay in front of the others.
+            limit = _PAGE if closed else 2 * limit
 
     def _last_words(self, turn: Turn, connected: dict[str, Channel]) -> list[Delivery]:
         policy = self._courier.policy(turn.target)
@@ -135,14 +148,18 @@ class Recovery:
     async def _prune(self) -> None:
         """Forget what has been final for long, a little at a time."""
         before = self._courier.clock.wall() - self._settings.keep_s
-        while await self._ledger.prune(Query(states=FINAL, before=before)):
+        while await self._ledger.prune(Query(before=before)):
             pass
 
 
 def closing(turn: Turn, channel: Channel) -> list[Durable]:
-    """What an interrupted turn still says: the live message as it was last kept, the rest, and that it ends there."""
+    """What an interrupted turn still says: the live message as it was last kept, the rest, and that it ends there.
+
+    What was kept before its last delivery is left out: that says it already, and it must not be said again or put back.
+    """
     limits, live = channel.capabilities, turn.snapshot.message_id
-    parts = split(turn.snapshot.text, limits.limit, unit=limits.unit, dialect=limits.dialect)
+    text = turn.snapshot.text if turn.snapshot.after >= turn.last_ordinal else ""
+    parts = split(text, limits.limit, unit=limits.unit, dialect=limits.dialect)
     said: list[Durable] = [Post(target=turn.target, body=part.body) for part in parts]
     if live is not None and parts:
         said[0] = Edit(target=turn.target, message_id=live, body=parts[0].body)

@@ -1,7 +1,8 @@
 """Files on their way: what an agent made may be gone before it is sent, so a copy is kept until it is.
 
-A copy is named by a hash of its delivery's name, never by what an agent calls it, and only its owner may read it.
-Where no copy can be kept (the disk is full, the file is gone) that delivery has failed, and the text around it goes on.
+A copy is named by hashes of its delivery's name and of its content, never by what an agent calls it, and only its owner
+may read it: the same file said again is the same delivery, wherever it lies by then, and another one is another. Where
+no copy can be kept (the disk is full, the file is gone) that delivery has failed, and the text around it goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from msgspec.structs import replace
 
 from tailrace.deliveries import Delivery, fingerprint_of
 from tailrace.operations import PostMedia
+
+_PIECE = 1 << 20
 
 
 class Spool:
@@ -31,7 +33,7 @@ class Spool:
         if not isinstance(media, PostMedia) or media.path is None:
             return delivery
         try:
-            copy = await asyncio.to_thread(self._copy, Path(media.path), self._place(delivery))
+            copy = await asyncio.to_thread(self._copy, Path(media.path), _hashed(delivery))
         except OSError as error:
             reason = f"the file could not be kept until it is sent: {error.strerror or type(error).__name__}"
             kept = replace(media, path=None)
@@ -43,26 +45,28 @@ class Spool:
     def release(self, delivery: Delivery) -> None:
         """The delivery is final: forget its copy."""
         if isinstance(delivery.operation, PostMedia) and delivery.operation.path is not None:
-            place = self._place(delivery)
-            if delivery.operation.path == str(place):
+            copy = Path(delivery.operation.path)
+            if copy.parent == self._directory and copy.name.startswith(_hashed(delivery)):
                 with suppress(OSError):
-                    place.unlink()
+                    copy.unlink()
 
-    def _place(self, delivery: Delivery) -> Path:
-        name = hashlib.blake2b(delivery.delivery_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-        return self._directory / name
-
-    def _copy(self, source: Path, place: Path) -> Path:
+    def _copy(self, source: Path, name: str) -> Path:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = place.with_suffix(".part")
+        unfinished = self._directory / f"{name}.part"
+        content = hashlib.blake2b(digest_size=16)
         try:
             handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with source.open("rb") as original, os.fdopen(handle, "wb") as copy:
-                shutil.copyfileobj(original, copy)
+            with os.fdopen(handle, "wb") as copy, source.open("rb") as original:
+                while piece := original.read(_PIECE):
+                    content.update(piece)
+                    copy.write(piece)
                 copy.flush()
                 os.fsync(copy.fileno())
-            unfinished.replace(place)
+            return unfinished.replace(self._directory / f"{name}-{content.hexdigest()}")
         except OSError:
             unfinished.unlink(missing_ok=True)
             raise
-        return place
+
+
+def _hashed(delivery: Delivery) -> str:
+    return hashlib.blake2b(delivery.delivery_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,145 @@
+"""A courier, a ledger, a channel and a platform in virtual time, and what tests ask of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from tailrace.capabilities import Capabilities, Keyed
+from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
+from tailrace.delivery import Courier, CourierSettings, Recovery, RecoverySettings
+from tailrace.ledger.memory import MemoryLedger
+from tailrace.operations import Body, Delete, Edit, Post, Target
+from tailrace.testing.platform import SimulatedPlatform
+from tailrace.testing.simulated import in_process_channel
+from tailrace.testing.unsteady import unsteady
+from tailrace.testing.wire import Request, capabilities_of
+
+if TYPE_CHECKING:
+    from tailrace.delivery import Spool
+    from tailrace.ports import Channel, Ledger
+    from tailrace.testing.faults import Fault, Rule
+    from tailrace.testing.virtual_time import Simulation
+
+HERE = Target(channel="simulated", chat="here")
+THERE = Target(channel="simulated", chat="there")
+
+
+def post(text: str, target: Target = HERE) -> Post:
+    return Post(target=target, body=Body(text=text))
+
+
+def edit(message_id: str, text: str, target: Target = HERE) -> Edit:
+    return Edit(target=target, message_id=message_id, body=Body(text=text))
+
+
+class PostOffice:
+    """One platform and one ledger; `crash` puts the next process in place of the one that runs."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        kind: str | Capabilities = "keyed",
+        *,
+        spool: Spool | None = None,
+        connected: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.clock = simulation.clock
+        capabilities = capabilities_of(kind) if isinstance(kind, str) else kind
+        self.platform = SimulatedPlatform(capabilities)
+        self.channel: Channel = in_process_channel(self.platform, self.clock, there_s=0.05, back_s=0.05)
+        self.memory = MemoryLedger(clock=self.clock)
+        self.settings = CourierSettings(**settings)
+        self.spool = spool
+        self.courier = self.courier_of(self.memory, connected=connected)
+
+    def courier_of(self, ledger: Ledger, *, connected: bool = True) -> Courier:
+        courier = Courier(ledger, settings=self.settings, spool=self.spool, clock=self.clock, jitter=lambda: 0.0)
+        if connected:
+            courier.connect(self.channel)
+        return courier
+
+    def fail(self, *rules: Rule | Fault) -> None:
+        self.platform.script.add(*rules)
+
+    async def crash(self, *, connected: bool = True) -> Courier:
+        """The process is killed, and the next one opens the ledger."""
+        self.memory = self.memory.reopen()
+        await kill_everything_else()
+        self.courier = self.courier_of(self.memory, connected=connected)
+        return self.courier
+
+    async def say(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
+        turn = await self.courier.begin(turn_id, target)
+        return await turn.end(*(post(text, target) for text in texts))
+
+    async def plan(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
+        """Record a turn as a process did that came to send none of it."""
+        turn = await self.memory.begin(Turn(turn_id=turn_id, target=target))
+        policy, now = self.courier.policy(target), self.clock.wall()
+        planned = [
+            plan(post(text, target), turn_id=turn_id, ordinal=ordinal, policy=policy, now=now)
+            for ordinal, text in enumerate(texts, start=1)
+        ]
+        return await self.memory.end(turn, TurnState.DONE, plan=planned)
+
+    def recovery(self, **settings: Any) -> Recovery:
+        return Recovery(self.courier, RecoverySettings(**settings))
+
+    async def rows(self, **query: Any) -> list[Delivery]:
+        return (await self.memory.find(Query(**query), limit=100_000))[::-1]
+
+    async def states(self, turn_id: str | None = None) -> dict[int, State]:
+        return {row.ordinal: row.state for row in await self.rows(turn_id=turn_id)}
+
+    def texts(self, target: Target = HERE) -> list[str]:
+        return self.platform.texts(target.chat)
+
+    def shown(self, target: Target = HERE) -> str:
+        """The only message of a chat."""
+        [message] = [message for message in self.platform.history(target.chat) if not message.deleted]
+        return message.message_id
+
+    def take_away(self, message_id: str, target: Target = HERE) -> None:
+        """The person deletes a message."""
+        gone = Delete(target=target, message_id=message_id)
+        self.platform.take(Request(operation=gone), self.clock.monotonic())
+
+
+async def kill_everything_else() -> None:
+    """End every task but the test's own, as the end of a process does."""
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in tasks:
+            task.cancel()
+        done, _late = await asyncio.wait(tasks, timeout=0.01)
+        await asyncio.gather(*done, return_exceptions=True)
+
+
+async def settled_within(work: Any, seconds: float) -> Any:
+    """What the work gives, which takes no longer than so many seconds of virtual time."""
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+def with_deadline(kind: str, deadline_s: float) -> Capabilities:
+    return replace(capabilities_of(kind), deadline_s=deadline_s)
+
+
+def with_window(window_s: float, scope: str = "") -> Capabilities:
+    return Capabilities(idempotency=Keyed(window_s=window_s, scope=scope))
+
+
+class Unwritable(random.Random):
+    """A chance by which an unsteady ledger cannot be written while `is_full`, and else can."""
+
+    is_full = False
+
+    def random(self) -> float:
+        return 0.0 if self.is_full else 0.9
+
+    def around(self, office: PostOffice) -> Ledger:
+        return unsteady(office.memory, self, longest_s=0.0, unavailable=0.5)

@@ -1,0 +1,104 @@
+"""Whether a platform is called: not after many failures in a row, then by one, then by all."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.delivery.circuit import Circuit
+from tailrace.delivery.outlet import Outlet
+from tailrace.operations import Ambiguous, Delivered, NotNow, Receipt, Refused
+from tailrace.testing.platform import SimulatedPlatform
+from tailrace.testing.simulated import in_process_channel
+from tailrace.testing.virtual_time import Simulation, run
+from tailrace.testing.wire import capabilities_of
+
+PROBE_S = 31.0
+
+
+def broken(failures: int = 5, now: float = 0.0) -> Circuit:
+    circuit = Circuit()
+    for _ in range(failures):
+        circuit.failed(now, jitter=1.0)
+    return circuit
+
+
+def test_it_takes_several_failures_in_a_row() -> None:
+    circuit = broken(4)
+    assert circuit.is_closed
+    circuit.answered()
+    for _ in range(4):
+        circuit.failed(0.0, jitter=1.0)
+    assert circuit.is_closed
+    circuit.failed(0.0, jitter=1.0)
+    assert not circuit.is_closed
+
+
+def test_half_open_lets_one_through_and_the_others_wait_for_what_it_brings() -> None:
+    circuit = broken()
+    assert circuit.wait(0.0, probe_s=PROBE_S) == 1.0
+    assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
+    assert [circuit.wait(1.0, probe_s=PROBE_S) for _ in range(3)] == [PROBE_S] * 3
+    circuit.answered()
+    assert [circuit.wait(1.0, probe_s=PROBE_S) for _ in range(3)] == [0.0] * 3
+
+
+def test_a_probe_that_never_ends_keeps_nobody_for_ever() -> None:
+    circuit = broken()
+    assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
+    assert circuit.wait(1.0 + PROBE_S, probe_s=PROBE_S) == 0.0
+    assert circuit.wait(1.0 + PROBE_S, probe_s=PROBE_S) == PROBE_S
+
+
+def test_looking_is_no_probe() -> None:
+    circuit = broken()
+    assert {circuit.due_in(1.0) for _ in range(3)} == {0.0}
+    assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
+    assert circuit.due_in(1.0) == PROBE_S
+
+
+@given(failures=st.integers(5, 5000), jitter=st.floats(0, 1), now=st.floats(0, 1e9))
+def test_it_is_left_alone_for_longer_each_time_and_never_for_long(failures: int, jitter: float, now: float) -> None:
+    circuit, waits = Circuit(), []
+    for _ in range(min(failures, 40)):
+        circuit.failed(now, jitter=jitter)
+        waits.append(circuit.due_in(now))
+    assert waits == sorted(waits)
+    assert 0 < waits[-1] <= 60.0 + 1e-6
+
+
+def test_any_answer_is_one_and_being_put_off_for_a_time_too() -> None:
+    async def scene(simulation: Simulation) -> None:
+        channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
+        for answer in (Delivered(Receipt(message_id="m")), Refused("blocked"), NotNow("busy", retry_after=0.0)):
+            outlet = Outlet(channel, simulation.clock, lambda: 1.0)
+            for _ in range(5):
+                outlet.learn("a", Ambiguous("no answer"))
+            assert not outlet.is_answering
+            outlet.learn("a", answer)
+            assert outlet.is_answering
+
+    run(scene)
+
+
+def test_those_who_wait_do_not_all_come_when_it_opens() -> None:
+    async def scene(simulation: Simulation) -> None:
+        channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
+        outlet = Outlet(channel, simulation.clock, simulation.source.random)
+        for _ in range(5):
+            outlet.learn("a", NotNow("unreachable"))
+        times: list[float] = []
+
+        async def call(chat: str) -> None:
+            await outlet.turn_to_call(chat)
+            times.append(simulation.clock.monotonic())
+            await asyncio.sleep(1.0)
+            outlet.learn(chat, Delivered(Receipt(message_id="m")))
+
+        await asyncio.gather(*(call(f"chat {number}") for number in range(20)))
+        first, second = sorted(times)[:2]
+        assert second >= first + 1.0
+
+    run(scene)

@@ -1,0 +1,155 @@
+"""Files on their way: kept until they are sent, forgotten then, and never in the way of the text around them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.capabilities import Capabilities, Unkeyed
+from tailrace.deliveries import State
+from tailrace.delivery import Courier, Spool
+from tailrace.errors import NotSent, TurnMismatch
+from tailrace.ledger.memory import MemoryLedger
+from tailrace.operations import Body, Post, PostMedia, Receipt, Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.deliveries import Delivery
+    from tailrace.ports import Inbox
+
+HERE = Target(channel="album", chat="here")
+
+
+class Album:
+    """A channel that takes files, and reads them when it does; `refuses` so many times before."""
+
+    name = "album"
+    capabilities = Capabilities(idempotency=Unkeyed())
+
+    def __init__(self, refuses: int = 0) -> None:
+        self.shown: list[str] = []
+        self._refuses = refuses
+
+    async def start(self, inbox: Inbox) -> None:
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        raise NotImplementedError
+
+    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
+        assert (target, bool(key)) == (HERE, True)
+        self.shown.append(body.text)
+        return Receipt(message_id=str(len(self.shown)))
+
+    async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:
+        assert (target, bool(key)) == (HERE, True)
+        if self._refuses:
+            self._refuses -= 1
+            raise NotSent("not yet", retry_after=0.0)
+        assert media.path is not None
+        with open(media.path, encoding="utf-8") as file:  # noqa: ASYNC230, PTH123  a small file
+            self.shown.append(file.read())
+        return Receipt(message_id=str(len(self.shown)))
+
+
+def media(path: Path) -> PostMedia:
+    return PostMedia(target=HERE, path=str(path), mime="text/plain")
+
+
+def text(says: str) -> Post:
+    return Post(target=HERE, body=Body(text=says))
+
+
+def states(deliveries: list[Delivery]) -> list[State]:
+    return [delivery.state for delivery in deliveries]
+
+
+def test_a_file_that_is_gone_before_it_is_sent_is_sent_from_its_copy_which_is_then_forgotten(tmp_path: Path) -> None:
+    async def scene() -> None:
+        album, picture, kept = Album(refuses=1), tmp_path / "../picture", tmp_path / "spool"
+        picture.write_text("a picture")
+        courier = Courier(MemoryLedger(), spool=Spool(kept))
+        courier.connect(album)
+        turn = await courier.begin("../../t", HERE)
+        [planned] = await turn._plan((media(picture),))
+        picture.unlink()
+        [copy] = kept.iterdir()
+        assert copy.stat().st_mode & 0o777 == 0o600
+        assert kept.stat().st_mode & 0o777 == 0o700
+        assert states(await courier.deliver(turn.turn, [planned])) == [State.DELIVERED]
+        await courier.drain()
+        assert album.shown == ["a picture"]
+        assert list(kept.iterdir()) == []
+
+    asyncio.run(scene())
+
+
+def test_a_turn_said_again_keeps_no_second_copy_and_another_file_is_another_content(tmp_path: Path) -> None:
+    async def scene() -> None:
+        album, kept = Album(), tmp_path / "spool"
+        first, moved, other = tmp_path / "first", tmp_path / "moved", tmp_path / "other"
+        first.write_text("a picture")
+        moved.write_text("a picture")
+        other.write_text("another")
+        courier = Courier(MemoryLedger(), spool=Spool(kept))
+        courier.connect(album)
+        for path in (first, moved):
+            turn = await courier.begin("t", HERE)
+            await turn.say(media(path))
+        assert album.shown == ["a picture"]
+        assert list(kept.iterdir()) == []
+        turn = await courier.begin("t", HERE)
+        with pytest.raises(TurnMismatch):
+            await turn.say(media(other))
+        assert album.shown == ["a picture"]
+        await courier.drain()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("why", ["gone", "no place"])
+def test_row_15_where_no_copy_can_be_kept_the_part_fails_with_the_reason_and_the_text_goes_on(
+    why: str, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        album, picture, kept = Album(), tmp_path / "picture", tmp_path / "spool"
+        if why == "no place":
+            picture.write_text("a picture")
+            kept.write_text("no directory")
+        courier = Courier(MemoryLedger(), spool=Spool(kept))
+        courier.connect(album)
+        turn = await courier.begin("t", HERE)
+        ended = await turn.end(media(picture), text("after"))
+        assert states(ended) == [State.FAILED, State.DELIVERED]
+        assert "could not be kept" in ended[0].error
+        assert os.fspath(tmp_path) not in ended[0].error
+        assert album.shown == ["⚠️ Part 1 of this answer is missing.", "after"]
+        await courier.drain()
+
+    asyncio.run(scene())
+
+
+def test_a_copy_is_forgotten_also_where_the_part_is_refused_for_good(tmp_path: Path) -> None:
+    async def scene() -> None:
+        class NoMedia:
+            """A channel that takes no files."""
+
+            name = "album"
+            capabilities = Capabilities(idempotency=Unkeyed())
+            start, stop, post = album.start, album.stop, album.post
+
+        kept, picture = tmp_path / "spool", tmp_path / "picture"
+        picture.write_text("a picture")
+        courier = Courier(MemoryLedger(), spool=Spool(kept))
+        courier.connect(NoMedia())
+        turn = await courier.begin("t", HERE)
+        assert states(await turn.end(media(picture))) == [State.FAILED]
+        await courier.drain()
+        assert list(kept.iterdir()) == []
+
+    album = Album()
+    asyncio.run(scene())
