@@ -177,6 +177,7 @@ def test_importing_tailrace_loads_no_sdk_and_no_framework() -> None:
 def test_every_entry_point_leads_somewhere() -> None:
     points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
     assert {(point.group, point.name) for point in points} == {
+        ("tailrace.channels", "simulated"),
         ("tailrace.channels", "terminal"),
         ("tailrace.runtimes", "demo"),
     }

@@ -137,7 +137,7 @@ class Edits(Protocol):
     """A channel whose messages can be changed."""
 
     async def edit(self, target: Target, message_id: str, body: Body) -> Receipt:
-        """Let the message say `body`. One that says so already is edited; one that is gone is `SendRefused` (`gone`)."""
+        """Let the message say `body`. One that says so already is edited; one that is not there is `gone`."""
         ...
 
 

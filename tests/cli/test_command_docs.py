@@ -16,6 +16,7 @@ from tailrace.cli import app
 DOCS = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text()
 COMMAND = typer.main.get_command(app)
 NAMES = sorted(COMMAND.commands)  # type: ignore[attr-defined]  # what typer makes of several commands has them
+OF_DELIVERIES = ("adopt", "list", "purge", "resend", "show")
 
 
 def section(command: str) -> str:
@@ -30,15 +31,31 @@ def options_of(*command: str) -> set[str]:
 
 
 def test_there_are_commands() -> None:
-    assert NAMES == ["chat", "schema"]
+    assert NAMES == ["chat", "deliver", "deliveries", "schema"]
+    assert sorted(COMMAND.commands["deliveries"].commands) == [*OF_DELIVERIES]  # type: ignore[attr-defined]  # as above
 
 
-@pytest.mark.parametrize("command", NAMES)
+@pytest.mark.parametrize("command", sorted({*NAMES} - {"deliveries"}))
 def test_every_option_of_a_command_is_documented(command: str) -> None:
     options = options_of(command)
     assert "--help" in options
     assert {option for option in options if f"`{option}`" not in section(command)} == set()
     assert set(re.findall(r"^\| `(--[a-z-]+)`", section(command), re.MULTILINE)) <= options
+
+
+def test_the_section_on_deliveries_has_the_options_of_all_its_commands() -> None:
+    documented = set(re.findall(r"^\| `(--[a-z-]+)`", section("deliveries"), re.MULTILINE))
+    assert documented == {option for command in OF_DELIVERIES for option in options_of("deliveries", command)}
+
+
+@pytest.mark.parametrize("command", OF_DELIVERIES)
+def test_every_command_of_deliveries_has_a_section_with_what_only_it_has(command: str) -> None:
+    own_section = rf"^### `tailrace deliveries {command}\b.*?(?=^##|\Z)"
+    found = re.search(own_section, section("deliveries"), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    own = set(re.findall(r"^\| `(--[a-z-]+)`", found[0], re.MULTILINE))
+    shared = set(re.findall(r"^\| `(--[a-z-]+)`", section("deliveries").partition("\n### ")[0], re.MULTILINE))
+    assert options_of("deliveries", command) - shared == own
 
 
 def test_the_options_of_the_program_itself_are_documented() -> None:
@@ -57,3 +74,4 @@ def test_help_loads_no_platform_and_no_web_framework() -> None:
     loaded = set(re.findall(r"\| +([a-z_]+)\n", done.stderr))
     assert "typer" in loaded
     assert loaded.isdisjoint({"aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats"})
+    assert "sqlite3" not in re.findall(r"\| +([a-z_0-9]+)\n", done.stderr)

@@ -11,11 +11,15 @@ import typer
 
 from tailrace import __version__
 from tailrace.cli.chat import chat
+from tailrace.cli.deliver import deliver
+from tailrace.cli.deliveries import deliveries
 from tailrace.cli.schema import schema
 
 app = typer.Typer(name="tailrace", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(chat)
+app.command()(deliver)
 app.command()(schema)
+app.add_typer(deliveries, name="deliveries")
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 -- the shape typer calls it in

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ from tailrace.channels.terminal.visible import visible
 from tailrace.errors import TailraceError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DONE = 0
 FAILED = 1
@@ -42,6 +43,32 @@ def told_in_one_line(*, debug: bool = False) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 -- the outermost handler: a mistake of ours is told like any other
         said = f"{type(error).__name__}: {error} (this should not happen; --debug shows where)"
         _leave(error, said, FAILED, debug=debug)
+
+
+@contextmanager
+def warnings_in_one_line(say: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
+    """Have what is logged as a warning or worse said in a line each, by `say` or on standard error."""
+    told = _Told(say or (lambda text: print(text, file=sys.stderr)), debug=debug)
+    root = logging.getLogger()
+    root.addHandler(told)
+    try:
+        yield
+    finally:
+        root.removeHandler(told)
+
+
+class _Told(logging.Handler):
+    def __init__(self, say: Callable[[str], None], *, debug: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+        self._debug = debug
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        why = f" ({type(error).__name__}: {error})" if error is not None else ""
+        self._say(f"tailrace: {visible(record.getMessage() + why)}")
+        if self._debug and error is not None:
+            print_traceback(error)
 
 
 def print_traceback(error: BaseException) -> None:

@@ -7,23 +7,16 @@ that cannot be read or written is no reason to bother anybody: the history is th
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace.ledger.files import data_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEPT_LINES = 1000
-
-
-def data_directory() -> Path:
-    """Where this platform keeps a program's own data for this user."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "tailrace"
 
 
 class History:

@@ -1,8 +1,8 @@
 """What each event looks like in a terminal: the answer as it comes, everything around it in dim lines.
 
-`show` takes events; the `on_stream_*` methods of `StreamingChannelProvider` are said in the same terms. Text
-is shown as the Markdown it is. Passages of different kinds (reasoning, answer, activity) are set apart by a
-blank line, whichever line ends the agent sends or forgets.
+`show` takes events; the `on_stream_*` methods of `StreamingChannelProvider` are said in the same terms. `post` is for
+whole messages, as any `Channel` takes them. Text is shown as the Markdown it is. Passages of different kinds
+(reasoning, answer, activity) are set apart by a blank line, whichever line ends the agent sends or forgets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, assert_never
 
+from tailrace.capabilities import Capabilities, Unkeyed
 from tailrace.channels.terminal.lines import DIM, RED, Line, Lines
+from tailrace.channels.terminal.posting import Posts
 from tailrace.channels.terminal.tools import ToolLines
 from tailrace.channels.terminal.visible import visible
 from tailrace.events import (
@@ -39,9 +41,12 @@ from tailrace.events import (
     TurnStarted,
     Usage,
 )
+from tailrace.operations import Body, PostMedia, Receipt, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tailrace.ports import Inbox
 
 _Kind: TypeAlias = Literal["answer", "reasoning", "activity"]
 _Remark: TypeAlias = Status | Notice | ModelChanged | ConfigReloaded | PlanUpdated | Media
@@ -51,6 +56,9 @@ class TerminalChannel:
     """The person at this terminal, or whoever reads the pipe; errors go to `err`, all else to `out`."""
 
     name = "terminal"
+    # A terminal takes any length; a message is as long as one can be read, and shown before all of it is said. A write
+    # waits for whoever reads, who may be a person with a pager.
+    capabilities = Capabilities(idempotency=Unkeyed(), limit=4096, dialect="markdown", deadline_s=3600.0)
 
     def __init__(
         self,
@@ -60,7 +68,9 @@ class TerminalChannel:
         reasoning: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._lines = Lines(out or sys.stdout)
+        out = out or sys.stdout
+        self._lines = Lines(out)
+        self._posts = Posts(out)
         self._errors = Lines(err or sys.stderr)
         self._tools = ToolLines(self._lines, begin=lambda: self._begin("activity"), clock=clock)
         self._reasoning = reasoning
@@ -94,6 +104,26 @@ class TerminalChannel:
                 pass
             case _:
                 assert_never(event)
+
+    async def start(self, inbox: Inbox) -> None:
+        """There is nothing to connect, and nobody who writes here."""
+
+    async def stop(self) -> None:
+        """There is nothing to disconnect."""
+
+    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:  # noqa: ARG002 -- one person, no keys
+        """Print a whole message, set apart by a blank line."""
+        return Receipt(message_id=await self._print(body.text))
+
+    async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:  # noqa: ARG002 -- as above
+        """Print what there is to say of it: its caption, and the address it is at."""
+        said = " ".join(filter(None, (media.caption, media.url or "(a file)", media.mime)))
+        return Receipt(message_id=await self._print(f"▸ {said}"), degraded="not shown, only named")
+
+    async def _print(self, text: str) -> str:
+        message_id = await self._posts.write(self._lines.gap(2) + visible(text).rstrip("\n") + "\n")
+        self._lines.forget()
+        return message_id
 
     def note(self, text: str) -> None:
         """A dim remark of the program itself, outside any turn."""

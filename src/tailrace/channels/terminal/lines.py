@@ -70,8 +70,11 @@ class Lines:
 
     def space(self, newlines: int) -> None:
         """See to it that so many line ends stand before the cursor: 1 begins a line, 2 leaves one blank."""
-        if self._newlines < newlines:
-            self.write("\n" * (newlines - self._newlines))
+        self.write(self.gap(newlines))
+
+    def gap(self, newlines: int) -> str:
+        """The line ends that are missing before the cursor, for whoever writes them on their own."""
+        return "\n" * max(newlines - self._newlines, 0)
 
     def forget(self) -> None:
         """Something else was written to the same terminal: nothing above may be changed any more."""
@@ -103,6 +106,13 @@ class Lines:
             self._out.flush()
             self._keyed[index] = _Keyed(key, shown, cell_len(shown))
         return True
+
+    def withdraw(self, key: str) -> None:
+        """Take the last line away, if it is the one of that key and can still be changed."""
+        if self._keyed and self._keyed[-1].key == key and self._reachable(len(self._keyed) - 1, self._size()):
+            self._out.write(f"\x1b[1A{_ERASE_LINE}")
+            self._out.flush()
+            self._keyed.pop()
 
     def _reachable(self, index: int, size: os.terminal_size) -> bool:
         """Whether the line is still on the screen, and each line from it down still takes one row."""

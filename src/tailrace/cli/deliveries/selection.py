@@ -1,0 +1,102 @@
+"""Which deliveries a person means: by their names, or by what they have in common."""
+
+from __future__ import annotations
+
+import re
+import time
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from tailrace.cli.ledgers import each
+from tailrace.cli.telling import one_line
+from tailrace.deliveries import OPEN, Query, State
+from tailrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.deliveries import Delivery
+    from tailrace.ledger.reader import SqliteReader
+    from tailrace.ports import Ledger
+
+
+class StateName(StrEnum):
+    """A state by its name; `open` stands for all those in which a delivery is not over."""
+
+    OPEN = "open"
+    PLANNED = "planned"
+    SENDING = "sending"
+    RETRY = "retry"
+    AMBIGUOUS = "ambiguous"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+StateOption: TypeAlias = Annotated[
+    list[StateName] | None, typer.Option("--state", help="Only in this state; give it again for more.")
+]
+TurnOption: TypeAlias = Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only of this turn.")]
+ToOption: TypeAlias = Annotated[
+    str | None, typer.Option("--to", metavar="CHANNEL:CHAT", help="Only to this chat, or CHANNEL:CHAT#THREAD.")
+]
+ChannelOption: TypeAlias = Annotated[str | None, typer.Option("--channel", help="Only on this channel.")]
+OlderOption: TypeAlias = Annotated[
+    str | None, typer.Option("--older-than", metavar="AGE", help="Only unchanged for so long: 90s, 30m, 2h, 7d.")
+]
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_NEAR = 1000
+
+
+def query_of(
+    *,
+    state: Sequence[StateName] | None = None,
+    turn: str | None = None,
+    to: str | None = None,
+    channel: str | None = None,
+    older_than: str | None = None,
+) -> Query:
+    """What the options mean together. Raises `UsageError` where one cannot be meant."""
+    if to is not None and not re.fullmatch(r"[^:]+:.+", to):
+        raise UsageError(f"--to is {to!r}: write CHANNEL:CHAT, as `tailrace deliveries list` shows it")
+    states = frozenset(found for name in state for found in _states(name)) if state else None
+    before = None if older_than is None else time.time() - _seconds(older_than)
+    return Query(states=states, turn_id=turn, conversation=to, channel=channel, before=before)
+
+
+def _states(name: StateName) -> frozenset[State]:
+    return OPEN if name is StateName.OPEN else frozenset({State(name.value)})
+
+
+def _seconds(age: str) -> float:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", age.lower())
+    if found is None or found[2] not in _UNITS:
+        raise UsageError(f"--older-than is {age!r}: write a number and a unit, as in 90s, 30m, 2h or 7d")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+async def found_by_id(ledger: SqliteReader | Ledger, delivery_id: str) -> Delivery:
+    """The delivery of that name. Raises `UsageError` with the names that are near where there is none."""
+    turn_id, _, ordinal = delivery_id.rpartition(".")
+    async for delivery in each(ledger, Query(turn_id=turn_id)):
+        if str(delivery.ordinal) == ordinal:
+            return delivery
+    parts = [delivery.delivery_id async for delivery in each(ledger, Query(turn_id=delivery_id))]
+    if parts:
+        raise UsageError(f"{one_line(delivery_id)} is a turn; its deliveries are {_listed(parts[::-1])}")
+    recent = [delivery.delivery_id for delivery in await ledger.find(Query(), limit=_NEAR)]
+    near = get_close_matches(delivery_id, recent, n=3)
+    hint = f" Did you mean {_listed(near)}?" if near else " `tailrace deliveries list` shows those there are."
+    raise UsageError(f"there is no delivery {one_line(delivery_id)!r}.{hint}")
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(one_line(name) for name in names[:most]) + more

@@ -1,0 +1,124 @@
+"""How a delivery is told to people and to programs: on one line, as JSON, with times as people read them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, assert_never
+
+import msgspec
+
+from tailrace.channels.terminal.visible import visible
+from tailrace.deliveries import State
+from tailrace.operations import CloseStream, Delete, Edit, OpenStream, Post, PostMedia
+
+if TYPE_CHECKING:
+    from tailrace.deliveries import Delivery
+    from tailrace.operations import Durable, Target
+
+_EXCERPT = 200
+_LONG_WAIT_S = 5.0
+_WAITING = {State.RETRY: "is tried again", State.AMBIGUOUS: "may be there: it is found out"}
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with nothing in it that a terminal would obey."""
+    return visible(" ".join(text.split()))
+
+
+def text_of(operation: Durable) -> str:
+    """All that it says, or what there is to say of it."""
+    match operation:
+        case Post() | Edit() | OpenStream() | CloseStream():
+            return operation.body.text
+        case PostMedia():
+            return " ".join(filter(None, ("▸", operation.caption, operation.url or operation.path, operation.mime)))
+        case Delete():
+            return f"(takes message {operation.message_id} away)"
+        case _:
+            assert_never(operation)
+
+
+def excerpt(delivery: Delivery) -> str:
+    """The beginning of what it says, on one line."""
+    return one_line(text_of(delivery.operation)[: 2 * _EXCERPT])[:_EXCERPT]
+
+
+def span(seconds: float) -> str:
+    """How long something takes, in the unit that suits it."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def moment(at: float) -> str:
+    """A time as the clock on the wall shows it."""
+    return datetime.fromtimestamp(at, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def wait_of(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT_S) -> str | None:
+    """What is waited for with a delivery, and how long; None where that is not worth a word."""
+    left = (delivery.not_before or 0.0) - time.time()
+    if delivery.not_before is None or delivery.state not in _WAITING or left < at_least_s:
+        return None
+    why = f": {one_line(delivery.error)}" if delivery.error else ""
+    return f"{name} {_WAITING[delivery.state]} in {span(left)}{why}"
+
+
+def place(target: Target) -> str:
+    """Where it goes."""
+    return visible(target.conversation)
+
+
+def outcome(delivery: Delivery) -> dict[str, Any]:
+    """What became of a delivery, for a program that sent it."""
+    return {
+        "id": delivery.delivery_id,
+        "state": delivery.state.value,
+        "attempt": delivery.attempt,
+        "message_id": delivery.receipt.message_id if delivery.receipt is not None else None,
+        "error": delivery.error,
+        "may_be_double": delivery.may_be_double,
+    }
+
+
+def row(delivery: Delivery) -> dict[str, Any]:
+    """A delivery as it is listed for a program."""
+    target = delivery.operation.target
+    return {
+        **outcome(delivery),
+        "turn_id": delivery.turn_id,
+        "ordinal": delivery.ordinal,
+        "channel": target.channel,
+        "chat": target.chat,
+        "thread": target.thread,
+        "text": text_of(delivery.operation),
+        "created_at": _utc(delivery.created_at),
+        "updated_at": _utc(delivery.updated_at),
+    }
+
+
+def everything(delivery: Delivery) -> dict[str, Any]:
+    """A delivery with all that is known of it, for a program."""
+    return {
+        **row(delivery),
+        "first_try_at": _utc(delivery.first_try_at),
+        "last_try_at": _utc(delivery.last_try_at),
+        "not_before": _utc(delivery.not_before),
+        "key": delivery.key,
+        "receipt": msgspec.to_builtins(delivery.receipt),
+        "policy": msgspec.to_builtins(delivery.policy),
+        "operation": msgspec.to_builtins(delivery.operation),
+    }
+
+
+def json_line(record: dict[str, Any]) -> str:
+    """One object on one line."""
+    return msgspec.json.encode(record).decode() + "\n"
+
+
+def _utc(at: float | None) -> str | None:
+    if at is None:
+        return None
+    return datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,78 @@
+"""A ledger that tells somebody what is recorded in it: how a command knows what becomes of its deliveries.
+
+Everything is the ledger's that stands behind it. Whoever watches is told after a change was made, and must not fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.deliveries import TurnState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, Waiting
+    from tailrace.ports import Ledger
+
+
+class WatchedLedger:
+    """The ledger, with `told` called for each delivery that changes hands or state."""
+
+    def __init__(self, ledger: Ledger, told: Callable[[Delivery], None]) -> None:
+        self._ledger = ledger
+        self._told = told
+        self.epoch = ledger.epoch
+
+    async def accept(self, inbound: Inbound) -> str:
+        """See `Ledger.accept`."""
+        return await self._ledger.accept(inbound)
+
+    async def begin(self, turn: Turn) -> Turn:
+        """See `Ledger.begin`."""
+        return await self._ledger.begin(turn)
+
+    def remember(self, turn_id: str, snapshot: Snapshot) -> None:
+        """See `Ledger.remember`."""
+        self._ledger.remember(turn_id, snapshot)
+
+    async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
+        """See `Ledger.end`."""
+        return self._tell(await self._ledger.end(turn, state, plan=plan))
+
+    async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """See `Ledger.plan`."""
+        return self._tell(await self._ledger.plan(deliveries))
+
+    async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
+        """See `Ledger.move`."""
+        return self._tell(await self._ledger.move(*moves, plan=plan))
+
+    async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
+        """See `Ledger.adopt`."""
+        return self._tell(await self._ledger.adopt(conversation, now=now, limit=limit))
+
+    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+        """See `Ledger.waiting`."""
+        return await self._ledger.waiting(after=after, limit=limit)
+
+    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+        """See `Ledger.interrupted`."""
+        return await self._ledger.interrupted(state=state, limit=limit)
+
+    async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
+        """See `Ledger.find`."""
+        return await self._ledger.find(query, after=after, limit=limit)
+
+    async def prune(self, query: Query, *, limit: int = 1000, bodies: bool = False) -> int:
+        """See `Ledger.prune`."""
+        return await self._ledger.prune(query, limit=limit, bodies=bodies)
+
+    async def close(self) -> None:
+        """See `Ledger.close`."""
+        await self._ledger.close()
+
+    def _tell(self, deliveries: list[Delivery]) -> list[Delivery]:
+        for delivery in deliveries:
+            self._told(delivery)
+        return deliveries

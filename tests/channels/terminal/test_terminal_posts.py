@@ -1,0 +1,128 @@
+"""Whole messages on a terminal: set apart, made harmless, and told apart where they could not be written."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tailrace.channels.terminal import TerminalChannel
+from tailrace.errors import MaybeSent, NotSent, SendRefused
+from tailrace.events import TextDelta, TurnCompleted
+from tailrace.operations import Body, PostMedia, Receipt, Target
+from tailrace.ports import Channel, SendsMedia
+
+ME = Target(channel="terminal", chat="me")
+
+
+def posted(channel: TerminalChannel, *texts: str) -> list[Receipt]:
+    async def post() -> list[Receipt]:
+        return [await channel.post(ME, Body(text=text), key="k") for text in texts]
+
+    return asyncio.run(post())
+
+
+def test_it_is_a_channel() -> None:
+    channel = TerminalChannel(io.StringIO(), io.StringIO())
+    assert isinstance(channel, Channel)
+    assert isinstance(channel, SendsMedia)
+    assert (channel.capabilities.limit, channel.capabilities.dialect) == (4096, "markdown")
+
+
+def test_messages_are_set_apart_by_a_blank_line_and_numbered() -> None:
+    out = io.StringIO()
+    receipts = posted(TerminalChannel(out, out), "one", "two\nlines\n", "three")
+    assert out.getvalue() == "one\n\ntwo\nlines\n\nthree\n"
+    assert [receipt.message_id for receipt in receipts] == ["1", "2", "3"]
+
+
+def test_a_message_after_an_answer_is_set_apart_too() -> None:
+    out = io.StringIO()
+    channel = TerminalChannel(out, out)
+    asyncio.run(channel.show(TextDelta(text="said")))
+    asyncio.run(channel.show(TurnCompleted()))
+    posted(channel, "posted")
+    assert out.getvalue() == "said\n\nposted\n"
+
+
+def test_control_characters_are_shown() -> None:
+    out = io.StringIO()
+    posted(TerminalChannel(out, out), "a\x1b[2Jb\u202ec")
+    assert out.getvalue() == "a␛[2Jb\\u202ec\n"
+
+
+def test_media_are_named_which_the_receipt_says() -> None:
+    out = io.StringIO()
+    channel = TerminalChannel(out, out)
+    media = PostMedia(target=ME, url="https://example.org/a.png", mime="image/png", caption="The mill")
+    receipt = asyncio.run(channel.post_media(ME, media, key="k"))
+    assert out.getvalue() == "▸ The mill https://example.org/a.png image/png\n"
+    assert receipt.degraded == "not shown, only named"
+
+
+def test_what_the_encoding_cannot_carry_is_shown_by_its_code(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w", encoding="latin-1") as out:
+        posted(TerminalChannel(out, out), "é→")
+    assert (tmp_path / "out").read_bytes() == b"\xe9\\u2192\n"
+
+
+def test_each_message_is_out_when_its_receipt_is_given(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as out:
+        posted(TerminalChannel(out, out), "there")
+        assert (tmp_path / "out").read_text() == "there\n"
+
+
+def test_where_the_reader_left_before_it_is_refused() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with os.fdopen(theirs, "w") as out, pytest.raises(SendRefused, match="whoever read the output has left"):
+        posted(TerminalChannel(out, out), "too late")
+
+
+def test_where_the_output_is_closed_it_is_refused() -> None:
+    out = io.StringIO()
+    channel = TerminalChannel(out, out)
+    out.close()
+    with pytest.raises(SendRefused, match="the output is closed"):
+        posted(channel, "too late")
+
+
+def test_where_the_reader_leaves_in_the_middle_it_may_be_there() -> None:
+    ours, theirs = os.pipe()
+
+    def read_a_little_and_leave() -> None:
+        os.read(ours, 10)
+        os.close(ours)
+
+    reader = threading.Thread(target=read_a_little_and_leave)
+    reader.start()
+    with os.fdopen(theirs, "w") as out, pytest.raises(MaybeSent, match="ended in the middle"):
+        posted(TerminalChannel(out, out), "x" * 1_000_000)
+    reader.join()
+
+
+def test_a_full_disk_takes_nothing_now() -> None:
+    with Path("/dev/full").open("w") as out, pytest.raises(NotSent, match="takes nothing now"):
+        posted(TerminalChannel(out, out), "x")
+
+
+def test_a_stream_that_does_not_wait_is_waited_for() -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    read = bytearray()
+
+    def read_all() -> None:
+        while data := os.read(ours, 4096):
+            read.extend(data)
+
+    reader = threading.Thread(target=read_all)
+    with os.fdopen(theirs, "w") as out:
+        reader.start()
+        posted(TerminalChannel(out, out), "y" * 300_000)
+    reader.join()
+    os.close(ours)
+    assert bytes(read) == b"y" * 300_000 + b"\n"
