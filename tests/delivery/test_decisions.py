@@ -174,6 +174,13 @@ def test_a_key_is_trusted_only_where_the_message_will_surely_arrive_within_its_w
     assert told_of(decide(row, 255, takes_s=45.0)) == "unknown"
 
 
+def test_what_a_platform_does_not_show_yet_is_waited_for_from_the_end_of_the_try() -> None:
+    under_way = sending(delivery(POST, Readback(settle_s=5.0)), now=BEGAN)
+    [row] = answered(under_way, Ambiguous("no answer within 30 s"), now=BEGAN + 30, jitter=0.0)
+    assert told_of(decide(row, 32, can_ask=True)) == "wait"
+    assert told_of(decide(row, 35, can_ask=True)) == "ask"
+
+
 def test_one_that_was_tried_too_often_and_may_be_there_is_asked_for_or_unknown_never_dead() -> None:
     assert told_of(decide(in_doubt(Keyed(window_s=300.0), budget=1), 5)) == "unknown"
     assert told_of(decide(in_doubt(Unkeyed(), budget=1, on_unknown="resend"), 5)) == "unknown"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tailrace.operations import Receipt
 
 _GRACE_S = 1.0
+_LATE_S = 0.1
 _NOT_BEGUN = NotNow("it was not begun after all", retry_after=0.0)
 
 
@@ -95,7 +96,7 @@ async def take_back(desk: Desk, sending: Delivery, *, in_doubt: bool) -> None:
 async def _wait_for_answer(desk: Desk, send: asyncio.Task[Receipt], deadline_s: float) -> None:
     began = desk.clock.monotonic()
     await asyncio.wait({send}, timeout=deadline_s)
-    if not send.done() and desk.clock.monotonic() - began > deadline_s + _GRACE_S:
+    if not send.done() and desk.clock.monotonic() - began > deadline_s + _LATE_S:
         # Something kept the event loop: the answer may lie there unread.
         await asyncio.wait({send}, timeout=_GRACE_S)
     if not send.done():

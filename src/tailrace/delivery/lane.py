@@ -100,8 +100,7 @@ class Lane:
         self._taken += 1
         if granted is not None:
             self._granted, self._granted_at = recorded[0], granted
-        in_order = not self._deliveries or self._deliveries[-1].place < recorded[0].place
-        if not are_new or not in_order:
+        if not are_new:
             self._fall_behind()
         elif not self._behind:
             self._deliveries.extend(recorded)
