@@ -220,6 +220,24 @@ def test_a_row_that_was_put_off_for_an_hour_leaves_after_that_hour_without_a_res
     run(scene)
 
 
+def test_a_row_that_was_put_off_does_not_wait_for_a_clock_that_was_set_back() -> None:
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation)
+        office.fail(TooMany(120.0))
+        await office.plan("t", "one")
+        recovering = asyncio.create_task(office.recovery().run())
+        await asyncio.sleep(10)
+        simulation.clock.jump(-3600.0)
+        await asyncio.sleep(100)
+        assert office.texts() == []
+        # By then the platform may be called again, and from then on the whole wait is waited at the most.
+        await asyncio.sleep(150)
+        assert office.texts() == ["one"]
+        recovering.cancel()
+
+    run(scene)
+
+
 def test_what_waits_is_not_looked_at_more_often_than_needed() -> None:
     class Counting(Unwritable):
         """Counts the calls of a ledger."""

@@ -133,7 +133,7 @@ def test_row_15_where_no_copy_can_be_kept_the_part_fails_with_the_reason_and_the
     asyncio.run(scene())
 
 
-def test_a_copy_is_forgotten_also_where_the_part_is_refused_for_good(tmp_path: Path) -> None:
+def test_a_copy_of_what_was_refused_is_kept_to_be_sent_again_until_nobody_asks_for_it(tmp_path: Path) -> None:
     async def scene() -> None:
         class NoMedia:
             """A channel that takes no files."""
@@ -144,12 +144,36 @@ def test_a_copy_is_forgotten_also_where_the_part_is_refused_for_good(tmp_path: P
 
         kept, picture = tmp_path / "spool", tmp_path / "picture"
         picture.write_text("a picture")
-        courier = Courier(MemoryLedger(), spool=Spool(kept))
+        spool = Spool(kept)
+        courier = Courier(MemoryLedger(), spool=spool)
         courier.connect(NoMedia())
         turn = await courier.begin("t", HERE)
         assert states(await turn.end(media(picture))) == [State.FAILED]
-        await courier.drain()
+        [copy] = kept.iterdir()
+        assert copy.read_text() == "a picture"
+        made = copy.stat().st_mtime
+        await spool.forget(made - 1)
+        assert list(kept.iterdir()) == [copy]
+        await spool.forget(made + 1)
         assert list(kept.iterdir()) == []
+        await courier.drain()
 
     album = Album()
+    asyncio.run(scene())
+
+
+def test_a_delivered_file_that_is_gone_does_not_keep_its_turn_from_being_said_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        album, picture, ledger = Album(), tmp_path / "picture", MemoryLedger()
+        picture.write_text("a picture")
+        for _ in range(2):
+            courier = Courier(ledger, spool=Spool(tmp_path / "spool"))
+            courier.connect(album)
+            turn = await courier.begin("t", HERE)
+            assert states(await turn.say(media(picture), text("after"))) == [State.DELIVERED] * 2
+            await courier.drain()
+            picture.unlink(missing_ok=True)
+            ledger = ledger.reopen()
+        assert album.shown == ["a picture", "after"]
+
     asyncio.run(scene())

@@ -212,7 +212,9 @@ class Lane:
             return await self._attempt(outlet, None, head)
         match outlet.next_step(head, waited=waited):
             case Wait(seconds=seconds):
-                if remaining_wait(head, self._desk.clock.wall()) > _PARK_S:
+                now = self._desk.clock.wall()
+                # Where the wall clock was set back nobody could tell when to take it up again: it is waited for here.
+                if remaining_wait(head, now) > _PARK_S and now >= head.updated_at:
                     self._park_unless_awaited()
                 await asyncio.sleep(seconds)
                 return head

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.deliveries import Delivery, Snapshot, Turn, TurnState, plan
+from msgspec.structs import replace
+
+from tailrace.deliveries import Delivery, Query, Snapshot, Turn, TurnState, plan
 from tailrace.operations import PostMedia
 
 if TYPE_CHECKING:
@@ -84,6 +86,17 @@ class OpenTurn:
             self._ordinal += 1
             delivery = plan(operation, turn_id=self._turn.turn_id, ordinal=self._ordinal, policy=policy, now=now)
             if isinstance(operation, PostMedia) and self._courier.spool is not None:
-                delivery = await self._courier.spool.keep(delivery)
+                kept = await self._courier.spool.keep(delivery)
+                delivery = await self._recorded(kept) if kept.error and self._turn.attempt != 1 else kept
             planned.append(delivery)
         return planned
+
+    async def _recorded(self, delivery: Delivery) -> Delivery:
+        """What is recorded under its name, where its file is gone since: it was the same, as far as can be told."""
+        place: int | None = None
+        while page := await self._courier.ledger.find(Query(turn_id=delivery.turn_id), after=place):
+            place = page[-1].place
+            for known in page:
+                if known.ordinal == delivery.ordinal and isinstance(known.operation, PostMedia):
+                    return replace(delivery, operation=known.operation, fingerprint=known.fingerprint, error="")
+        return delivery

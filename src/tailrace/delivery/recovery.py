@@ -104,7 +104,11 @@ class Recovery:
             return None
         if waiting.state == State.SENDING and waiting.epoch == self._ledger.epoch:
             return None  # it is being sent
-        due_in = max(0.0, (waiting.not_before or 0.0) - self._courier.clock.wall())
+        now = self._courier.clock.wall()
+        due_in = max(0.0, (waiting.not_before or 0.0) - now)
+        if now < waiting.updated_at:
+            # The wall clock was set back, and cannot tell when. The lane waits as long as was meant, by the other one.
+            due_in = 0.0
         return max(due_in, callable_in) if callable_in > LONG_S else due_in
 
     async def _take_up(self, waiting: Waiting) -> asyncio.Task[int] | None:
@@ -150,6 +154,8 @@ class Recovery:
         before = self._courier.clock.wall() - self._settings.keep_s
         while await self._ledger.prune(Query(before=before)):
             pass
+        if self._courier.spool is not None:
+            await self._courier.spool.forget(before)
 
 
 def closing(turn: Turn, channel: Channel) -> list[Durable]:

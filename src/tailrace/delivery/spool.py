@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tailrace.deliveries import Delivery, fingerprint_of
+from tailrace.deliveries import LEFT_OUT, Delivery, fingerprint_of
 from tailrace.operations import PostMedia
 
 _PIECE = 1 << 20
@@ -43,11 +43,22 @@ class Spool:
         return replace(delivery, operation=kept, fingerprint=fingerprint_of(kept), error=reason)
 
     def release(self, delivery: Delivery) -> None:
-        """The delivery is final: forget its copy."""
-        if isinstance(delivery.operation, PostMedia) and delivery.operation.path is not None:
-            copy = Path(delivery.operation.path)
+        """The delivery is final: forget its copy, unless somebody may still ask for it to be sent again."""
+        media = delivery.operation
+        if isinstance(media, PostMedia) and media.path is not None and delivery.state not in LEFT_OUT:
+            copy = Path(media.path)
             if copy.parent == self._directory and copy.name.startswith(_hashed(delivery)):
                 with suppress(OSError):
+                    copy.unlink()
+
+    async def forget(self, before: float) -> None:
+        """Forget the copies that were made before that time: nobody asks for them any more."""
+        await asyncio.to_thread(self._forget, before)
+
+    def _forget(self, before: float) -> None:
+        with suppress(OSError):
+            for copy in self._directory.iterdir():
+                if copy.stat().st_mtime < before:
                     copy.unlink()
 
     def _copy(self, source: Path, name: str) -> Path:
