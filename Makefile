@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test lint bench lock clean
+.PHONY: setup run test lint kills bench lock clean
 
 setup: $(VENV)/.ready
 	@:
@@ -38,6 +38,10 @@ lint: setup
 	@$(BIN)/ruff format --quiet --check
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary
+
+# A process is killed at every checkpoint and at random, and what people saw is counted; minutes.
+kills: setup
+	@$(BIN)/python -m tailrace.testing.kill_matrix $(KILLS)
 
 # The libraries measured beside ours are heavy: they live apart and only `make bench` installs them.
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock

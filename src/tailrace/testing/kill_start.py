@@ -1,0 +1,107 @@
+"""Starts workers quickly, many after one another: a process that has loaded everything makes a copy of itself for each.
+
+    python -m tailrace.testing.kill_start
+
+It reads one `Start` per line of its standard input, runs it, and answers each with a line that says how it ended. It
+ends when its input does. A worker that hangs ends itself: no trial waits for ever. `Workers` is how a trial uses it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import traceback
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from tailrace.testing import kill_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+LONGEST_LIFE_S = 30
+KILLED = -int(signal.SIGKILL)
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker to run: its arguments, its environment beside the usual one, and when to kill it, if at all."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    kill_after_s: float | None = None
+
+
+class Workers:
+    """Where workers come from: used by `with`; `run` blocks until one has ended."""
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "tailrace.testing.kill_start"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  our own
+        self.pid = self._process.pid
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None, "the process was started with pipes"
+            pipe.close()
+        self._process.wait(LONGEST_LIFE_S)
+
+    def run(self, argv: Sequence[str], environment: Mapping[str, str], *, kill_after_s: float | None = None) -> int:
+        """How the worker ended: its exit code, or the negative number of the signal that ended it."""
+        pipes = self._process.stdin, self._process.stdout
+        assert pipes[0] is not None, "the process was started with pipes"
+        assert pipes[1] is not None, "the process was started with pipes"
+        start = Start(argv=list(argv), environment=dict(environment), kill_after_s=kill_after_s)
+        pipes[0].write(msgspec.json.encode(start) + b"\n")
+        pipes[0].flush()
+        return int(pipes[1].readline())
+
+
+def _be_worker(start: Start) -> int:
+    """The copy's whole life."""
+    signal.alarm(LONGEST_LIFE_S)
+    os.environ.update(start.environment)
+    try:
+        return kill_worker.main(start.argv)
+    except BaseException:  # noqa: BLE001  whatever it is ends this process, not the one it is a copy of
+        traceback.print_exc()
+        return 1
+
+
+def _run(start: Start) -> int:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = _be_worker(start)
+        finally:
+            os._exit(code)
+    if start.kill_after_s is not None:
+        alive = os.pidfd_open(pid)
+        ended, _, _ = select.select([alive], [], [], start.kill_after_s)
+        os.close(alive)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def main() -> None:
+    """The process."""
+    starts = msgspec.json.Decoder(Start)
+    gc.freeze()  # what is there already is not looked at again in every copy
+    with os.fdopen(os.dup(0), "rb") as asked:
+        for line in asked:
+            os.write(1, f"{_run(starts.decode(line))}\n".encode("ascii"))
+
+
+if __name__ == "__main__":
+    main()
