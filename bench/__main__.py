@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench import competitors, cutting, deltas, importing
+from bench import competitors, cutting, delivering, deltas, importing
 from bench.rows import FULL, Row
 
-AREAS = (deltas, cutting, competitors, importing)
+AREAS = (deltas, cutting, competitors, delivering, importing)
 _BREACHES = "breaches: over limit · broken fences · headless tables · cut graphemes · lost text"
 
 

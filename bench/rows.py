@@ -20,10 +20,22 @@ class Scale(NamedTuple):
     large: int
     repeats: int
     processes: int
+    turns: int
+    deliveries: int
+    open_rows: int
 
 
-FULL = Scale(deltas=1_000_000, text=100_000, large=4_000_000, repeats=5, processes=7)
-TINY = Scale(deltas=400, text=6_000, large=8_000, repeats=1, processes=1)
+FULL = Scale(
+    deltas=1_000_000,
+    text=100_000,
+    large=4_000_000,
+    repeats=5,
+    processes=7,
+    turns=1_000,
+    deliveries=40_000,
+    open_rows=1_000_000,
+)
+TINY = Scale(deltas=400, text=6_000, large=8_000, repeats=1, processes=1, turns=4, deliveries=8, open_rows=200)
 
 
 class Row(NamedTuple):

@@ -60,6 +60,9 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
 
+    # An enumeration hashes by a method in Python, a string does not; sets of states are looked into for every change.
+    __hash__ = str.__hash__
+
 
 OPEN = frozenset({State.PLANNED, State.SENDING, State.RETRY, State.AMBIGUOUS})
 FINAL = frozenset(State) - OPEN

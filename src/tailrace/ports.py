@@ -276,7 +276,7 @@ class Ledger(Protocol):
         """Deliveries that are meant, newest first, from behind the place `after`."""
         ...
 
-    async def prune(self, query: Query, *, limit: int = 1000, bodies: bool = False) -> int:
+    async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """Forget up to `limit` final deliveries that are meant, and turns and events that go with them; how many.
 
         With `bodies` their rows stay and only what they said is forgotten. Open ones are never touched.

@@ -64,7 +64,7 @@ class WatchedLedger:
         """See `Ledger.find`."""
         return await self._ledger.find(query, after=after, limit=limit)
 
-    async def prune(self, query: Query, *, limit: int = 1000, bodies: bool = False) -> int:
+    async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """See `Ledger.prune`."""
         return await self._ledger.prune(query, limit=limit, bodies=bodies)
 

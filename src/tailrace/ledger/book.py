@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Move = tuple[Delivery, Delivery]
 
-_MOST_ROWS = 64
+_MOST_ROWS, _FEWEST_ROWS = 128, 8
 
 _PAGES_AT_ONCE = 512
 
@@ -73,13 +73,10 @@ class Book:
 
     def begin(self, turn: Turn, now: float) -> Turn:
         """Make the turn, or take it up again."""
-        found = self._execute(self._sql["turn_named"], (turn.turn_id,)).fetchone()
-        if found is None:
-            begun = replace(turn, state=TurnState.RUNNING, attempt=1, epoch=self.epoch, updated_at=now, last_ordinal=0)
-            self._execute(self._sql["record_turn"], from_turn(begun))
-            # Deliveries may have been planned before anybody began the turn.
-            return to_turn(self._execute(self._sql["turn_named"], (turn.turn_id,)).fetchone(), path=self._path)
-        known = to_turn(found, path=self._path)
+        begun = replace(turn, state=TurnState.RUNNING, attempt=1, epoch=self.epoch, updated_at=now)
+        if recorded := self._execute(self._sql["begin_turn"], from_turn(begun)).fetchall():
+            return replace(begun, last_ordinal=recorded[0][0])
+        known = to_turn(self._execute(self._sql["turn_named"], (turn.turn_id,)).fetchone(), path=self._path)
         if known.state not in TURN_OPEN:
             return known
         known = replace(known, state=TurnState.RUNNING, attempt=known.attempt + 1, epoch=self.epoch, updated_at=now)
@@ -151,13 +148,14 @@ class Book:
     def together(self, query: str, changes: Sequence[tuple[Delivery | None, Delivery]]) -> list[Delivery] | None:
         """Make single changes of different conversations by as few statements as can be; None where one is refused.
 
-        Each statement costs the thread the interpreter's lock twice, which is most of what it costs on a busy machine.
+        Around each statement the thread lets go of the interpreter's lock, and on a busy machine getting it back is
+        most of what the statement costs.
         """
         made: list[Delivery] = []
-        while remaining := len(changes) - len(made):
-            count = min(_MOST_ROWS, 1 << (remaining.bit_length() - 1))
+        for first in range(0, len(changes), _MOST_ROWS):
+            some = changes[first : first + _MOST_ROWS]
             values: list[Value] = []
-            for before, after in changes[len(made) : len(made) + count]:
+            for before, after in some:
                 if before is None:
                     self._highest = next_place(self._highest)
                     made.append(replace(after, place=self._highest, epoch=self.epoch))
@@ -165,7 +163,10 @@ class Book:
                 else:
                     made.append(after)
                     values += from_move(before, after)
-            if self._execute(for_rows(query, count), values).rowcount != count:
+            # Of a few sizes only, the rest of it empty: a statement of another size is another one to be prepared.
+            size = max(_FEWEST_ROWS, 1 << (len(some) - 1).bit_length())
+            values += [None] * (len(values) // len(some) * (size - len(some)))
+            if self._execute(for_rows(query, size), values).rowcount != len(some):
                 return None
         return made
 
@@ -226,7 +227,7 @@ def check_moves(moves: Sequence[Move], notices: Sequence[Delivery]) -> None:
     for before, after in moves:
         if after.state not in EDGES[before.state]:
             raise ValueError(f"{before.delivery_id} is {before.state}; no edge leads from there to {after.state}")
-        if before.delivery_id != after.delivery_id:
+        if before.ordinal != after.ordinal or before.turn_id != after.turn_id:
             raise ValueError(f"{before.delivery_id} cannot become {after.delivery_id}")
     for notice in notices:
         if notice.state is not State.PLANNED or not moves:

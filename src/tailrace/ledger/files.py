@@ -159,8 +159,12 @@ class MarkFile:
 
     def write(self, mark: Mark) -> None:
         """Say how far the ledger is now: always as many bytes, in place, in one write."""
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
-        os.write(self._descriptor, f"{mark.ledger_id} {mark.epoch:020d} {mark.commits:020d}\n".encode())
+        line = f"{mark.ledger_id} {mark.epoch:020d} {mark.commits:020d}\n".encode()
+        if sys.platform == "win32":
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.write(self._descriptor, line)
+        else:
+            os.pwrite(self._descriptor, line, 0)
 
     def sync(self) -> None:
         """See to it that there is a mark, if maybe an old one, after the loss of power."""

@@ -272,7 +272,7 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return [row for row in meant if after is None or row.place < after][:limit]
 
-    async def prune(self, query: Query, *, limit: int = 1000, bodies: bool = False) -> int:
+    async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """See `Ledger.prune`."""
         contents = self._mine()
         over = {turn_id for turn_id, turn in contents.turns.items() if turn.state not in TURN_OPEN}

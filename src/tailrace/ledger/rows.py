@@ -87,13 +87,14 @@ def _column(value: msgspec.Struct | None) -> str | None:
 
 def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
     """The columns of a new row; the first is its place."""
+    target = delivery.operation.target
     return (
         delivery.place,
         delivery.turn_id,
         delivery.ordinal,
-        delivery.conversation,
-        delivery.channel,
-        delivery.state.value,
+        target.conversation,
+        target.channel,
+        delivery.state._value_,  # read for every change of every delivery: `value` takes five times as long
         delivery.attempt,
         delivery.spared,
         delivery.epoch,
@@ -115,7 +116,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
 def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
     """What a move writes, and what it must find."""
     return (
-        after.state.value,
+        after.state._value_,
         after.attempt,
         after.spared,
         after.first_try_at,
@@ -126,7 +127,7 @@ def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
         int(after.may_be_double),
         after.updated_at,
         before.place,
-        before.state.value,
+        before.state._value_,
         before.epoch,
         before.attempt,
     )

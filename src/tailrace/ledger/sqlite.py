@@ -151,7 +151,7 @@ class SqliteLedger:
         await self._what_was_handed_in()
         return await self._reader.find(query, after=after, limit=limit)
 
-    async def prune(self, query: Query, *, limit: int = 1000, bodies: bool = False) -> int:
+    async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """See `Ledger.prune`."""
         pruned: int = await self._change(partial(self._book.prune, query, limit, bodies=bodies), compound=True)
         return pruned

@@ -67,7 +67,7 @@ def make_together(batch: Sequence[Change], book: Book, make_alone: Callable[[Cha
             make_gathered()
             make_alone(change)
             continue
-        conversation = change.single[1].conversation
+        conversation = change.single[1].operation.target.conversation
         if conversation in touched:
             make_gathered()
         touched.add(conversation)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tailrace.ledger.files import Anchor, Mark, MarkFile
 
 OnLost: TypeAlias = Callable[[LedgerError], None]
-MOST_TOGETHER = 512
+MOST_TOGETHER = 256
 
 _log = logging.getLogger(__name__)
 
@@ -132,11 +132,22 @@ class Writer:
             batch, more = self._take()
             if not batch:
                 continue
-            self._write(batch)
+            try:
+                self._write(batch)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours must not leave everybody waiting for ever
+                self._break(error)
+                _refuse(batch, self._lost or error)
             # A loop that is closed has nobody left who waits.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._answer, batch)
-            self._tidy(len(batch))
+            try:
+                self._tidy(len(batch))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        _log.critical("the ledger's writer failed", exc_info=error)
+        self.lose(LedgerLost(f"{self._desk.path} can no longer be written ({error!r}). Start tailrace again."))
 
     def _take(self) -> tuple[list[Change], bool]:
         """All changes that wait, once there is one, and whether more may come."""
@@ -172,7 +183,6 @@ class Writer:
         """One transaction. Raises `_RolledBack` where nothing was made, and `LedgerLost` where nobody knows."""
         desk = self._desk
         mark = replace(desk.mark, commits=desk.mark.commits + 1)
-        desk.anchor.check()
         begun = False
         try:
             self._execute(self._sql["begin"])
@@ -186,6 +196,7 @@ class Writer:
         if not mine:
             self._roll_back()
             raise Fenced(f"{desk.path} is written by another owner. This process must end.")
+        # After the commit, before anybody is told of it: it may have gone to files that nobody finds any more.
         desk.anchor.check()
         desk.mark = mark
         try:

@@ -36,15 +36,16 @@ WHERE rid = ?11 AND state = ?12 AND epoch = ?13 AND attempt = ?14
             AND earlier.state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
     );
 
--- Many rows of different conversations by one statement: the row after VALUES stands as often as there are rows. Each
--- changes as many rows as it is given, or else nobody knows which, and they are made again one by one.
+-- Many rows of different conversations by one statement: the row after VALUES stands as often as there are rows, and
+-- some of them may be all NULL. Each changes as many rows as it is given, or else nobody knows which, and they are made
+-- again one by one.
 
 -- name: record_many
 INSERT INTO delivery (
     rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
     fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
-) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
-WHERE TRUE
+) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
+WHERE given.column1 IS NOT NULL
 ON CONFLICT (turn_id, ordinal) DO NOTHING;
 
 -- name: record_many_sending
@@ -52,7 +53,7 @@ INSERT INTO delivery (
     rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
     fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 ) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
-WHERE NOT EXISTS (
+WHERE given.column1 IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM delivery
     WHERE conversation = given.column4
         AND state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')

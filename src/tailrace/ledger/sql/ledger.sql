@@ -9,12 +9,14 @@ PRAGMA application_id = 0x7472616c;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -16384;
 PRAGMA journal_size_limit = 16777216;
 PRAGMA wal_autocheckpoint = 0;
 
 -- name: reader_settings
 PRAGMA query_only = 1;
 PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -16384;
 PRAGMA wal_autocheckpoint = 0;
 
 -- name: journal_mode

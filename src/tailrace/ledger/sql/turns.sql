@@ -12,6 +12,13 @@ INSERT INTO turn (turn_id, target, state, input, snapshot, attempt, epoch, updat
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO NOTHING;
 
+-- name: begin_turn
+-- Deliveries may have been planned before anybody began the turn.
+INSERT INTO turn (turn_id, target, state, input, snapshot, attempt, epoch, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT DO NOTHING
+RETURNING max(0, coalesce((SELECT max(ordinal) FROM delivery WHERE delivery.turn_id = ?1), 0));
+
 -- name: turn_named
 SELECT
     turn_id, target, state, input, snapshot, attempt, epoch, updated_at,
