@@ -396,7 +396,7 @@ def test_people_are_told_of_what_they_may_miss_and_of_nothing_else(state: State)
     assert isinstance(line.operation, Post)
     assert ("may be missing" in line.operation.body.text) == (state is State.UNKNOWN)
     assert "Part 1 of this answer" in line.operation.body.text
-    assert (line.ordinal, line.policy.on_unknown, line.policy.on_dead) == (NOTICE_ORDINAL, "hold", "skip")
+    assert (line.ordinal, line.policy.on_unknown, line.policy.on_dead) == (NOTICE_ORDINAL, "resend", "skip")
     assert told(replace(line, state=state), now=BEGAN) is None
     assert told(replace(row, error=TOO_OLD), now=BEGAN) is None
     assert told(replace(row, operation=Delete(target=HERE, message_id="m1")), now=BEGAN) is None

@@ -24,7 +24,7 @@ from tailrace.cli.reckoning import reckoned
 from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
 from tailrace.cli.speech import Speech
 from tailrace.cli.standard_input import EventLines
-from tailrace.cli.stopping import Stop
+from tailrace.cli.stopping import stops_in_time
 from tailrace.contract import checked
 from tailrace.deliveries import LEFT_OUT, TurnState
 from tailrace.delivery import CourierSettings
@@ -123,7 +123,7 @@ async def _deliver(errand: Errand, *, debug: bool) -> int:
     is_seen_here = channel.name == "terminal" and sys.stdout.isatty() and sys.stderr.isatty()
     progress = Progress(errand.turn_id, json=errand.json, quiet=is_seen_here)
     last_words = f"ended at once; go on with the same input and: {errand.resumption}"
-    with warnings_in_one_line(progress.say, debug=debug), Stop(last_words=last_words) as stop:
+    with warnings_in_one_line(progress.say, debug=debug), stops_in_time(last_words=last_words) as stop:
         async with dispatch(ledger_path(errand.ledger), errand.settings, progress.tell) as at_work:
             await at_work.connect(channel)
             carriage = Carriage(errand, channel, at_work.courier, progress)
@@ -147,14 +147,14 @@ class Carriage:
         self._is_closed = False
         self._is_stopped = False
 
-    async def run(self, stop: Stop) -> int:
+    async def run(self, stop: asyncio.Event) -> int:
         """Carry the turn until all of it is delivered, or until the stop that is asked for; the exit code."""
         await self._mention_others()
         if sys.stdin.isatty():
             self._progress.say("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
         ticking = asyncio.create_task(self._progress.tick())
         reading, sending = asyncio.create_task(self._read()), asyncio.create_task(self._send())
-        stopping = asyncio.create_task(stop.asked.wait())
+        stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not (sending.done() and sending.exception()):

@@ -6,54 +6,32 @@ stands, and so does a clock when the good order takes too long: the ledger has e
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from tailrace.cli.failures import FAILED
 from tailrace.cli.sending import DRAIN_S
+from tailrace.delivery.stopping import stops_on_signals
 
 if TYPE_CHECKING:
-    from typing import Self
+    import asyncio
+    from collections.abc import Iterator
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _MARGIN_S = 3.0
 
 
-class Stop:
-    """Whether the command was asked to end: `asked` is set then. `last_words` are said where it ends at once."""
+@contextmanager
+def stops_in_time(*, last_words: str) -> Iterator[asyncio.Event]:
+    """An event that is set when the command is asked to end; `last_words` are said where it ends at once after all."""
 
-    def __init__(self, *, last_words: str) -> None:
-        self.asked = asyncio.Event()
-        self._last_words = f"tailrace: {last_words}\n"
-        self._loop = asyncio.get_running_loop()
-        self._before: dict[int, Any] = {}
-        self._clock: threading.Timer | None = None
-
-    def __enter__(self) -> Self:
-        for number in _SIGNALS:
-            # What was started to run on in the background is not ended by somebody else's Ctrl-C.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._press)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _press(self, *_: object) -> None:
-        """Called in the main thread between any two instructions, also while it waits for whoever reads its output."""
-        if self._clock is not None:
-            self._leave()
-        self._clock = threading.Timer(DRAIN_S + _MARGIN_S, self._leave)
-        self._clock.daemon = True
-        self._clock.start()
-        self._loop.call_soon_threadsafe(self.asked.set)
-
-    def _leave(self) -> None:
+    def leave() -> None:
         with suppress(OSError):
-            os.write(2, self._last_words.encode("utf-8", "replace"))
+            os.write(2, f"tailrace: {last_words}\n".encode("utf-8", "replace"))
         os._exit(FAILED)
+
+    clock = threading.Timer(DRAIN_S + _MARGIN_S, leave)
+    clock.daemon = True
+    with stops_on_signals(on_first=clock.start, on_second=leave) as asked:
+        yield asked

@@ -213,7 +213,8 @@ def instead(delivery: Delivery, outcome: Outcome, *, now: float) -> tuple[Delive
 def told(delivery: Delivery, *, now: float) -> Delivery | None:
     """The line that tells people that a part may be missing; one for a turn, none for a part nobody waits for any more.
 
-    Nobody is told of a line like this that did not arrive, nor of something that was to be taken away.
+    Nobody is told of a line like this that did not arrive, nor of something that was to be taken away. Where nobody can
+    tell whether the line arrived it is said again: hearing of it twice is better than not at all.
     """
     is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
     if delivery.state not in LEFT_OUT or not is_part or delivery.error == TOO_OLD:
@@ -225,6 +226,6 @@ def told(delivery: Delivery, *, now: float) -> Delivery | None:
         Post(target=delivery.operation.target, body=body),
         turn_id=delivery.turn_id,
         ordinal=NOTICE_ORDINAL,
-        policy=msgspec.structs.replace(delivery.policy, on_unknown="hold", on_dead="skip"),
+        policy=msgspec.structs.replace(delivery.policy, on_unknown="resend", on_dead="skip"),
         now=now,
     )

@@ -126,7 +126,7 @@ class _Chat:
         if row.state is State.UNKNOWN:
             account.withheld += not copies
             # A refusal after a doubt leaves the doubt.
-            is_sent_again = row.policy.on_unknown == "resend" and row.ordinal != NOTICE_ORDINAL
+            is_sent_again = row.policy.on_unknown == "resend"
             if (self._can_find_out or is_sent_again) and "blocked" not in row.error:
                 self._violation(row, "is unknown, where it could be found out or sent again")
         if row.state in {State.FAILED, State.DEAD, State.CANCELLED}:

@@ -39,15 +39,15 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 class Verdict(msgspec.Struct, kw_only=True):
     """What was found. `duplicates` are messages too many, `lost` are missing ones; `withheld` are `unknown` rows,
-    `told` the lines that tell people of it, `untold` those lines that are uncertain themselves and not there; `marked`
-    are rows that say that they may be there twice.
+    `told` the lines that tell people of it, `told_again` such lines that are there twice; `marked` are other rows that
+    say that they may be there twice.
     """
 
     duplicates: int = 0
     lost: int = 0
     withheld: int = 0
     told: int = 0
-    untold: int = 0
+    told_again: int = 0
     marked: int = 0
     violations: list[str] = []
 
@@ -118,12 +118,13 @@ def _judge_states(claims: Claims, verdict: Verdict, doubt: str) -> None:
     if claims.waiting:
         verdict.violations.append(f"{claims.waiting} conversations still wait")
     for row in claims.rows:
-        verdict.withheld += row.state is State.UNKNOWN and row.ordinal != NOTICE_ORDINAL
-        verdict.marked += row.may_be_double
-        if row.state not in lawful:
+        is_notice = row.ordinal == NOTICE_ORDINAL
+        verdict.withheld += row.state is State.UNKNOWN
+        verdict.marked += row.may_be_double and not is_notice
+        if row.state not in lawful or (is_notice and row.state is not State.DELIVERED):
             still = "still " if row.state in OPEN else ""
             verdict.violations.append(f"{row.delivery_id} is {still}{row.state}: {row.error}")
-        if row.may_be_double and doubt != "resend":
+        if row.may_be_double and doubt != "resend" and not is_notice:
             verdict.violations.append(f"{row.delivery_id} may be there twice")
 
 
@@ -163,8 +164,10 @@ def _judge_chat(
             verdict.violations.append(f"{chat}: {_short([message])} is there and no delivery accounts for it")
             continue
         copies[row.delivery_id] = copies.get(row.delivery_id, 0) + 1
-        verdict.duplicates += copies[row.delivery_id] > 1
-        verdict.told += row.ordinal == NOTICE_ORDINAL
+        is_again, is_notice = copies[row.delivery_id] > 1, row.ordinal == NOTICE_ORDINAL
+        verdict.duplicates += is_again and not is_notice
+        verdict.told += is_notice and not is_again
+        verdict.told_again += is_notice and is_again
         if row.place < last:
             verdict.violations.append(f"{chat}: {row.delivery_id} is out of order")
         last = row.place
@@ -176,7 +179,6 @@ def _judge_chat(
                 f"{chat}: {row.delivery_id} reads {_short([message])}, which is not its last word"
             )
     for row in posts:
-        verdict.untold += row.ordinal == NOTICE_ORDINAL and row.delivery_id not in copies
         if row.state is State.DELIVERED and row.delivery_id not in copies:
             verdict.lost += 1
             verdict.violations.append(f"{chat}: {row.delivery_id} is delivered and not there")

@@ -47,7 +47,7 @@ class Sum(msgspec.Struct, kw_only=True):
     lost: int = 0
     withheld: int = 0
     told: int = 0
-    untold: int = 0
+    told_again: int = 0
     marked: int = 0
     violations: int = 0
 
@@ -61,7 +61,7 @@ class Sum(msgspec.Struct, kw_only=True):
         self.lost += verdict.lost
         self.withheld += verdict.withheld
         self.told += verdict.told
-        self.untold += verdict.untold
+        self.told_again += verdict.told_again
         self.marked += verdict.marked
         self.violations += bool(verdict.violations)
 
@@ -170,7 +170,7 @@ class Progress:
             "lost",
             "withheld",
             "told",
-            "untold",
+            "told_again",
             "marked",
             "violations",
         )

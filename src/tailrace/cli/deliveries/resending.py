@@ -27,7 +27,7 @@ from tailrace.cli.deliveries.selection import (
 from tailrace.cli.failures import DONE, FAILED, told_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, each, is_there, ledger_path, naming, nothing_there
 from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
-from tailrace.cli.stopping import Stop
+from tailrace.cli.stopping import stops_in_time
 from tailrace.cli.tally import Tally
 from tailrace.cli.telling import json_line, one_line, outcome, wait_of
 from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, OPEN, Query
@@ -87,7 +87,7 @@ async def _resend(asked: _Asked, *, debug: bool) -> int:
     tally = Tally("sending")
     waits = _Waits(tally)
     last_words = "ended at once; the same command goes on with what is left"
-    with warnings_in_one_line(tally.say, debug=debug), Stop(last_words=last_words) as stop:
+    with warnings_in_one_line(tally.say, debug=debug), stops_in_time(last_words=last_words) as stop:
         async with dispatch(asked.path, CourierSettings(), waits.tell) as at_work:
             chosen = await _chosen(at_work.courier.ledger, asked)
             if not chosen:
@@ -132,7 +132,7 @@ class _Waits:
 class _Round:
     """All that was chosen, sent conversation by conversation."""
 
-    def __init__(self, asked: _Asked, at_work: Dispatch, tally: Tally, stop: Stop) -> None:
+    def __init__(self, asked: _Asked, at_work: Dispatch, tally: Tally, stop: asyncio.Event) -> None:
         self._asked = asked
         self._at_work = at_work
         self._tally = tally
@@ -151,7 +151,7 @@ class _Round:
             else:
                 conversations.setdefault(delivery.conversation, []).append(delivery)
         work = asyncio.create_task(self._serve_all(conversations))
-        stopping = asyncio.create_task(self._stop.asked.wait())
+        stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
             self._tally.say("stopping: what is being sent may take some seconds to be answered")
@@ -180,10 +180,10 @@ class _Round:
 
     async def _serve(self, conversation: str, chosen: list[Delivery]) -> None:
         async with self._places:
-            if any(delivery.state in OPEN for delivery in chosen) and not self._stop.asked.is_set():
+            if any(delivery.state in OPEN for delivery in chosen) and not self._stop.is_set():
                 await self._again.go_on(conversation)
             for delivery in chosen:
-                if self._stop.asked.is_set():
+                if self._stop.is_set():
                     self._missed += 1
                     continue
                 self._report(await self._again.send(delivery))
