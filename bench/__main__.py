@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench import competitors, cutting, delivering, deltas, importing
+from bench import competitors, cutting, delivering, deltas, importing, many_rows
 from bench.rows import FULL, Row
 
-AREAS = (deltas, cutting, competitors, delivering, importing)
+AREAS = (deltas, cutting, competitors, delivering, many_rows, importing)
 _BREACHES = "breaches: over limit · broken fences · headless tables · cut graphemes · lost text"
 
 

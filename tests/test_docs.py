@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tailrace.deliveries import State
+from tailrace.delivery import CourierSettings, RecoverySettings
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -36,6 +41,19 @@ def test_targets_of_make_exist(document: Path) -> None:
     targets = set(re.findall(r"(?m)^([a-z]+):", makefile))
     named = set(re.findall(r"(?m)(?:^|`)make (?:\w+=(?:'[^']*'|\S+) )?([a-z]+)", document.read_text(encoding="utf-8")))
     assert named <= targets
+
+
+def test_the_program_of_the_delivery_page_runs() -> None:
+    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8"))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "First part.\n\nLast part.\n"
+
+
+def test_every_setting_of_deliveries_is_documented() -> None:
+    text = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
+    names = {*CourierSettings.__struct_fields__, *RecoverySettings.__struct_fields__}
+    assert {name for name in names if f"| `{name}` |" not in text} == set()
+    assert {state for state in State if str(state) not in text} == set()
 
 
 def test_every_document_is_found_from_the_readme() -> None:
