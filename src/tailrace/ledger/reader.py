@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, Waiting
 from tailrace.errors import LedgerUnusable
 from tailrace.ledger.connection import apply, ask, connect
 from tailrace.ledger.faults import TRANSACTION_ERRORS, at_opening, at_run_time, unreadable
-from tailrace.ledger.files import default_path
+from tailrace.ledger.files import default_path, wal_of
 from tailrace.ledger.queries import queries
 from tailrace.ledger.rows import ANYWHERE, from_query, search_for, to_delivery, to_turn, to_waiting
 from tailrace.ledger.schema import check_origin, migrations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tailrace.ledger.schema import Migration
 
 _STEPS_BETWEEN_LOOKS = 10_000
+_LONG_LOG = 16 << 20
+"""Longer than SQLite keeps it where it can begin anew: `journal_size_limit` of the writer."""
 
 
 class SqliteReader:
@@ -40,6 +42,7 @@ class SqliteReader:
         self._deadline_s = deadline_s
         self._until = 0.0
         self._closed = False
+        self._gives_way = False
         self._sql = queries()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tailrace-ledger-reader")
         connection.set_progress_handler(self._is_late, _STEPS_BETWEEN_LOOKS)
@@ -95,7 +98,12 @@ class SqliteReader:
         return to_turn(rows[0], path=self._path) if rows else None
 
     async def check(self) -> None:
-        """Read the whole file. Raises `LedgerUnusable` where it is damaged."""
+        """Read the whole file. Raises `LedgerUnusable` where it is damaged.
+
+        While one state of the file is read its log cannot begin anew. Where that has grown too long the check gives way
+        to the work, and raises `LedgerUnavailable`.
+        """
+        self._gives_way = True
         found = await self._run(lambda: ask(self._connection, "quick_check"), deadline_s=float("inf"))
         if found != "ok":
             raise unreadable(self._path, str(found))
@@ -128,4 +136,8 @@ class SqliteReader:
             raise at_run_time(error, self._path) or error from error
 
     def _is_late(self) -> bool:
-        return self._closed or time.monotonic() > self._until
+        if self._closed or time.monotonic() > self._until:
+            return True
+        with suppress(OSError):
+            return self._gives_way and wal_of(self._path).stat().st_size > _LONG_LOG
+        return False

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tailrace.ledger.together import Single
     from tailrace.ports import Clock
 
+_CHECK_AGAIN_S = 60.0
 _USUAL = Terms()
 _log = logging.getLogger(__name__)
 
@@ -202,11 +203,19 @@ class SqliteLedger:
 
     async def _check_file(self, checker: SqliteReader) -> None:
         try:
-            await checker.check()
+            while not await self._is_checked(checker):  # noqa: ASYNC110 -- it is time that is waited for
+                await asyncio.sleep(_CHECK_AGAIN_S)
         except (LedgerUnusable, LedgerLost) as error:
             self._writer.lose(LedgerLost(str(error)))
         except LedgerError as error:
             _log.warning("%s could not be checked: %s", self._opened.desk.path, error)
+
+    async def _is_checked(self, checker: SqliteReader) -> bool:
+        try:
+            await checker.check()
+        except LedgerUnavailable:
+            return False
+        return True
 
 
 def _let_go_of(opening: asyncio.Future[Opened]) -> None:
