@@ -133,9 +133,11 @@ def _prune(path: Path) -> tuple[float, float]:
         connection.execute("UPDATE delivery SET state = 'delivered'")
     connection.close()
 
+    # Checked before it is used: while a check reads one state of the file beside the work, its log only grows.
+    terms = Terms(small_bytes=path.stat().st_size + 1)
+
     async def forget() -> tuple[float, float]:
-        # Checked before it is used: while a check reads one state of the file beside the work, its log only grows.
-        ledger = await SqliteLedger.open(path, terms=Terms(small_bytes=path.stat().st_size + 1))
+        ledger = await SqliteLedger.open(path, terms=terms)
         taken, count = [], 0
         forgotten = True
         while forgotten:
