@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from full_spool import LARGEST
 
 from tailrace.capabilities import Capabilities, Unkeyed
 from tailrace.deliveries import State
@@ -16,8 +20,6 @@ from tailrace.ledger.memory import MemoryLedger
 from tailrace.operations import Body, Post, PostMedia, Receipt, Target
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tailrace.deliveries import Delivery
     from tailrace.ports import Inbox
 
@@ -131,6 +133,21 @@ def test_row_15_where_no_copy_can_be_kept_the_part_fails_with_the_reason_and_the
         await courier.drain()
 
     asyncio.run(scene())
+
+
+def test_row_15_a_full_spool_fails_the_file_alone_in_a_real_process(tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"." * (2 * LARGEST))
+    program = Path(__file__).with_name("full_spool.py")
+    done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, check=True)
+    shown, told = done.stdout.split("delivered: ", 1)
+    assert "before" in shown
+    assert "Part 2 of this answer is missing" in shown
+    assert "after" in shown
+    assert told.splitlines()[1:] == [
+        "failed: the file could not be kept until it is sent: File too large",
+        "delivered: ",
+    ]
+    assert list((tmp_path / "spool").iterdir()) == []
 
 
 def test_a_copy_of_what_was_refused_is_kept_to_be_sent_again_until_nobody_asks_for_it(tmp_path: Path) -> None:
