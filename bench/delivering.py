@@ -39,7 +39,7 @@ POLICY = Policy(idempotency=SlowPlatform.capabilities.idempotency)
 def rows(scale: Scale) -> Iterator[Row]:
     """The courier at two sizes, its checkpoints, the group commit, and others on the same work."""
     for turns, share in ((scale.turns, 0.75), (max(scale.turns // 10, 1), 0.92)):
-        parts = max(scale.deliveries // turns, 1)
+        parts = max(scale.deliveries // scale.turns, 1)
         rounds = [(_kept(turns, parts), _floor(turns, parts)) for _ in range(scale.repeats)]
         ours, floor = max(rate for rate, _ in rounds), max(rate for _, rate in rounds)
         name = f"courier, {turns:,} turns, platform of {PLATFORM_S * 1e3:.0f} ms, against no ledger"
