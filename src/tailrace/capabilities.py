@@ -1,6 +1,8 @@
 """What a channel can do, as data: how long a message may be, how often it may be sent, what makes repeating it safe.
 
 A channel declares one `Capabilities`; everything else reads it. There is no code here that acts on the values.
+The tables of the platforms stand at the end; what their values rest on stands beside them, and what rests on nobody's
+word but ours is named as `unverified`.
 How a send that got no answer is settled depends on the declared idempotency alone:
 
     keyed        the platform knows a message again by its key, within a window of time: send it again
@@ -51,17 +53,161 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     per_s: float
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What one channel can do.
+class EditRules(msgspec.Struct, frozen=True, kw_only=True):
+    """A message can be given another body.
 
-    `limit` counts a rendered message in `unit`. `deadline_s` is how long one call may take before its outcome
-    counts as ambiguous. Sends and edits of a chat share `per_chat`; all chats together share `overall`.
+    While an answer grows its message is edited no more often than every `every_s` seconds (`every_s_in_groups` in a
+    group), so that room is left in the budget for what must be sent. `notifies`: whether people are notified again.
+    """
+
+    every_s: float
+    every_s_in_groups: float | None = None
+    notifies: bool = False
+
+
+class DraftRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="drafts"):
+    """The platform shows a draft that is replaced as a whole and vanishes after `lifetime_s`; a message must follow."""
+
+    lifetime_s: float
+    every_s: float
+    in_groups: bool = False
+
+
+class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="streams"):
+    """The platform lets a message grow by what is appended.
+
+    It ends the stream by itself after `lifetime_s`, None for never. One call takes at most `per_call` of the unit.
+    `tasks`: it shows steps with a state of their own beside the text. `in_threads_only`: nowhere else.
+    """
+
+    every_s: float
+    lifetime_s: float | None = None
+    per_call: int | None = None
+    tasks: bool = False
+    in_threads_only: bool = False
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What one channel can do; what is None or False it cannot.
+
+    `limit` counts a rendered message in `unit`, and `lines` is where people are better served by a further message.
+    `deadline_s` is how long one call may take before its outcome counts as ambiguous. Sends and edits of a chat share
+    `per_chat`, in a group `per_group` as well; all chats together share `overall`. What shows that somebody is typing
+    lasts for `typing_s`. `presentation` is how an answer looks where nobody said otherwise. `unverified` names the
+    fields whose value no primary source states.
     """
 
     idempotency: Idempotency
     limit: int = 4096
     unit: Literal["code_points", "utf16", "utf8_bytes"] = "code_points"
+    lines: int | None = None
+    caption_limit: int | None = None
     dialect: str = "markdown"
     deadline_s: float = 30.0
     per_chat: Rate | None = None
+    per_group: Rate | None = None
     overall: Rate | None = None
+    edits: EditRules | None = None
+    deletes: bool = False
+    native: DraftRules | StreamRules | None = None
+    typing_s: float | None = None
+    threads: bool = False
+    presentation: Literal["tokens", "live", "native", "processing", "blocks", "final"] = "final"
+    unverified: frozenset[str] = frozenset()
+
+
+TELEGRAM = Capabilities(
+    idempotency=Unkeyed(),  # the platform's own random_id is not given to bots
+    limit=4096,  # after the entities are parsed
+    unit="code_points",  # though the offsets of the entities are UTF-16
+    caption_limit=1024,
+    dialect="telegram",
+    per_chat=Rate(calls=1, per_s=1.0),
+    per_group=Rate(calls=20, per_s=60.0),
+    overall=Rate(calls=30, per_s=1.0),
+    # Two edits a second were answered with 429 and waits of 30 to 137 s; edits count as sends do.
+    edits=EditRules(every_s=1.5, every_s_in_groups=4.0),
+    deletes=True,
+    native=DraftRules(lifetime_s=30.0, every_s=1.0),  # private chats only
+    typing_s=5.0,
+    threads=True,
+    presentation="live",
+    unverified=frozenset({"edits.notifies", "edits.every_s", "native.every_s", "deletes"}),
+)
+
+SLACK = Capabilities(
+    idempotency=Readback(settle_s=2.0),  # by the metadata of the message; client_msg_id is not for apps
+    limit=12_000,  # of markdown_text, in each call
+    unit="code_points",
+    dialect="slack",
+    per_chat=Rate(calls=1, per_s=1.0),
+    overall=Rate(calls=50, per_s=60.0),  # tier 3, the tier of chat.update
+    edits=EditRules(every_s=1.5),
+    deletes=True,
+    # startStream is tier 2, appendStream tier 4. A stream ended 306 s after its start, whatever was appended.
+    native=StreamRules(every_s=1.0, lifetime_s=300.0, per_call=12_000, tasks=True, in_threads_only=True),
+    typing_s=120.0,
+    threads=True,
+    presentation="live",
+    unverified=frozenset({"unit", "idempotency.settle_s", "edits.notifies", "native.lifetime_s", "native.every_s"}),
+)
+
+DISCORD = Capabilities(
+    idempotency=Keyed(window_s=120.0, scope="author"),  # nonce with enforce_nonce: "the past few minutes"
+    limit=2000,
+    unit="code_points",
+    lines=60,  # clients fold taller messages on a phone
+    dialect="discord",
+    per_chat=Rate(calls=5, per_s=5.0),  # buckets are told in headers; this is what most channels had
+    overall=Rate(calls=50, per_s=1.0),
+    edits=EditRules(every_s=1.2),
+    deletes=True,
+    typing_s=10.0,
+    threads=True,
+    presentation="live",
+    unverified=frozenset({"idempotency.window_s", "lines", "per_chat", "edits.notifies", "edits.every_s"}),
+)
+
+MATRIX = Capabilities(
+    idempotency=Keyed(window_s=86_400.0, scope="device"),  # txnId; Synapse keeps it for 24 h, also over a restart
+    # An event is at most 65,536 bytes, and an edit carries text and HTML twice: see `markdown.matrix`.
+    limit=7_500,
+    unit="utf8_bytes",
+    dialect="matrix",
+    overall=Rate(calls=10, per_s=50.0),  # Synapse's rc_message: 0.2 a second for a user, 10 at once
+    edits=EditRules(every_s=5.0),
+    deletes=True,
+    typing_s=30.0,  # the client's choice
+    threads=True,
+    presentation="live",
+    unverified=frozenset({"edits.every_s"}),
+)
+
+TERMINAL = Capabilities(
+    idempotency=Unkeyed(),
+    limit=1_000_000,
+    dialect="markdown",
+    native=StreamRules(every_s=0.0),
+    presentation="tokens",
+)
+
+WEB = Capabilities(
+    idempotency=Keyed(window_s=86_400.0, scope="stream"),  # our own event ids, replayed by Last-Event-ID
+    limit=1_000_000,
+    dialect="html",
+    edits=EditRules(every_s=0.05),
+    deletes=True,
+    native=StreamRules(every_s=0.0),
+    threads=True,
+    presentation="tokens",
+)
+
+CHANNELS: dict[str, Capabilities] = {
+    "telegram": TELEGRAM,
+    "slack": SLACK,
+    "discord": DISCORD,
+    "matrix": MATRIX,
+    "web": WEB,
+    "terminal": TERMINAL,
+}
+"""Each platform's table, by the name of its channel."""

@@ -5,12 +5,12 @@ the process, made by `tailrace.markdown` and sent by a channel that needs to kno
 channel answers is a `Receipt`; what is known after the call is an `Outcome`.
 
 `Durable` operations are written down before and after they are performed. `Interim` ones (the edits of a message
-that is still being written, typing) are not: the latest wins, and losing one loses nothing.
+that is still being written, drafts, typing) are not: the latest wins, and losing one loses nothing.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -26,24 +26,38 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as one platform takes it: its text, and the styles or the HTML where the platform has them apart."""
+    """A message as one platform takes it: its text, and the styles or another form where the platform has them apart.
+
+    `html` and `markdown` say the same as `text`, for platforms that take it so and fall back to the text.
+    """
 
     text: str
     entities: tuple[Entity, ...] = ()
     html: str | None = None
+    markdown: str | None = None
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where to: a chat of a channel, and the thread in it where there is one."""
+    """Where to: a chat of a channel, and the thread in it where there is one; `group` where several people are."""
 
     channel: str
     chat: str
     thread: str | None = None
+    group: bool = False
 
     @property
     def conversation(self) -> str:
         """The name of the place: what is said there is said strictly in order."""
         return f"{self.channel}:{self.chat}" if self.thread is None else f"{self.channel}:{self.chat}#{self.thread}"
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of the work beside the text, for platforms that show steps on their own."""
+
+    id: str
+    title: str
+    status: Literal["pending", "in_progress", "complete", "error"] = "in_progress"
+    details: str = ""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,9 +74,10 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit
 
 
 class Post(_Operation, frozen=True, kw_only=True, tag="post"):
-    """A new message."""
+    """A new message. `aside`: it shows how the work goes on, and is no part of the answer."""
 
     body: Body
+    aside: bool = False
 
 
 class PostMedia(_Operation, frozen=True, kw_only=True, tag="post_media"):
@@ -94,16 +109,25 @@ class OpenStream(_Operation, frozen=True, kw_only=True, tag="open_stream"):
 
 
 class AppendStream(_Operation, frozen=True, kw_only=True, tag="append_stream"):
-    """More text at the end of an open stream."""
+    """More text at the end of an open stream, and steps that are new or have another state."""
 
     stream_id: str
-    text: str
+    text: str = ""
+    tasks: tuple[Task, ...] = ()
 
 
 class CloseStream(_Operation, frozen=True, kw_only=True, tag="close_stream"):
     """The stream ends as a message that says all of `body`; one that is closed already is set to it."""
 
     stream_id: str
+    body: Body
+    tasks: tuple[Task, ...] = ()
+
+
+class Draft(_Operation, frozen=True, kw_only=True, tag="draft"):
+    """What is being written, shown for a while as no message yet; the same `draft_id` again replaces it."""
+
+    draft_id: int
     body: Body
 
 
@@ -112,8 +136,8 @@ class Typing(_Operation, frozen=True, kw_only=True, tag="typing"):
 
 
 Durable: TypeAlias = Post | PostMedia | Edit | Delete | OpenStream | CloseStream
-Interim: TypeAlias = Edit | AppendStream | Typing
-Operation: TypeAlias = Post | PostMedia | Edit | Delete | OpenStream | AppendStream | CloseStream | Typing
+Interim: TypeAlias = Edit | AppendStream | Draft | Typing
+Operation: TypeAlias = Durable | Interim
 
 _DURABLE_DECODER: msgspec.json.Decoder[Durable] = msgspec.json.Decoder(Durable)
 _ENCODER = msgspec.json.Encoder()

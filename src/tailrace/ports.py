@@ -14,7 +14,7 @@ import msgspec
 from tailrace.capabilities import Capabilities
 from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, TurnState, Waiting
 from tailrace.events import Event
-from tailrace.operations import Body, PostMedia, Receipt, Target
+from tailrace.operations import Body, PostMedia, Receipt, Target, Task
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,12 +176,21 @@ class StreamsNatively(Protocol):
         """Begin a message; the receipt's id is the stream's. `key` as for `post`."""
         ...
 
-    async def append_stream(self, target: Target, stream_id: str, text: str) -> None:
-        """Add text at its end. Doing it twice adds it twice."""
+    async def append_stream(self, target: Target, stream_id: str, text: str, tasks: tuple[Task, ...] = ()) -> None:
+        """Add text at its end, and show the steps as they are now. Doing it twice adds the text twice."""
         ...
 
-    async def close_stream(self, target: Target, stream_id: str, body: Body) -> Receipt:
+    async def close_stream(self, target: Target, stream_id: str, body: Body, tasks: tuple[Task, ...] = ()) -> Receipt:
         """End it, saying all of `body`. One that is closed already is set to say it."""
+        ...
+
+
+@runtime_checkable
+class ShowsDrafts(Protocol):
+    """A channel on which the platform shows what is being written before it is a message."""
+
+    async def draft(self, target: Target, draft_id: int, body: Body) -> None:
+        """Show it for a while, in place of what the same draft showed before."""
         ...
 
 

@@ -14,6 +14,7 @@ from tailrace.operations import (
     AppendStream,
     CloseStream,
     Delete,
+    Draft,
     Durable,
     Edit,
     Interim,
@@ -26,7 +27,7 @@ from tailrace.operations import (
     Refused,
     Typing,
 )
-from tailrace.ports import Channel, Deletes, Edits, SendsMedia, ShowsTyping, StreamsNatively
+from tailrace.ports import Channel, Deletes, Edits, SendsMedia, ShowsDrafts, ShowsTyping, StreamsNatively
 
 
 async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
@@ -44,7 +45,7 @@ async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
         case OpenStream() if isinstance(channel, StreamsNatively):
             return await channel.open_stream(target, operation.body, key=key)
         case CloseStream() if isinstance(channel, StreamsNatively):
-            return await channel.close_stream(target, operation.stream_id, operation.body)
+            return await channel.close_stream(target, operation.stream_id, operation.body, operation.tasks)
     raise SendRefused(f"the channel {channel.name} cannot do this: {type(operation).__name__}")
 
 
@@ -56,7 +57,10 @@ async def perform_interim(channel: Channel, operation: Interim) -> None:
                 await channel.edit(operation.target, operation.message_id, operation.body)
         case AppendStream():
             if isinstance(channel, StreamsNatively):
-                await channel.append_stream(operation.target, operation.stream_id, operation.text)
+                await channel.append_stream(operation.target, operation.stream_id, operation.text, operation.tasks)
+        case Draft():
+            if isinstance(channel, ShowsDrafts):
+                await channel.draft(operation.target, operation.draft_id, operation.body)
         case Typing():
             if isinstance(channel, ShowsTyping):
                 await channel.typing(operation.target)

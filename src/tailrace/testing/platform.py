@@ -31,6 +31,7 @@ from tailrace.operations import (
     Body,
     CloseStream,
     Delete,
+    Draft,
     Edit,
     OpenStream,
     Post,
@@ -200,7 +201,7 @@ class SimulatedPlatform:
                 answer = self._stream(operation, now)
             case Find():
                 answer = self._find(operation.target.chat, request.key)
-            case Typing():
+            case Draft() | Typing():
                 pass
             case _:
                 assert_never(operation)
@@ -328,7 +329,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 _KINDS: dict[type, str] = {
     operation: str(operation.__struct_config__.tag)
-    for operation in (Post, PostMedia, Edit, Delete, OpenStream, AppendStream, CloseStream, Typing, Find)
+    for operation in (Post, PostMedia, Edit, Delete, OpenStream, AppendStream, CloseStream, Draft, Typing, Find)
 }
 # Neither puts anything before people, and platforms count them apart.
 _FREE = frozenset({"typing", "find"})

@@ -24,6 +24,7 @@ from tailrace.operations import (
     Body,
     CloseStream,
     Delete,
+    Draft,
     Edit,
     OpenStream,
     Operation,
@@ -31,6 +32,7 @@ from tailrace.operations import (
     PostMedia,
     Receipt,
     Target,
+    Task,
     Typing,
 )
 from tailrace.testing.crash_points import CrashPoints, points_of_environment
@@ -102,13 +104,17 @@ class _Calls:
         """Begin a message that grows."""
         return await self._do(OpenStream(target=target, body=body), key)
 
-    async def append_stream(self, target: Target, stream_id: str, text: str) -> None:
-        """Add text at its end."""
-        await self._do(AppendStream(target=target, stream_id=stream_id, text=text))
+    async def append_stream(self, target: Target, stream_id: str, text: str, tasks: tuple[Task, ...] = ()) -> None:
+        """Add text at its end, and show the steps."""
+        await self._do(AppendStream(target=target, stream_id=stream_id, text=text, tasks=tasks))
 
-    async def close_stream(self, target: Target, stream_id: str, body: Body) -> Receipt:
+    async def close_stream(self, target: Target, stream_id: str, body: Body, tasks: tuple[Task, ...] = ()) -> Receipt:
         """End it, saying all of `body`."""
-        return await self._do(CloseStream(target=target, stream_id=stream_id, body=body))
+        return await self._do(CloseStream(target=target, stream_id=stream_id, body=body, tasks=tasks))
+
+    async def draft(self, target: Target, draft_id: int, body: Body) -> None:
+        """Show what is being written."""
+        await self._do(Draft(target=target, draft_id=draft_id, body=body))
 
 
 class _Finds(_Calls):
