@@ -47,6 +47,9 @@ kills: setup
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock
 	@echo "installing what the bench compares with" >&2
 	@$(PIP) install --require-hashes --no-deps -r requirements-bench.lock
+	@if command -v npm > /dev/null; then \
+		npm install --silent --no-audit --no-fund --no-save --no-package-lock --prefix $(VENV)/bench-node chat@4.41.1 \
+		|| echo "chat is not measured: npm could not install it" >&2; fi
 	@touch $@
 
 bench: $(VENV)/.bench-ready

@@ -12,6 +12,8 @@ import pytest
 
 from tailrace.deliveries import State
 from tailrace.delivery import CourierSettings, RecoverySettings
+from tailrace.projector import ProjectorSettings
+from tailrace.projector.settings import LOOKS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -54,6 +56,20 @@ def test_every_setting_of_deliveries_is_documented() -> None:
     names = {*CourierSettings.__struct_fields__, *RecoverySettings.__struct_fields__}
     assert {name for name in names if f"| `{name}` |" not in text} == set()
     assert {state for state in State if str(state) not in text} == set()
+
+
+def test_every_setting_and_presentation_is_documented() -> None:
+    text = (ROOT / "docs" / "presentations.md").read_text(encoding="utf-8")
+    assert {name for name in ProjectorSettings.__struct_fields__ if f"| `{name}` |" not in text} == set()
+    presentations = (set(LOOKS) - {"drafts", "streams"}) | {"native"}
+    assert {name for name in presentations if f"| `{name}` |" not in text} == set()
+
+
+def test_the_program_of_the_presentations_page_runs() -> None:
+    page = (ROOT / "docs" / "presentations.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert [line.split()[1] for line in done.stdout.splitlines()] == ["Typing", "Post", "Edit", "Edit", "Edit"]
 
 
 def test_every_document_is_found_from_the_readme() -> None:

@@ -60,6 +60,12 @@ SIGNATURES = {
     "tailrace:DeliveryAdapterOptions": "(chunk_limit=4000, flush_at_paragraphs=False)",
     "tailrace:BridgeCallbacks": "(on_partial_reply=None, on_block_reply=None, on_tool_result=None, on_thinking=None)",
     "tailrace:ReplyPayload": "(text, is_error=False, media=(), delivered=False)",
+    "tailrace:ProcessingMessageAccumulator": (
+        "(adapter, source_id, metadata=None, *, interval_ms=5000, limit=4096, clock=<built-in function monotonic>)"
+    ),
+    "tailrace:ProcessingMessageAccumulator.handle_event": "(self, event)",
+    "tailrace:ProcessingMessageAccumulator.start": "(self)",
+    "tailrace:ProcessingMessageAccumulator.stop": "(self)",
     "tailrace:ChannelProvider.send_to_user": "(self, user_id, text)",
     "tailrace:StreamingChannelProvider.on_stream_start": "(self, user_id)",
     "tailrace:StreamingChannelProvider.on_stream_chunk": "(self, user_id, chunk)",
@@ -81,15 +87,17 @@ SIGNATURES = {
     "tailrace.assembler:append_event_to_chunks": "(chunks, event)",
     "tailrace.assembler:apply_system_event": "(messages, event, id_factory=None)",
     "tailrace.markdown:split": "(text, limit, *, unit='code_points', dialect='markdown')",
-    "tailrace.markdown:Splitter": "(limit, unit='code_points', dialect='markdown', *, at_paragraphs=False)",
+    "tailrace.markdown:Splitter": "(limit, unit='code_points', dialect='markdown', *, lines=None, at_paragraphs=False)",
     "tailrace.markdown:Splitter.feed": "(self, text)",
     "tailrace.markdown:Splitter.close": "(self)",
     "tailrace.markdown:join": "(parts)",
     "tailrace.markdown:render": "(text, dialect)",
     "tailrace.markdown:Part": "(*, text, body, size, opened='', closed='', seam='', lead='')",
-    "tailrace.operations:Body": "(*, text, entities=(), html=None)",
+    "tailrace.operations:Body": "(*, text, entities=(), html=None, markdown=None)",
     "tailrace.ports:Prompt": "(*, text, session_id='', user_id='', conversation='')",
     "tailrace.ports:Runtime.run": "(self, prompt)",
+    "tailrace.ports:ProcessingMessages.create_processing_message": "(self, source_id, text, metadata)",
+    "tailrace.ports:ProcessingMessages.update_processing_message": "(self, source_id, message_id, text, metadata)",
     "tailrace.runtimes.dialects:translate": "(dialect, event)",
 }
 
@@ -131,7 +139,7 @@ def test_the_top_level_names() -> None:
     assert set(tailrace.__all__) == {
         *("DeliveryAdapter", "DeliveryAdapterOptions", "BridgeCallbacks", "ReplyPayload"),
         *("append_event_to_chunks", "apply_system_event", "split", "ChannelProvider", "StreamingChannelProvider"),
-        "__version__",
+        *("ProcessingMessageAccumulator", "__version__"),
     }
     assert all(hasattr(tailrace, name) for name in tailrace.__all__)
 
@@ -143,6 +151,7 @@ def test_what_is_promised_is_called_as_promised(path: str, signature: str) -> No
 
 def test_process_and_the_callbacks_are_awaited_and_checked_is_iterated() -> None:
     assert inspect.iscoroutinefunction(found("tailrace:DeliveryAdapter.process"))
+    assert inspect.iscoroutinefunction(found("tailrace:ProcessingMessageAccumulator.stop"))
     assert inspect.isasyncgenfunction(found("tailrace.contract:checked"))
     for method in ("start", "chunk", "status", "end"):
         assert inspect.iscoroutinefunction(found(f"tailrace:StreamingChannelProvider.on_stream_{method}"))

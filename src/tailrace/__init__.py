@@ -1,7 +1,13 @@
 """tailrace carries what an AI agent says to where people are: streamed live, whole, in order, exactly once."""
 
 from tailrace.assembler import append_event_to_chunks, apply_system_event
-from tailrace.delivery import BridgeCallbacks, DeliveryAdapter, DeliveryAdapterOptions, ReplyPayload
+from tailrace.delivery import (
+    BridgeCallbacks,
+    DeliveryAdapter,
+    DeliveryAdapterOptions,
+    ProcessingMessageAccumulator,
+    ReplyPayload,
+)
 from tailrace.markdown import split
 from tailrace.ports import ChannelProvider, StreamingChannelProvider
 
@@ -12,6 +18,7 @@ __all__ = [
     "ChannelProvider",
     "DeliveryAdapter",
     "DeliveryAdapterOptions",
+    "ProcessingMessageAccumulator",
     "ReplyPayload",
     "StreamingChannelProvider",
     "__version__",

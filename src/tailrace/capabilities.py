@@ -187,7 +187,7 @@ TERMINAL = Capabilities(
     idempotency=Unkeyed(),
     limit=1_000_000,
     dialect="markdown",
-    native=StreamRules(every_s=0.0),
+    native=StreamRules(every_s=0.0, tasks=True),
     presentation="tokens",
 )
 
@@ -197,7 +197,7 @@ WEB = Capabilities(
     dialect="html",
     edits=EditRules(every_s=0.05),
     deletes=True,
-    native=StreamRules(every_s=0.0),
+    native=StreamRules(every_s=0.0, tasks=True),
     threads=True,
     presentation="tokens",
 )

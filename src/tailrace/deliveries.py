@@ -93,7 +93,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     `on_unknown`: where nobody can tell whether it arrived, `hold` it and say so, or `resend` it, marked.
     `on_dead`: when a part cannot be delivered, `skip` it, or `halt` and leave out the rest of its turn.
-    `budget` counts tries, `max_age_s` is how old it may become before it is no longer sent.
+    `budget` counts tries, `max_age_s` is how old it may become before it is no longer sent. `is_told`: whether people
+    hear of it when it is missing.
     """
 
     idempotency: Idempotency
@@ -101,6 +102,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     on_dead: Literal["skip", "halt"] = "skip"
     budget: int = 20
     max_age_s: float = 86_400.0
+    is_told: bool = True
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,11 +169,13 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What a running turn has said that no delivery says yet, and the live message that shows it, where one does.
 
-    `after` is the ordinal of the delivery it comes behind: once there is a later one, that says it, or more.
+    `is_stream`: that message is an open stream. `after` is the ordinal of the delivery it comes behind: once there is a
+    later one, that says it, or more.
     """
 
     text: str = ""
     message_id: str | None = None
+    is_stream: bool = False
     after: int = 0
 
 

@@ -6,8 +6,8 @@ there are no flags. The docstrings are the contract an implementation is held to
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -294,4 +294,23 @@ class Ledger(Protocol):
 
     async def close(self) -> None:
         """Write what was handed in, and let go. Calling it twice is harmless."""
+        ...
+
+
+@runtime_checkable
+class ProcessingMessages(Protocol):
+    """Where a processing message can be shown: one message per turn, with the tools and the text so far.
+
+    Both may be plain functions or coroutine functions. They raise where the message could not be shown; the same is
+    then asked for again, with what there is to say by then. One call is made at a time.
+    """
+
+    def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str | Awaitable[str]:
+        """Show a new message; its id. `metadata` is what the turn was started with, as it was given."""
+        ...
+
+    def update_processing_message(
+        self, source_id: str, message_id: str, text: str, metadata: Any
+    ) -> Awaitable[None] | None:
+        """Let that message say `text` in place of all that it said."""
         ...

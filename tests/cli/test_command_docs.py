@@ -31,7 +31,7 @@ def options_of(*command: str) -> set[str]:
 
 
 def test_there_are_commands() -> None:
-    assert NAMES == ["chat", "deliver", "deliveries", "schema"]
+    assert NAMES == ["chat", "deliver", "deliveries", "preview", "schema", "shadow"]
     assert sorted(COMMAND.commands["deliveries"].commands) == [*OF_DELIVERIES]  # type: ignore[attr-defined]  # as above
 
 

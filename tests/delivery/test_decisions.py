@@ -370,12 +370,17 @@ def test_asking_back_is_lawful(row: Delivery, outcome: Outcome, found: Receipt |
     assert 0 <= remaining_wait(later, BEGAN + 1) <= LONGEST_WAIT_S + 1
 
 
+@pytest.mark.parametrize("doubtful", [False, True])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: type(operation).__name__)
-def test_only_the_last_word_on_a_message_that_is_gone_is_said_in_a_new_one(operation: Durable) -> None:
+def test_only_the_last_word_on_a_message_that_is_gone_and_a_refused_stream_are_said_in_a_new_one(
+    operation: Durable, doubtful: bool
+) -> None:
     under_way = sending(delivery(operation), now=BEGAN)
     for outcome in OUTCOMES:
-        in_place = instead(under_way, outcome, now=BEGAN + 1)
-        if isinstance(operation, Edit | CloseStream) and isinstance(outcome, Refused) and outcome.gone:
+        in_place = instead(under_way, outcome, now=BEGAN + 1, in_doubt=doubtful)
+        is_gone = isinstance(operation, Edit | CloseStream) and isinstance(outcome, Refused) and outcome.gone
+        is_no_stream = isinstance(operation, OpenStream) and isinstance(outcome, Refused) and not doubtful
+        if is_gone or is_no_stream:
             assert in_place is not None
             superseded, new = in_place
             assert superseded.state is State.SUPERSEDED

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 from post_office import HERE, PostOffice, edit, post, settled_within
 
-from tailrace.capabilities import Rate
+from tailrace.capabilities import TELEGRAM, Rate
 from tailrace.deliveries import Delivery, State
-from tailrace.operations import Typing
+from tailrace.operations import Target, Typing
 from tailrace.testing.faults import Delayed, Rule, TooMany
 from tailrace.testing.virtual_time import Simulation, run
 from tailrace.testing.wire import capabilities_of
@@ -23,7 +23,7 @@ from tailrace.testing.wire import capabilities_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.operations import Body, Receipt, Target
+    from tailrace.operations import Body, Receipt
     from tailrace.ports import Inbox
 
 
@@ -146,6 +146,82 @@ def test_who_waits_for_a_platform_and_for_nobody_lets_others_have_the_place() ->
         assert await settled_within(resumed, 1.0) == 0
         assert [row.state for row in await held] == [State.DELIVERED]
         assert office.texts(other) == []
+
+    run(scene)
+
+
+def thread(name: str, *, group: bool = False) -> Target:
+    return Target(channel="simulated", chat="room", thread=name, group=group)
+
+
+def test_the_threads_of_a_chat_share_its_budget() -> None:
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=1.0)))
+        turns = [await office.courier.begin(name, thread(name)) for name in "abc"]
+        await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 3) for turn in turns))
+        assert [call.at for call in office.platform.calls] == pytest.approx([0.05 + second for second in range(9)])
+        assert office.platform.complaints == []
+        # What was begun is finished before something else is begun.
+        assert [message.thread for message in office.platform.history("room")] == [*"aaabbbccc"]
+
+    run(scene)
+
+
+def test_what_stays_in_one_thread_goes_before_an_edit_that_waits_in_another() -> None:
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=10.0)))
+        growing, other = [await office.courier.begin(name, thread(name)) for name in "ab"]
+        [row] = await growing.say(post("a", thread("a")))
+        assert row.receipt is not None
+        edited = growing.show(edit(row.receipt.message_id, "b", thread("a")))
+        await asyncio.sleep(5)
+        await other.end(post("c", thread("b")))
+        assert not edited.done()
+        await edited
+        assert [call.kind for call in office.platform.calls] == ["post", "post", "edit"]
+        assert office.platform.complaints == []
+
+    run(scene)
+
+
+def test_a_group_is_held_to_the_pace_of_groups() -> None:
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation, TELEGRAM)
+        turns = [await office.courier.begin(name, thread(name, group=True)) for name in "ab"]
+        await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 15) for turn in turns))
+        assert office.platform.complaints == []
+        assert office.platform.calls[-1].at > 60.0
+        assert len(office.platform.history("room")) == 30
+
+    run(scene)
+
+
+def test_what_is_taken_up_again_in_a_group_keeps_to_its_pace_too() -> None:
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation, TELEGRAM)
+        room = thread("a", group=True)
+        await office.plan("t", *map(str, range(25)), target=room)
+        resumed = office.courier.resume(room.conversation, at_most=25)
+        assert resumed is not None
+        assert await resumed == 20  # then it would have to wait for long, and for nobody
+        assert office.platform.complaints == []
+
+    run(scene)
+
+
+def test_a_thread_whose_chat_must_wait_for_long_lets_others_have_the_place() -> None:
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation)
+        office.fail(TooMany(600.0))
+        held = asyncio.create_task(office.say("t", "one", target=thread("a")))
+        await asyncio.sleep(1)
+        assert office.courier.callable_in(thread("b").conversation, "simulated") == pytest.approx(599.0, abs=0.5)
+        assert office.courier.callable_in(HERE.conversation, "simulated") == 0.0
+        await office.plan("u", "two", target=thread("b"))
+        resumed = office.courier.resume(thread("b").conversation)
+        assert resumed is not None
+        assert await settled_within(resumed, 1.0) == 0
+        await held
 
     run(scene)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
-from tailrace.capabilities import Capabilities, Keyed, Rate, Repeatable
+from tailrace.capabilities import Capabilities, DraftRules, Keyed, Rate, Repeatable, StreamRules, Unkeyed
 from tailrace.operations import (
     AppendStream,
     Body,
     CloseStream,
     Delete,
+    Draft,
     Edit,
     OpenStream,
     Operation,
     Post,
     PostMedia,
     Target,
+    Task,
     Typing,
 )
 from tailrace.testing.faults import (
@@ -109,6 +112,155 @@ def test_a_stream_grows_until_it_is_closed_and_can_be_set_after_that() -> None:
         assert [(message.text, message.streaming) for message in platform.history()] == [(text, False)]
     assert status_of(ask(platform, append).answer) == 409
     assert status_of(ask(platform, CloseStream(target=HERE, stream_id="m99", body=Body(text=""))).answer) == 404
+
+
+def streaming(**rules: Any) -> SimulatedPlatform:
+    return SimulatedPlatform(Capabilities(idempotency=Unkeyed(), limit=20, native=StreamRules(every_s=1.0, **rules)))
+
+
+def test_a_stream_shows_each_step_in_its_latest_state() -> None:
+    platform = streaming(tasks=True)
+    stream_id = id_of(ask(platform, OpenStream(target=HERE, body=Body(text="a"))).answer)
+    read, write = Task(id="1", title="read"), Task(id="2", title="write")
+    done = Task(id="1", title="read all", status="complete")
+    ask(platform, AppendStream(target=HERE, stream_id=stream_id, tasks=(read, write)))
+    ask(platform, AppendStream(target=HERE, stream_id=stream_id, text="b", tasks=(done,)))
+    assert [(message.text, message.tasks) for message in platform.history()] == [("ab", (done, write))]
+    gone_wrong = Task(id="2", title="write", status="error")
+    ask(platform, CloseStream(target=HERE, stream_id=stream_id, body=Body(text="all"), tasks=(gone_wrong,)))
+    assert [(message.text, message.tasks) for message in platform.history()] == [("all", (done, gone_wrong))]
+
+
+def test_a_stream_ends_by_itself_and_can_be_set_after_that() -> None:
+    platform = streaming(lifetime_s=300.0)
+    stream_id = id_of(ask(platform, OpenStream(target=HERE, body=Body(text="a")), now=10.0).answer)
+    append = AppendStream(target=HERE, stream_id=stream_id, text="b")
+    assert ask(platform, append, now=309.0).answer == Done(stream_id)
+    assert platform.settle(309.5) == 310.0
+    assert status_of(ask(platform, append, now=310.0).answer) == 409
+    assert [(message.text, message.streaming) for message in platform.history()] == [("ab", False)]
+    close = CloseStream(target=HERE, stream_id=stream_id, body=Body(text="all"))
+    assert ask(platform, close, now=400.0).answer == Done(stream_id)
+    assert platform.texts("here") == ["all"]
+    assert platform.settle(400.0) is None
+
+
+def test_a_stream_that_was_closed_does_not_end_once_more() -> None:
+    platform = streaming(lifetime_s=300.0)
+    stream_id = id_of(ask(platform, OpenStream(target=HERE, body=Body(text="a"))).answer)
+    ask(platform, CloseStream(target=HERE, stream_id=stream_id, body=Body(text="all")), now=5.0)
+    platform.settle(1000.0)
+    assert [version.at for version in platform.versions(stream_id)] == [0.0, 5.0]
+
+
+def test_streams_begin_only_where_the_platform_has_them() -> None:
+    platform = streaming(in_threads_only=True)
+    assert status_of(ask(platform, OpenStream(target=HERE, body=Body(text="a"))).answer) == 400
+    assert ask(platform, OpenStream(target=THERE, body=Body(text="a"))).answer == Done("m1")
+    assert len(platform.history()) == 1
+
+
+def test_a_call_of_a_stream_takes_no_more_than_the_platform_takes_at_once() -> None:
+    platform = streaming(per_call=5)
+    stream_id = id_of(ask(platform, OpenStream(target=HERE, body=Body(text="12345"))).answer)
+    for operation in (
+        OpenStream(target=HERE, body=Body(text="123456")),
+        AppendStream(target=HERE, stream_id=stream_id, text="123456"),
+        CloseStream(target=HERE, stream_id=stream_id, body=Body(text="123456")),
+    ):
+        assert status_of(ask(platform, operation).answer) == 413
+    assert ask(platform, AppendStream(target=HERE, stream_id=stream_id, text="67890")).answer == Done(stream_id)
+    assert ask(platform, post("123456")).answer == Done("m2")  # a post is no stream
+    assert [complaint.about for complaint in platform.complaints] == ["size"] * 3
+
+
+def draft(text: str, draft_id: int = 1, target: Target = HERE) -> Draft:
+    return Draft(target=target, draft_id=draft_id, body=Body(text=text))
+
+
+def drafted(platform: SimulatedPlatform, chat: str, now: float) -> list[str]:
+    return [seen.text for seen in platform.drafts(chat, now)]
+
+
+def test_a_draft_is_no_message_and_the_same_one_again_replaces_it() -> None:
+    platform = platform_of("unkeyed")
+    for now, shown in ((0.0, draft("a")), (1.0, draft("ab")), (2.0, draft("other", 2)), (3.0, draft("x", 1, THERE))):
+        assert ask(platform, shown, now=now).answer == Done()
+    assert (drafted(platform, "here", 3.0), drafted(platform, "there", 3.0)) == (["ab", "other"], ["x"])
+    assert platform.history() == []
+    assert platform.counts == {"draft": 4}
+
+
+def test_a_draft_is_gone_after_its_lifetime_or_when_a_message_arrives_beside_it() -> None:
+    rules = DraftRules(lifetime_s=10.0, every_s=1.0)
+    platform = SimulatedPlatform(Capabilities(idempotency=Unkeyed(), native=rules))
+    elsewhere = Target(channel="simulated", chat="here", thread="8")
+    ask(platform, draft("a"), now=0.0)
+    ask(platform, draft("b", target=elsewhere), now=5.0)
+    assert (drafted(platform, "here", 9.9), drafted(platform, "here", 10.0)) == (["a", "b"], ["b"])
+    ask(platform, draft("c", 3), now=11.0)
+    ask(platform, post("message"), now=12.0)
+    assert (drafted(platform, "here", 11.9), drafted(platform, "here", 12.0)) == (["b", "c"], ["b"])
+    assert drafted(platform_of("unkeyed"), "here", 0.0) == []
+    unruled = platform_of("unkeyed")
+    ask(unruled, draft("a"))
+    assert (drafted(unruled, "here", 29.9), drafted(unruled, "here", 30.0)) == (["a"], [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "status"),
+    [
+        (None, 400),
+        (DraftRules(lifetime_s=30.0, every_s=1.0), 400),
+        (DraftRules(lifetime_s=30.0, every_s=1.0, in_groups=True), None),
+    ],
+)
+def test_drafts_are_for_private_chats_unless_the_platform_says_otherwise(
+    rules: DraftRules | None, status: int | None
+) -> None:
+    platform = SimulatedPlatform(Capabilities(idempotency=Unkeyed(), native=rules))
+    group = Target(channel="simulated", chat="group", group=True)
+    answer = ask(platform, draft("a", target=group)).answer
+    assert (answer == Done()) if status is None else (status_of(answer) == status)
+    assert ask(platform, draft("a")).answer == Done()
+
+
+def test_a_draft_over_the_limit_is_refused_and_not_seen() -> None:
+    platform = SimulatedPlatform(Capabilities(idempotency=Unkeyed(), limit=3))
+    assert status_of(ask(platform, draft("abcd")).answer) == 413
+    assert drafted(platform, "here", 0.0) == []
+    assert [complaint.about for complaint in platform.complaints] == ["size"]
+
+
+def test_what_a_person_saw_at_any_time_is_known() -> None:
+    platform = platform_of("unkeyed")
+    ask(platform, draft("thin"), now=1.0)
+    message_id = id_of(ask(platform, post("think"), now=2.0).answer)
+    ask(platform, Edit(target=HERE, message_id=message_id, body=Body(text="thought")), now=3.0)
+    ask(platform, post("more"), now=4.0)
+    ask(platform, Delete(target=HERE, message_id=message_id), now=5.0)
+    seen = {at: platform.seen("here", at) for at in (0.5, 1.5, 2.5, 3.5, 4.0, 5.0)}
+    assert seen == {
+        0.5: [],
+        1.5: ["thin"],
+        2.5: ["think"],
+        3.5: ["thought"],
+        4.0: ["thought", "more"],
+        5.0: ["more"],
+    }
+    assert [(version.at, version.message.text) for version in platform.versions(message_id)] == [
+        (2.0, "think"),
+        (3.0, "thought"),
+        (5.0, "thought"),
+    ]
+
+
+def test_of_a_long_run_only_what_is_there_is_kept() -> None:
+    platform = SimulatedPlatform(capabilities_of("unkeyed"), keeps_calls=False)
+    ask(platform, draft("a"), now=0.0)
+    message_id = id_of(ask(platform, post("one"), now=1.0).answer)
+    assert (platform.calls, platform.versions(message_id), platform.drafts("here", 0.5)) == ([], [], [])
+    assert platform.texts("here") == ["one"]
 
 
 def test_media_and_typing() -> None:
@@ -337,6 +489,36 @@ def test_all_chats_share_the_overall_pace() -> None:
     ask(platform, post("x"), now=0.0)
     assert ask(platform, post("x", THERE), now=1.0).answer == Denied(429, "too many requests", 4.0, True)
     assert ask(platform, post("x", THERE), now=4.95).answer == Done("m2")
+
+
+def test_a_group_has_a_pace_of_its_own_beside_that_of_a_chat() -> None:
+    limits = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=1.0), per_group=Rate(calls=2, per_s=60.0))
+    platform = SimulatedPlatform(limits, refuses_pace=True)
+    group = Target(channel="simulated", chat="group", group=True)
+    for target, now in ((group, 0.0), (group, 1.0), (HERE, 0.0), (HERE, 1.0), (HERE, 2.0)):
+        assert isinstance(ask(platform, post("x", target), now=now).answer, Done)
+    assert ask(platform, post("x", group), now=2.0).answer == Denied(429, "too many requests", 58.0)
+    assert ask(platform, post("x", replace(group, group=False)), now=3.0).answer == Denied(
+        429, "too many requests", 57.0
+    )
+    assert isinstance(ask(platform, draft("x"), now=3.0).answer, Done)
+    assert status_of(ask(platform, draft("x"), now=3.5).answer) == 429  # drafts are calls as any
+    assert len(platform.complaints) == 3
+
+
+def test_a_call_refused_for_one_rate_counts_against_none() -> None:
+    limits = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=10.0), overall=Rate(calls=1, per_s=2.0))
+    platform = SimulatedPlatform(limits, refuses_pace=True)
+    ask(platform, post("x"), now=0.0)
+    assert ask(platform, post("x", THERE), now=1.0).answer == Denied(429, "too many requests", 1.0, True)
+    assert isinstance(ask(platform, post("x", THERE), now=2.0).answer, Done)
+
+
+def test_the_caption_of_media_has_a_limit_of_its_own() -> None:
+    platform = SimulatedPlatform(Capabilities(idempotency=Unkeyed(), caption_limit=3))
+    media = PostMedia(target=HERE, url="x:picture", caption="abcd")
+    assert status_of(ask(platform, media).answer) == 413
+    assert ask(platform, replace(media, caption="abc")).answer == Done("m1")
 
 
 def test_clearing_forgets_everything_but_the_ids() -> None:

@@ -16,8 +16,18 @@ import pytest
 
 from tailrace.capabilities import Capabilities, Rate
 from tailrace.errors import ChannelFault, MaybeSent, NotSent, SendRefused, UsageError
-from tailrace.operations import Body, PostMedia, Receipt, Target
-from tailrace.ports import Channel, Deletes, Edits, Inbox, ReadsBack, SendsMedia, ShowsTyping, StreamsNatively
+from tailrace.operations import Body, PostMedia, Receipt, Target, Task
+from tailrace.ports import (
+    Channel,
+    Deletes,
+    Edits,
+    Inbox,
+    ReadsBack,
+    SendsMedia,
+    ShowsDrafts,
+    ShowsTyping,
+    StreamsNatively,
+)
 from tailrace.testing.faults import (
     Cut,
     Delayed,
@@ -42,8 +52,11 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Inbound
     from tailrace.testing.simulated import InProcessChannel
+    from tailrace.testing.wire import Message
 
 HERE = Target(channel="simulated", chat="here", thread="7")
+TASK = Task(id="1", title="read")
+DONE = Task(id="1", title="read", status="complete")
 
 # What befalls a call, what the caller is told, and whether people see the message.
 TRANSLATIONS: list[tuple[Fault, ChannelFault, bool]] = [
@@ -91,14 +104,18 @@ async def use_every_power(channel: Channel) -> Receipt | None:
     assert isinstance(channel, ShowsTyping)
     assert isinstance(channel, SendsMedia)
     assert isinstance(channel, StreamsNatively)
+    assert isinstance(channel, ShowsDrafts)
     await channel.start(INBOX)
     await channel.typing(HERE)
+    await channel.draft(HERE, 7, Body(text="o"))
+    with pytest.raises(SendRefused, match="private chats"):
+        await channel.draft(msgspec.structs.replace(HERE, group=True), 7, Body(text="o"))
     posted = await channel.post(HERE, Body(text="one"), key="k1")
     assert await channel.edit(HERE, posted.message_id, Body(text="two")) == posted
     assert await channel.edit(HERE, posted.message_id, Body(text="two")) == posted, "not modified is edited"
     stream = await channel.open_stream(HERE, Body(text="a"), key="k2")
-    await channel.append_stream(HERE, stream.message_id, "b")
-    assert await channel.close_stream(HERE, stream.message_id, Body(text="abc")) == stream
+    await channel.append_stream(HERE, stream.message_id, "b", (TASK,))
+    assert await channel.close_stream(HERE, stream.message_id, Body(text="abc"), (DONE,)) == stream
     media = PostMedia(target=HERE, url="x:picture", caption="look")
     shown = await channel.post_media(HERE, media, key="k3")
     gone = await channel.post(HERE, Body(text="gone"), key="k4")
@@ -114,13 +131,22 @@ async def use_every_power(channel: Channel) -> Receipt | None:
     return await channel.find(HERE, "k1")
 
 
-SEEN = [("two", 1, False, ""), ("abc", 0, False, ""), ("look", 0, False, "x:picture"), ("gone", 0, True, "")]
+SEEN = [
+    ("two", 1, False, "", ()),
+    ("abc", 0, False, "", (DONE,)),
+    ("look", 0, False, "x:picture", ()),
+    ("gone", 0, True, "", ()),
+]
+
+
+def told_of(history: list[Message]) -> list[tuple[object, ...]]:
+    return [(message.text, message.edits, message.deleted, message.media, message.tasks) for message in history]
 
 
 def test_every_power_over_the_socket(platform: PlatformProcess) -> None:
     found = asyncio.run(use_every_power(simulated_channel(platform.address)))
     history = platform.history("here")
-    assert [(message.text, message.edits, message.deleted, message.media) for message in history] == SEEN
+    assert told_of(history) == SEEN
     assert found == Receipt(message_id=history[0].message_id)
     assert {message.thread for message in history} == {"7"}
     assert platform.texts("here") == ["two", "abc", "look"]
@@ -135,7 +161,7 @@ def test_every_power_in_this_process(kind: str) -> None:
         return await use_every_power(in_process_channel(platform, simulation.clock, there_s=0.1, back_s=0.2))
 
     found = run(main)
-    assert [(seen.text, seen.edits, seen.deleted, seen.media) for seen in platform.history()] == SEEN
+    assert told_of(platform.history()) == SEEN
     assert (found is not None) is (kind == "readback")
 
 

@@ -13,12 +13,16 @@ from tailrace import __version__
 from tailrace.cli.chat import chat
 from tailrace.cli.deliver import deliver
 from tailrace.cli.deliveries import deliveries
+from tailrace.cli.preview import preview
 from tailrace.cli.schema import schema
+from tailrace.cli.shadow import shadow
 
 app = typer.Typer(name="tailrace", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(chat)
 app.command()(deliver)
+app.command()(preview)
 app.command()(schema)
+app.command()(shadow)
 app.add_typer(deliveries, name="deliveries")
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 import uuid
 from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
@@ -15,6 +16,7 @@ from tailrace import __version__
 from tailrace.cli.failures import DONE, FAILED, told_in_one_line
 from tailrace.cli.ndjson import JsonLines
 from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
+from tailrace.cli.recorder import Recorder
 from tailrace.cli.turns import Turns
 from tailrace.errors import UsageError
 from tailrace.events import TurnCancelled, TurnCompleted
@@ -43,6 +45,9 @@ def chat(
             help="Show what the agent thinks aloud. Without either: on a terminal, not in a pipe.",
         ),
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="Keep each turn as a file in this folder.")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Talk to an agent in the terminal.
@@ -51,6 +56,8 @@ def chat(
     """
     with told_in_one_line(debug=debug):
         face = _json_face() if json else _text_face(reasoning=reasoning)
+        if record is not None:
+            face = _recorded(face, Recorder(record))
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
             turns = Turns(_runtime(agent, fast=fast), face.show, complain=face.complain, debug=debug)
@@ -81,6 +88,16 @@ def _json_face() -> _Face:
     """Events to standard output and nothing else; remarks go where they are no part of the data."""
     terminal: Any = load("channel", "terminal")(sys.stderr)
     return _Face(JsonLines(sys.stdout.buffer).show, terminal.note, terminal.complain, sys.stderr)
+
+
+def _recorded(face: _Face, recorder: Recorder) -> _Face:
+    """The same face, and each event kept before it is shown."""
+
+    async def show(event: Event) -> None:
+        recorder.keep(event)
+        await face.show(event)
+
+    return face._replace(show=show)
 
 
 def _runtime(agent: str, *, fast: bool) -> Runtime:

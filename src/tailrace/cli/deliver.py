@@ -10,7 +10,7 @@ import asyncio
 import shlex
 import sys
 import uuid
-from contextlib import aclosing, nullcontext, redirect_stdout
+from contextlib import aclosing, nullcontext, redirect_stdout, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO, TypeAlias
@@ -28,13 +28,18 @@ from tailrace.cli.stopping import stops_in_time
 from tailrace.contract import checked
 from tailrace.deliveries import LEFT_OUT, TurnState
 from tailrace.delivery import CourierSettings
+from tailrace.delivery.presenting import present
 from tailrace.errors import TurnMismatch, UsageError
 from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Target
+from tailrace.projector import ProjectorSettings
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier, OpenTurn
+    from tailrace.events import Event
     from tailrace.operations import Durable
     from tailrace.ports import Channel
 
@@ -53,11 +58,28 @@ class OnDead(StrEnum):
     HALT = "halt"
 
 
+class Presented(StrEnum):
+    """How people see the answer while it comes."""
+
+    LIVE = "live"
+    NATIVE = "native"
+    PROCESSING = "processing"
+    BLOCKS = "blocks"
+    FINAL = "final"
+    TOKENS = "tokens"
+
+
 def deliver(  # noqa: PLR0913 -- one for each option of the command
     *,
     channel: Annotated[str, typer.Option("--channel", help="The channel: terminal, or another installed one.")],
     to: Annotated[str, typer.Option("--to", metavar="TARGET", help="The chat, as the channel names it.")],
     thread: Annotated[str | None, typer.Option("--thread", help="The thread in the chat.")] = None,
+    presentation: Annotated[
+        Presented | None,
+        typer.Option(
+            "--presentation", help="Show how the answer comes to be; without it, its parts once they are whole."
+        ),
+    ] = None,
     turn: Annotated[
         str | None, typer.Option("--turn", metavar="ID", help="Go on with this turn: what was sent is not sent again.")
     ] = None,
@@ -82,6 +104,7 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
             target=target,
             turn_id=_named("--turn", turn) if turn is not None else uuid.uuid4().hex[:16],
             is_new=turn is None,
+            presentation=presentation,
             ledger=ledger,
             settings=CourierSettings(on_unknown=on_unknown.value, on_dead=on_dead.value),
             json=sys.stdout if json else None,
@@ -98,6 +121,7 @@ class Errand(NamedTuple):
     target: Target
     turn_id: str
     is_new: bool
+    presentation: Presented | None
     ledger: Path | None
     settings: CourierSettings
     json: TextIO | None
@@ -108,6 +132,8 @@ class Errand(NamedTuple):
         named = ["--channel", self.target.channel, "--to", self.target.chat]
         if self.target.thread is not None:
             named += ["--thread", self.target.thread]
+        if self.presentation is not None:
+            named += ["--presentation", self.presentation.value]
         return f"tailrace deliver {shlex.join([*named, '--turn', self.turn_id])}{naming(self.ledger)}"
 
 
@@ -141,6 +167,7 @@ class Carriage:
         self._courier = courier
         self._progress = progress
         self._lines = EventLines()
+        self._limits = channel.capabilities
         self._speech = Speech(errand.target, channel.capabilities)
         self._batches: asyncio.Queue[_Batch | None] = asyncio.Queue()
         self._parts: list[Delivery] = []
@@ -153,7 +180,11 @@ class Carriage:
         if sys.stdin.isatty():
             self._progress.say("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
         ticking = asyncio.create_task(self._progress.tick())
-        reading, sending = asyncio.create_task(self._read()), asyncio.create_task(self._send())
+        if self._errand.presentation is None:
+            reading, sending = asyncio.create_task(self._read()), asyncio.create_task(self._send())
+        else:
+            settings = ProjectorSettings(presentation=self._errand.presentation.value)
+            reading = sending = asyncio.create_task(self._present(settings))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,8 +192,9 @@ class Carriage:
                 await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
                 await self._stop(sending)
-            await sending
-            if reading.done():
+            with suppress(asyncio.CancelledError):
+                await sending
+            if reading.done() and not reading.cancelled():
                 reading.result()
             return self._reckon(is_whole=not self._is_stopped)
         finally:
@@ -173,6 +205,8 @@ class Carriage:
         self._progress.say("stopping: what is being sent may take some seconds to be answered")
         self._batches.put_nowait(None)
         await self._courier.drain(DRAIN_S)
+        if self._errand.presentation is not None:
+            sending.cancel()  # it would go on listening
 
     async def _read(self) -> None:
         """Turn events into batches of operations; the last one ends the turn."""
@@ -188,6 +222,24 @@ class Carriage:
                     self._take(event)
         finally:
             self._batches.put_nowait(None)
+
+    async def _present(self, settings: ProjectorSettings) -> None:
+        """Carry the turn as a projector decides."""
+        lines = self._lines
+        events = checked(lines.events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
+        async with aclosing(events) as heard:
+            # What is wrong from the start is said before anything is sent.
+            beginning = [await anext(heard), await anext(heard)]
+            if lines.problem:
+                raise UsageError(f"{lines.problem} Nothing was sent.")
+            if isinstance(beginning[-1], TurnFailed) and not lines.count:
+                raise UsageError("nothing came on standard input: give it events, one JSON object per line")
+            turn = await self._begin()
+            self._parts += await present(
+                _behind(beginning, heard), turn, self._limits, settings, clock=self._courier.clock
+            )
+        if any(part.state in LEFT_OUT for part in self._parts):
+            await self._say_what_is_missing()
 
     def _take(self, event: Any) -> None:
         operations = self._speech.feed(event)
@@ -277,6 +329,13 @@ _ENDS: dict[type, TurnState] = {
     TurnFailed: TurnState.FAILED,
     TurnCancelled: TurnState.CANCELLED,
 }
+
+
+async def _behind(beginning: list[Event], rest: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    for event in beginning:
+        yield event
+    async for event in rest:
+        yield event
 
 
 async def _ended(*tasks: asyncio.Task[Any]) -> None:

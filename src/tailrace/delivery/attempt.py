@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tailrace.deliveries import Delivery, State, moved
-from tailrace.delivery.decisions import answered, ask_later, asked, instead, told
+from msgspec.structs import replace
+
+from tailrace.deliveries import NOTICE_ORDINAL, Delivery, Query, State, moved
+from tailrace.delivery.decisions import answered, ask_later, asked, given_up, instead, told
 from tailrace.delivery.outlet import STALE_S
 from tailrace.delivery.performing import outcome_of, perform
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome
 from tailrace.ports import ReadsBack
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from tailrace.delivery.desk import Desk
     from tailrace.delivery.outlet import Outlet
     from tailrace.operations import Receipt
@@ -37,7 +41,9 @@ async def attempt(
     nothing was sent.
     """
     in_doubt = before is not None and before.state is State.AMBIGUOUS
+    lost = ""
     if before is not None:
+        lost = await _given_up(desk, before)
         try:
             await desk.ledger.move((before, sending))
         except asyncio.CancelledError:
@@ -46,7 +52,8 @@ async def attempt(
             raise
     if desk.clock.monotonic() - decided > STALE_S:
         return await _conclude(desk, sending, _NOT_BEGUN, in_doubt=in_doubt)
-    send = asyncio.create_task(perform(outlet.channel, sending.operation, sending.key))
+    call = perform(outlet.channel, sending.operation, sending.key)
+    send = asyncio.create_task(_answer(call, lost) if lost else call)
     send.add_done_callback(_look_at)
     try:
         await _wait_for_answer(desk, send, outlet.deadline_s)
@@ -55,7 +62,7 @@ async def attempt(
         raise
     is_late = not send.done()
     outcome = _outcome(send, outlet.deadline_s)
-    outlet.learn(sending.conversation, outcome)
+    outlet.learn(sending.operation.target.chat, outcome)
     after = await _conclude(desk, sending, outcome, in_doubt=in_doubt)
     if is_late:
         # Cancelled, and yet it may answer, or have answered meanwhile.
@@ -66,14 +73,16 @@ async def attempt(
 async def ask(desk: Desk, outlet: Outlet, delivery: Delivery) -> Delivery:
     """Ask the platform whether an ambiguous delivery is there; returns what is recorded after."""
     assert isinstance(outlet.channel, ReadsBack), "asked only where the channel can be"
+    lost = await _given_up(desk, delivery)
     try:
         async with asyncio.timeout(outlet.deadline_s):
             found = await outlet.channel.find(delivery.operation.target, delivery.key)
     except Exception as error:  # noqa: BLE001 -- the channel's own code: whatever it raises, nothing was found out
         outcome = outcome_of(error)
-        outlet.learn(delivery.conversation, outcome)
+        outlet.learn(delivery.operation.target.chat, outcome)
         after = ask_later(delivery, outcome, now=desk.clock.wall(), jitter=desk.jitter())
     else:
+        found = _lessened(found, lost) if found is not None and lost else found
         after = asked(delivery, found, now=desk.clock.wall())
     await desk.record(delivery, after)
     return after
@@ -91,6 +100,24 @@ async def take_back(desk: Desk, sending: Delivery, *, in_doubt: bool) -> None:
     """It is recorded as being sent, and was not; `in_doubt` as for `answered`."""
     states = answered(sending, _NOT_BEGUN, now=desk.clock.wall(), jitter=desk.jitter(), in_doubt=in_doubt)
     await desk.insist(sending, *states)
+
+
+async def _given_up(desk: Desk, delivery: Delivery) -> str:
+    """What is given up by saying this in place of another delivery, if anything; asked before anything is under way."""
+    if delivery.ordinal >= NOTICE_ORDINAL:
+        return ""
+    query = Query(turn_id=delivery.turn_id)
+    # It was recorded right behind what it replaces.
+    before = await desk.steadily(lambda: desk.ledger.find(query, after=delivery.place, limit=1))
+    return given_up(before[0].operation) if before and before[0].ordinal == -delivery.ordinal else ""
+
+
+async def _answer(call: Coroutine[None, None, Receipt], lost: str) -> Receipt:
+    return _lessened(await call, lost)
+
+
+def _lessened(receipt: Receipt, lost: str) -> Receipt:
+    return replace(receipt, degraded=f"{lost}; {receipt.degraded}" if receipt.degraded else lost)
 
 
 async def _wait_for_answer(desk: Desk, send: asyncio.Task[Receipt], deadline_s: float) -> None:
@@ -114,7 +141,7 @@ def _outcome(send: asyncio.Task[Receipt], deadline_s: float) -> Outcome:
 
 async def _conclude(desk: Desk, sending: Delivery, outcome: Outcome, *, in_doubt: bool) -> Delivery:
     now = desk.clock.wall()
-    if (in_place := instead(sending, outcome, now=now)) is not None:
+    if (in_place := instead(sending, outcome, now=now, in_doubt=in_doubt)) is not None:
         after, post = in_place
         await desk.record(sending, after, plan=[post])
         return after

@@ -18,6 +18,7 @@ from tailrace.deliveries import FINAL, Delivery, Policy, State, Turn, TurnState
 from tailrace.delivery.attempt import take_back
 from tailrace.delivery.decisions import Send
 from tailrace.delivery.desk import Desk, SystemClock
+from tailrace.delivery.interim import not_shown
 from tailrace.delivery.lane import PAGE, Lane
 from tailrace.delivery.open_turn import OpenTurn
 from tailrace.errors import UsageError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
+    from tailrace.delivery.interim import Shown
     from tailrace.delivery.spool import Spool
     from tailrace.operations import Interim, Target
     from tailrace.ports import Channel, Clock, Ledger
@@ -100,7 +102,11 @@ class Courier:
     def callable_in(self, conversation: str, channel: str) -> float | None:
         """The seconds until a conversation of a channel can be called, as it looks now; None where not connected."""
         outlet = self._desk.outlets.get(channel)
-        return outlet.due_in(conversation) if outlet is not None else None
+        if outlet is None:
+            return None
+        # By its name alone nobody can tell whether it is a thread or a chat with a # in its own: it is one of both.
+        place = conversation.removeprefix(f"{channel}:")
+        return max(outlet.due_in(place), outlet.due_in(place.rpartition("#")[0]))
 
     def policy(self, target: Target) -> Policy:
         """How a delivery to that place is treated if it is recorded now. Raises `UsageError` for an unknown channel."""
@@ -148,10 +154,19 @@ class Courier:
                 ended.append(now if final is None else final)
         return ended
 
-    def show(self, operation: Interim) -> None:
-        """Show something in between, not written down: the latest wins, and it is dropped where a delivery is due."""
-        if not self._desk.draining:
-            self._lane(operation.target.conversation).show(operation)
+    def show(self, operation: Interim) -> Shown:
+        """Show something in between, not written down: the latest wins, and it is dropped where a delivery is due.
+
+        What became of it is told by a future that raises nothing and gets an outcome in any case; nobody has to wait
+        for it. What was not shown, because something else came first or there was no place for it, is `NotNow`.
+        """
+        return not_shown() if self._desk.draining else self._lane(operation.target.conversation).show(operation)
+
+    def withdraw(self, turn: Turn) -> None:
+        """The turn was stopped: no message of it that is not yet being sent is begun any more."""
+        lane = self._lanes.get(turn.target.conversation)
+        if lane is not None:
+            lane.withdraw(turn.turn_id)
 
     def resume(self, conversation: str, *, at_most: int = PAGE) -> asyncio.Task[int] | None:
         """Go on with what the ledger holds open of a conversation; the work, or None where it is under way already."""
@@ -218,15 +233,21 @@ class Courier:
 
     def _at_once(self, lane: Lane, first: Delivery) -> Delivery | None:
         """The delivery as it is sent, where it can be this moment: then one writing is saved."""
-        outlet = self._desk.outlets.get(first.channel)
-        if outlet is None or self._desk.draining or not lane.is_free or not outlet.is_free(lane.conversation):
+        target = first.operation.target
+        outlet = self._desk.outlets.get(target.channel)
+        if (
+            outlet is None
+            or self._desk.draining
+            or not lane.is_free
+            or not outlet.is_free(target.chat, group=target.group)
+        ):
             return None
         if first.policy.on_dead == "halt" and first.ordinal != 1:
             return None
         step = outlet.next_step(first)
         if not isinstance(step, Send):
             return None
-        outlet.spend(lane.conversation)
+        outlet.spend(target.chat, group=target.group)
         return step.delivery
 
     async def _take_up(self, conversation: str, at_once: Delivery | None) -> None:

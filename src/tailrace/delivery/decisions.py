@@ -22,8 +22,10 @@ from tailrace.operations import (
     CloseStream,
     Delete,
     Delivered,
+    Durable,
     Edit,
     NotNow,
+    OpenStream,
     Outcome,
     Post,
     PostMedia,
@@ -195,13 +197,25 @@ def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
     return backoff * (0.5 + jitter / 2)
 
 
-def instead(delivery: Delivery, outcome: Outcome, *, now: float) -> tuple[Delivery, Delivery] | None:
-    """Where the message that was to say it at last is gone: that superseded, and a new message that says the same."""
-    last = delivery.operation
-    if not (isinstance(outcome, Refused) and outcome.gone and isinstance(last, Edit | CloseStream)):
-        return None
+def instead(
+    delivery: Delivery, outcome: Outcome, *, now: float, in_doubt: bool = False
+) -> tuple[Delivery, Delivery] | None:
+    """Where it was refused and yet can be said: that superseded, and a new message that says the same.
+
+    That is so where the message that was to say it at last is gone, and where the platform takes no stream; unless an
+    earlier try may have begun one (`in_doubt`): then a new message might say it twice. A message that is there and may
+    not be changed is not said again beside itself: it may show most of it already, and people are told.
+    """
+    refused = delivery.operation
+    match outcome, refused:
+        case Refused(gone=True), Edit() | CloseStream():
+            pass
+        case Refused(), OpenStream() if not in_doubt:
+            pass
+        case _:
+            return None
     post = plan(
-        Post(target=last.target, body=last.body),
+        Post(target=refused.target, body=refused.body),
         turn_id=delivery.turn_id,
         ordinal=-delivery.ordinal,
         policy=delivery.policy,
@@ -210,13 +224,21 @@ def instead(delivery: Delivery, outcome: Outcome, *, now: float) -> tuple[Delive
     return moved(delivery, State.SUPERSEDED, now=now, error=outcome.reason), post
 
 
+def given_up(replaced: Durable) -> str:
+    """What is given up where a new message says what this was to say; nothing, where people see the same."""
+    return "the platform refused the stream" if isinstance(replaced, OpenStream) else ""
+
+
 def told(delivery: Delivery, *, now: float) -> Delivery | None:
     """The line that tells people that a part may be missing; one for a turn, none for a part nobody waits for any more.
 
-    Nobody is told of a line like this that did not arrive, nor of something that was to be taken away. Where nobody can
-    tell whether the line arrived it is said again: hearing of it twice is better than not at all.
+    Nobody is told of a line like this that did not arrive, nor of something that was to be taken away, nor of what a
+    turn that was stopped has left undone. Where nobody can tell whether the line arrived it is said again: hearing of
+    it twice is better than not at all.
     """
     is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
+    if not delivery.policy.is_told:
+        return None
     if delivery.state not in LEFT_OUT or not is_part or delivery.error == TOO_OLD:
         return None
     which = "Part of this answer" if delivery.ordinal < 0 else f"Part {delivery.ordinal} of this answer"

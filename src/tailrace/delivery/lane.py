@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from tailrace.deliveries import FINAL, LEFT_OUT, NOTICE_ORDINAL, Delivery, Query, State, moved
 from tailrace.delivery.attempt import ask, attempt, settle, take_back
 from tailrace.delivery.decisions import AskBack, Send, Settle, Wait, remaining_wait
-from tailrace.delivery.interim import InterimSlot
+from tailrace.delivery.interim import InterimSlot, not_shown
+from tailrace.delivery.pacing import urgency_of
 from tailrace.errors import Fenced, LedgerError, LedgerUnavailable
+from tailrace.operations import OpenStream, Post, PostMedia
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from tailrace.delivery.desk import Desk
+    from tailrace.delivery.interim import Shown
     from tailrace.delivery.outlet import Outlet
     from tailrace.operations import Interim
 
@@ -65,6 +68,8 @@ class Lane:
         self._interim = InterimSlot()
         self._still_to_serve: int | None = None
         self._served = 0
+        self._withdrawn: set[str] = set()
+        self._waiting: asyncio.Task[None] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -88,11 +93,13 @@ class Lane:
             if self.is_idle:
                 self._on_rest(self)
 
-    def show(self, operation: Interim) -> None:
-        """Show something in between, unless something durable is on its way."""
-        if not self._deliveries and not self._behind and not self._expected:
-            self._interim.put(operation)
-            self._start()
+    def show(self, operation: Interim) -> Shown:
+        """Show something in between, unless something durable is on its way; tells what became of it."""
+        if self._deliveries or self._behind or self._expected:
+            return not_shown()
+        shown = self._interim.put(operation)
+        self._start()
+        return shown
 
     def take(self, recorded: Sequence[Delivery], *, are_new: bool, granted: float | None) -> None:
         """Perform what was recorded just now. `granted`: when it was decided that this lane sends the first at once."""
@@ -112,6 +119,12 @@ class Lane:
             self._still_to_serve = at_most
         self._fall_behind()
         return self._start()
+
+    def withdraw(self, turn_id: str) -> None:
+        """Begin no new message of that turn any more; what changes one that is there is still done."""
+        self._withdrawn.add(turn_id)
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def stop(self) -> None:
         """Begin nothing more. What is being sent is finished; whoever stops everything has said so at the desk."""
@@ -162,12 +175,14 @@ class Lane:
         if self._granted is not None:
             self._desk.tidy(take_back(self._desk, self._granted, in_doubt=False))
             self._granted = None
+        self._interim.hush()
         self._deliveries.clear()
         self._behind = False
         for waiter in self._waiters.values():
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
+        self._withdrawn.clear()
         if self.is_idle:
             self._on_rest(self)
 
@@ -189,7 +204,10 @@ class Lane:
                 if self._desk.draining and not self._is_granted(head):
                     return
                 before = head
-                head = await self._advance(head, waited=waited)
+                if self._is_withdrawn(head):
+                    head = await self._cancel(head, "its turn was stopped before it was sent")
+                else:
+                    head = await self._advance(head, waited=waited)
                 waited = head is before
         except Fenced:
             # Somebody else moved it, or something else comes first. An owner that was replaced is fenced here again.
@@ -216,7 +234,7 @@ class Lane:
                 # Where the wall clock was set back nobody could tell when to take it up again: it is waited for here.
                 if remaining_wait(head, now) > _PARK_S and now >= head.updated_at:
                     self._park_unless_awaited()
-                await asyncio.sleep(seconds)
+                await self._unless_withdrawn(asyncio.sleep(seconds))
                 return head
             case Settle(delivery=after):
                 return await settle(self._desk, head, after)
@@ -227,12 +245,14 @@ class Lane:
 
     async def _send(self, outlet: Outlet, head: Delivery) -> Delivery:
         if head.policy.on_dead == "halt" and await self._is_halted(head):
-            error = "an earlier part of its turn could not be delivered"
-            cancelled = moved(head, State.CANCELLED, now=self._desk.clock.wall(), error=error)
-            return await settle(self._desk, head, cancelled)
-        if outlet.due_in(self.conversation) > LONG_S:
+            return await self._cancel(head, "an earlier part of its turn could not be delivered")
+        target = head.operation.target
+        if (due_in := outlet.due_in(target.chat)) > LONG_S:
             self._park_unless_awaited()
-        await outlet.turn_to_call(self.conversation)
+        its_turn = outlet.turn_to_call(target.chat, urgency_of(head.operation, head.ordinal), group=target.group)
+        await (self._unless_withdrawn(its_turn) if due_in > 0 else its_turn)
+        if self._is_withdrawn(head):
+            return head
         # Decided anew, because its turn may have come late, and the channel may have gone meanwhile.
         step = outlet.next_step(head, waited=True)
         is_there = self._desk.outlets.get(head.channel) is outlet
@@ -250,6 +270,25 @@ class Lane:
             return before or sending
         finally:
             self._is_sending = False
+
+    async def _unless_withdrawn(self, wait: Coroutine[None, None, None]) -> None:
+        """Wait, but no longer than what is waited for is wanted."""
+        self._waiting = asyncio.create_task(wait)
+        try:
+            await asyncio.wait({self._waiting})
+        finally:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _is_withdrawn(self, head: Delivery) -> bool:
+        """Whether it would begin a message that nobody wants any more, and surely has not."""
+        if head.turn_id not in self._withdrawn or head.state not in (State.PLANNED, State.RETRY):
+            return False
+        return isinstance(head.operation, Post | PostMedia | OpenStream)
+
+    async def _cancel(self, head: Delivery, why: str) -> Delivery:
+        cancelled = moved(head, State.CANCELLED, now=self._desk.clock.wall(), error=why)
+        return await settle(self._desk, head, cancelled)
 
     def _is_granted(self, head: Delivery) -> bool:
         """Whether it was recorded as being sent by this lane, and is not yet."""

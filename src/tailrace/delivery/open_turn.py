@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tailrace.deliveries import Delivery, Query, Snapshot, Turn, TurnState, plan
+from tailrace.deliveries import OPEN, Delivery, Query, Snapshot, Turn, TurnState, plan
+from tailrace.delivery.interim import not_shown
 from tailrace.operations import PostMedia
 
 if TYPE_CHECKING:
     from tailrace.delivery.courier import Courier
+    from tailrace.delivery.interim import Shown
     from tailrace.operations import Durable, Interim
 
-_SNAPSHOT_EVERY_S = 2.0
+SNAPSHOT_EVERY_S = 2.0
 _SNAPSHOT_EVERY_CHARACTERS = 4096
 
 
@@ -39,47 +41,79 @@ class OpenTurn:
         """Whether all it says was recorded by somebody before: it can be said again, and nothing is sent twice."""
         return self._turn.state is not TurnState.RUNNING
 
+    async def said_before(self) -> list[Delivery]:
+        """All that was said of the turn before it was begun this time, each as it ended; what is said now comes behind.
+
+        For whoever goes on from what is there. Without it the turn is said again from its first word on, by the same
+        operations.
+        """
+        known: dict[int, Delivery] = {}
+        place: int | None = None
+        while page := await self._courier.ledger.find(Query(turn_id=self._turn.turn_id), after=place):
+            place = page[-1].place
+            known |= {delivery.ordinal: delivery for delivery in page}
+        waiting = [delivery for ordinal, delivery in sorted(known.items()) if ordinal > 0 and delivery.state in OPEN]
+        for ended in await self._courier.deliver(self._turn, waiting):
+            known[ended.ordinal] = ended
+        self._ordinal = self._turn.last_ordinal
+        return list(known.values())
+
     async def say(self, *operations: Durable) -> list[Delivery]:
         """Deliver these, in order, behind all that the turn said before; returns each as it ended."""
         return await self._courier.deliver(self._turn, await self._plan(operations))
 
     async def end(self, *operations: Durable, state: TurnState = TurnState.DONE) -> list[Delivery]:
-        """Deliver these as the last of the turn; it is over once they are recorded."""
+        """Deliver these as the last of the turn; it is over once they are recorded.
+
+        Where it was stopped nobody is told of what of these could not be done.
+        """
         ends = None if self.is_over else state
         self._is_ended = True
-        return await self._courier.deliver(self._turn, await self._plan(operations), ends=ends)
+        is_told = state is not TurnState.CANCELLED
+        return await self._courier.deliver(self._turn, await self._plan(operations, is_told=is_told), ends=ends)
 
-    def show(self, operation: Interim) -> None:
-        """Show something in between; the latest wins.
+    def withdraw(self) -> None:
+        """The turn was stopped: no message of it that is not yet being sent is begun any more."""
+        self._courier.withdraw(self._turn)
+
+    def show(self, operation: Interim) -> Shown:
+        """Show something in between; the latest wins. What became of it is told as by `Courier.show`.
 
         Nothing is shown after the end, nor where a turn that is said again has not come to what is new: what stays was
         said already, and nothing would put it back.
         """
-        if not self._is_ended and not self.is_over and self._ordinal >= self._turn.last_ordinal:
-            self._courier.show(operation)
+        if self._is_ended or self.is_over or self._ordinal < self._turn.last_ordinal:
+            return not_shown()
+        return self._courier.show(operation)
 
-    def remember(self, text: str, message_id: str | None = None) -> None:
+    def remember(self, text: str, message_id: str | None = None, *, is_stream: bool = False) -> bool:
         """Keep what was said and no delivery says yet, and the message that shows it: every 2 s or 4,096 characters.
+
+        Gives whether it is kept; what is not is to be told again later.
 
         After a crash the message is finished with what was kept last. Which message it is, is kept at once: what was
         kept before would be said again in a new one. So is the first after a delivery: what was kept before that is
         not true any more. What a turn that is said again has said for good already is not kept.
         """
         if self._ordinal < self._turn.last_ordinal:
-            return
+            return True
         now = self._courier.clock.monotonic()
         grown = abs(len(text) - self._snapshot_size)
-        is_due = now - self._snapshot_at >= _SNAPSHOT_EVERY_S or grown >= _SNAPSHOT_EVERY_CHARACTERS
-        if is_due or (message_id, self._ordinal) != self._snapshot_of:
+        is_due = now - self._snapshot_at >= SNAPSHOT_EVERY_S or grown >= _SNAPSHOT_EVERY_CHARACTERS
+        is_due = is_due or (message_id, self._ordinal) != self._snapshot_of
+        if is_due:
             self._snapshot_at = now
             self._snapshot_size = len(text)
             self._snapshot_of = message_id, self._ordinal
-            snapshot = Snapshot(text=text, message_id=message_id, after=self._ordinal)
+            snapshot = Snapshot(text=text, message_id=message_id, is_stream=is_stream, after=self._ordinal)
             self._courier.ledger.remember(self._turn.turn_id, snapshot)
+        return is_due
 
-    async def _plan(self, operations: tuple[Durable, ...]) -> list[Delivery]:
+    async def _plan(self, operations: tuple[Durable, ...], *, is_told: bool = True) -> list[Delivery]:
         target, now = self._turn.target, self._courier.clock.wall()
         policy = self._courier.policy(target)
+        if not is_told:
+            policy = replace(policy, is_told=False)
         planned: list[Delivery] = []
         for operation in operations:
             assert operation.target == target, "a turn speaks to one place"

@@ -6,8 +6,6 @@ ambiguous and is told by its type alone: a foreign message may hold what must no
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from tailrace.errors import ChannelFault, MaybeSent, NotSent, SendRefused
 from tailrace.operations import (
     Ambiguous,
@@ -20,6 +18,7 @@ from tailrace.operations import (
     Interim,
     NotNow,
     OpenStream,
+    Operation,
     Outcome,
     Post,
     PostMedia,
@@ -46,26 +45,29 @@ async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
             return await channel.open_stream(target, operation.body, key=key)
         case CloseStream() if isinstance(channel, StreamsNatively):
             return await channel.close_stream(target, operation.stream_id, operation.body, operation.tasks)
-    raise SendRefused(f"the channel {channel.name} cannot do this: {type(operation).__name__}")
+    raise _powerless(channel, operation)
 
 
-async def perform_interim(channel: Channel, operation: Interim) -> None:
-    """Let the channel do what is not written down; a channel that has not the power does nothing."""
+async def perform_interim(channel: Channel, operation: Interim) -> Receipt:
+    """Let the channel do what is not written down. Raises as `perform` does."""
+    target = operation.target
     match operation:
-        case Edit():
-            if isinstance(channel, Edits):
-                await channel.edit(operation.target, operation.message_id, operation.body)
-        case AppendStream():
-            if isinstance(channel, StreamsNatively):
-                await channel.append_stream(operation.target, operation.stream_id, operation.text, operation.tasks)
-        case Draft():
-            if isinstance(channel, ShowsDrafts):
-                await channel.draft(operation.target, operation.draft_id, operation.body)
-        case Typing():
-            if isinstance(channel, ShowsTyping):
-                await channel.typing(operation.target)
-        case _:
-            assert_never(operation)
+        case Edit() if isinstance(channel, Edits):
+            return await channel.edit(target, operation.message_id, operation.body)
+        case AppendStream() if isinstance(channel, StreamsNatively):
+            await channel.append_stream(target, operation.stream_id, operation.text, operation.tasks)
+            return Receipt(message_id=operation.stream_id)
+        case Draft() if isinstance(channel, ShowsDrafts):
+            await channel.draft(target, operation.draft_id, operation.body)
+            return Receipt(message_id=str(operation.draft_id))
+        case Typing() if isinstance(channel, ShowsTyping):
+            await channel.typing(target)
+            return Receipt(message_id="")
+    raise _powerless(channel, operation)
+
+
+def _powerless(channel: Channel, operation: Operation) -> SendRefused:
+    return SendRefused(f"the channel {channel.name} cannot do this: {type(operation).__name__}")
 
 
 def outcome_of(error: BaseException) -> Outcome:

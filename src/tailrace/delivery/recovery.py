@@ -17,9 +17,13 @@ from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
 from tailrace.delivery.lane import LONG_S
 from tailrace.errors import Fenced, LedgerUnavailable
 from tailrace.markdown import render, split
-from tailrace.operations import Edit, Post
+from tailrace.operations import CloseStream, Delete, Edit, Post
+from tailrace.ports import Deletes
+from tailrace.projector import sheets_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.deliveries import Waiting
     from tailrace.delivery.courier import Courier
     from tailrace.operations import Durable
@@ -129,7 +133,8 @@ class Recovery:
             closed = 0
             for turn in closable:
                 try:
-                    await self._ledger.end(turn, TurnState.INTERRUPTED, plan=self._last_words(turn, connected))
+                    words = await self._last_words(turn, connected)
+                    await self._ledger.end(turn, TurnState.INTERRUPTED, plan=words)
                     closed += 1
                 except Fenced:
                     _log.info("%s was taken up by somebody else", turn.turn_id)
@@ -138,16 +143,23 @@ class Recovery:
             # Those that cannot be closed stay in front of the others.
             limit = _PAGE if closed else 2 * limit
 
-    def _last_words(self, turn: Turn, connected: dict[str, Channel]) -> list[Delivery]:
+    async def _last_words(self, turn: Turn, connected: dict[str, Channel]) -> list[Delivery]:
         policy = self._courier.policy(turn.target)
         now = self._courier.clock.wall()
         if now - turn.updated_at > policy.max_age_s:
             return []
-        channel = connected[turn.target.channel]
+        said = await self._said(turn)
+        words = closing(turn, said, connected[turn.target.channel])
         return [
             plan(operation, turn_id=turn.turn_id, ordinal=turn.last_ordinal + nth, policy=policy, now=now)
-            for nth, operation in enumerate(closing(turn, channel), start=1)
+            for nth, operation in enumerate(words, start=1)
         ]
+
+    async def _said(self, turn: Turn) -> list[Delivery]:
+        said: list[Delivery] = []
+        while page := await self._ledger.find(Query(turn_id=turn.turn_id), after=said[-1].place if said else None):
+            said += page
+        return said
 
     async def _prune(self) -> None:
         """Forget what has been final for long, a little at a time."""
@@ -158,15 +170,29 @@ class Recovery:
             await self._courier.spool.forget(before)
 
 
-def closing(turn: Turn, channel: Channel) -> list[Durable]:
+def closing(turn: Turn, said: Sequence[Delivery], channel: Channel) -> list[Durable]:
     """What an interrupted turn still says: the live message as it was last kept, the rest, and that it ends there.
 
     What was kept before its last delivery is left out: that says it already, and it must not be said again or put back.
+    A message that only told how the work went on is taken away, or says no more than that it is over.
     """
-    limits, live = channel.capabilities, turn.snapshot.message_id
-    text = turn.snapshot.text if turn.snapshot.after >= turn.last_ordinal else ""
-    parts = split(text, limits.limit, unit=limits.unit, dialect=limits.dialect)
-    said: list[Durable] = [Post(target=turn.target, body=part.body) for part in parts]
-    if live is not None and parts:
-        said[0] = Edit(target=turn.target, message_id=live, body=parts[0].body)
-    return [*said, Post(target=turn.target, body=render(INTERRUPTED, limits.dialect))]
+    limits, target, kept = channel.capabilities, turn.target, turn.snapshot
+    is_true = kept.after >= turn.last_ordinal
+    parts = split(kept.text if is_true else "", limits.limit, unit=limits.unit, dialect=limits.dialect)
+    interrupted = render(INTERRUPTED, limits.dialect)
+    bodies = [*(part.body for part in parts), interrupted]
+    words: list[Durable] = [Post(target=target, body=body) for body in bodies]
+    if kept.message_id is not None and is_true:
+        # One that shows nothing of the answer yet is the place to say that there is none.
+        words[0] = (
+            CloseStream(target=target, stream_id=kept.message_id, body=bodies[0])
+            if kept.is_stream
+            else Edit(target=target, message_id=kept.message_id, body=bodies[0])
+        )
+    asides = [sheet.message_id for sheet in sheets_of(said) if sheet.is_aside and sheet.message_id is not None]
+    return words + [
+        Delete(target=target, message_id=message_id)
+        if limits.deletes and isinstance(channel, Deletes)
+        else Edit(target=target, message_id=message_id, body=interrupted)
+        for message_id in asides
+    ]

@@ -16,6 +16,7 @@ from itertools import islice
 
 import msgspec
 
+from tailrace.markdown import graphemes
 from tailrace.markdown.boundaries import Kind, boundaries, hard_places
 from tailrace.markdown.containers import containers, continuing
 from tailrace.markdown.meaning import Said, meaning, merged
@@ -160,6 +161,9 @@ class _Cutting:
         """Where the next slice begins: past indentation that leaves no room, and past whitespace that is none."""
         source, ruler = self.window.source, self.window.ruler
         ink = len(source) - len(source[seam.resume :].lstrip())
+        border = graphemes.last_border(source, ink, seam.resume)
+        if ruler.source_size(source[border : ink + 1]) <= ruler.limit:
+            ink = border  # a space that carries a mark is none
         space = source[seam.resume : ink]
         if ink == len(source) or (space.strip(" \t\r\n") and not (place.leaf and place.leaf.is_code)):
             return ink
@@ -225,7 +229,8 @@ class _Cutting:
     def _character(self) -> Cut:
         """The smallest step there is: what fits of the text alone, though it tear a cluster larger than a part."""
         window = self.window
-        at = window.base + max(window.ruler.fitting("", window.text), 1)
+        ink = len(window.text) - len(window.text.lstrip())
+        at = window.base + max(window.ruler.fitting("", window.text), ink + 1)
         place = msgspec.structs.replace(window.place(at), end=len(window.source[:at].rstrip()))
         *_, least = seams(place)
         cut = self.mend(place, msgspec.structs.replace(least, closed=""), "")

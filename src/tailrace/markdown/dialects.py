@@ -1,18 +1,37 @@
 """The dialects a text can be rendered to, and the ruler that measures a text as rendered.
 
-A dialect is one function from Markdown to a `Body`. A limit is always on the body, in the platform's unit, so the
-splitter measures through a `Ruler` and never counts source characters itself.
+A dialect is one function from Markdown to a `Body`, and where a limit is on more than the body's text, another one
+that measures it. The splitter measures through a `Ruler` and never counts source characters itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
-from tailrace.markdown import units
+import msgspec
+
+from tailrace.markdown import matrix, slack, units
+from tailrace.markdown.discord import discord
+from tailrace.markdown.html import html
+from tailrace.markdown.outline import parsable
 from tailrace.markdown.plain import plain
+from tailrace.markdown.telegram import telegram
 from tailrace.operations import Body
 
-Renderer = Callable[[str], Body]
+_GUESSES = 6  # more of them seldom come closer than halving does
+
+
+def text_size(body: Body, unit: str) -> int:
+    """The size of the body's text, which is what most platforms limit."""
+    return units.size(body.text, unit)
+
+
+class Renderer(msgspec.Struct, frozen=True):
+    """One dialect: `render` makes its body, `measure` says how much of a limit in a unit the body takes."""
+
+    render: Callable[[str], Body]
+    measure: Callable[[Body, str], int] = text_size
 
 
 def _markdown(source: str) -> Body:
@@ -23,11 +42,19 @@ def _plain(source: str) -> Body:
     return Body(text=plain(source))
 
 
-RENDERERS: dict[str, Renderer] = {"markdown": _markdown, "plain": _plain}
+RENDERERS: dict[str, Renderer] = {
+    "markdown": Renderer(_markdown),
+    "plain": Renderer(_plain),
+    "telegram": Renderer(telegram),
+    "slack": Renderer(slack.slack, slack.size),
+    "discord": Renderer(discord),
+    "matrix": Renderer(matrix.matrix, matrix.size),
+    "html": Renderer(html),
+}
 
 
 def renderer(dialect: str) -> Renderer:
-    """The dialect's function; ValueError where there is none of that name."""
+    """The dialect of that name; ValueError where there is none."""
     try:
         return RENDERERS[dialect]
     except KeyError:
@@ -39,29 +66,47 @@ def render(text: str, dialect: str) -> Body:
 
     Text that renders to nothing visible, such as a lone `#`, is shown as it is: no message is empty.
     """
-    body = renderer(dialect)(text)
-    return body if body.text.strip() else Body(text=text)
+    body = renderer(dialect).render(text)
+    return body if body.text.strip() else Body(text=parsable(text).strip())
 
 
 class Ruler:
-    """A limit on the rendered body, and what it takes to ask how a text stands to it."""
+    """A limit on the rendered body, and what it takes to ask how a text stands to it.
 
-    def __init__(self, limit: int, unit: str, dialect: str) -> None:
+    Where `lines` is given, a body has no more than that many, too: each counts as its share of the limit at least.
+    """
+
+    def __init__(self, limit: int, unit: str, dialect: str, *, lines: int | None = None) -> None:
         units.check(limit, unit)
-        renderer(dialect)
         self.limit = limit
         self.unit = unit
         self.dialect = dialect
         self.widest = units.SMALLEST[unit]  # how much one character can take
-        self.verbatim = dialect == "markdown"
+        self.verbatim = dialect == "markdown" and lines is None
+        self._measure = renderer(dialect).measure
+        self._line = limit // lines if lines else 0
+        self._rendered = "", Body(text="")  # the last one: whoever measured a text often wants its body next
 
     def body(self, text: str) -> Body:
         """The text as it will be sent."""
-        return Body(text=text) if self.verbatim else render(text, self.dialect)
+        if self.verbatim:
+            return Body(text=text)
+        rendered = self._rendered
+        if text != rendered[0]:
+            rendered = self._rendered = text, render(text, self.dialect)
+        return rendered[1]
 
     def size(self, text: str) -> int:
         """How much of the limit the text takes."""
-        return units.size(text if self.verbatim else self.body(text).text, self.unit)
+        if self.verbatim:
+            return units.size(text, self.unit)
+        body = self.body(text)
+        # What is one line as written cannot be cut between lines, however many its markup takes.
+        return self.load(body) if "\n" in text.strip() else max(self._measure(body, self.unit), self._line)
+
+    def load(self, body: Body) -> int:
+        """How much of the limit a body takes, whatever it was made of."""
+        return max(self._measure(body, self.unit), (body.text.strip().count("\n") + 1) * self._line)
 
     def fits(self, text: str) -> bool:
         """Whether the text is within the limit."""
@@ -79,11 +124,35 @@ class Ruler:
         """How many characters of the text fit behind what is opened."""
         if self.verbatim:
             return units.fitting(text, 0, self.limit - units.size(opened, self.unit), self.unit)
-        low, high = 0, len(text)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.fits(opened + text[:middle]):
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return _fitting(lambda length: self.size(opened + text[:length]), len(text), self.limit)
+
+
+def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
+    """The length up to which a text fits, by asking for the size of its beginnings as rarely as can be.
+
+    A body grows nearly as its text does, so the place is close to where the sizes on both sides of it say. Looking a
+    little beyond that, now on this side and now on that, closes in on it; where it does not, halving does.
+    """
+    fits, exceeds, size_fits, size_exceeds = 0, length, 0, size(length)
+    if size_exceeds <= limit:
+        return length
+    beyond, guesses = 1, 0
+    while (between := exceeds - fits) > 1:
+        if guesses < _GUESSES:
+            step = (limit - size_fits) * between // (size_exceeds - size_fits) + beyond * (between // 256)
+        else:
+            step = between // 2
+        guesses += 1
+        at = fits + min(max(step, 1), between - 1)
+        here = size(at)
+        if here <= limit:
+            fits, size_fits, beyond = at, here, 1
+        else:
+            exceeds, size_exceeds, beyond = at, here, -1
+    return fits
+
+
+@lru_cache(maxsize=64)
+def shared_ruler(limit: int, unit: str, dialect: str, lines: int | None = None) -> Ruler:
+    """The ruler for all who measure alike: there are many turns, and few channels."""
+    return Ruler(limit, unit, dialect, lines=lines)

@@ -33,6 +33,11 @@ def is_border(text: str, at: int) -> bool:
     return at <= 0 or at >= len(text) or _surely_apart(text[at - 1], text[at]) or last_border(text, at) == at
 
 
+def is_single(text: str) -> bool:
+    """Whether the text is what a person sees as one character."""
+    return bool(text) and last_border(text, len(text) - 1) == 0
+
+
 def past_space(text: str, at: int) -> int:
     """Where the spaces from `at` on end, on the same line; a space that carries a combining mark is no space."""
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_border(text, at + 1):

@@ -1,150 +1,121 @@
 """Markdown as readable text without markup: what a terminal log, an e-mail or a screen reader gets.
 
 Links become `text (url)`, lists and quotes keep the marks that plain text has for them, tables become rows with
-bars. HTML and reference links stand as they were written: dropping what looks like a tag would lose `List<T>`.
+bars.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import assert_never
 
-from tailrace.markdown.outline import ranged_events
-
-_REFERENCES = frozenset(
-    ("Reference", "ReferenceUnknown", "Collapsed", "CollapsedUnknown", "Shortcut", "ShortcutUnknown")
+from tailrace.markdown.links import spelled
+from tailrace.markdown.parsing import parse
+from tailrace.markdown.tree import (
+    Block,
+    CodeBlock,
+    CodeSpan,
+    Definition,
+    Emphasis,
+    HardBreak,
+    Heading,
+    HtmlBlock,
+    Image,
+    Inline,
+    InlineHtml,
+    Link,
+    List,
+    Paragraph,
+    Quote,
+    Rule,
+    SoftBreak,
+    Strike,
+    Strong,
+    Table,
+    Text,
+    closely,
 )
-_LEAVES = frozenset(("Paragraph", "Heading", "CodeBlock", "HtmlBlock", "Table"))
 
 
 def plain(source: str) -> str:
     """The text without its markup."""
-    return _Plain(source).render()
+    return readable(parse(source))
 
 
-class _Plain:
-    """One walk over the events: inline text gathers in `words`, whole blocks in `out`."""
+def readable(blocks: Sequence[Block]) -> str:
+    """The blocks as text without markup."""
+    return "\n".join(_lines(blocks))
 
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.out: list[str] = []
-        self.words: list[str] = []
-        self.prefixes: list[tuple[str, str]] = []  # per container: on the next line, and on every one after it
-        self.numbers: list[int | None] = []  # per list: the next number, None for bullets
-        self.links: list[tuple[int, int, str]] = []
-        self.cells: list[str] = []
-        self.rows: list[str] = []
-        self.literal_until = 0
-        self.read_until = 0
-        self.tight = False  # the block last put out was the text of a tight item
 
-    def render(self) -> str:
-        for tag, value, start, end in ranged_events(self.source):
-            if tag == "Start":
-                self._begin(value if isinstance(value, str) else next(iter(value)), value, start, end)
-            elif tag == "End":
-                self._finish(value if isinstance(value, str) else next(iter(value)), end)
-            elif start >= self.literal_until:
-                self._inline(tag, value, start, end)
-        self._definitions(len(self.source))
-        return "".join(self.out)
+def _lines(blocks: Sequence[Block]) -> list[str]:
+    lines: list[str] = []
+    before: Block | None = None
+    for block in blocks:
+        shown = _block_lines(block)
+        if not shown:
+            continue
+        if before is not None and not closely(before, block):
+            lines.append("")
+        lines += shown
+        before = block
+    return lines
 
-    def _begin(self, name: str, value: Any, start: int, end: int) -> None:
-        if name in _LEAVES or name in ("BlockQuote", "List"):
-            self._tight_text()
-            self._definitions(start)
-        if name == "BlockQuote":
-            self.prefixes.append(("> ", "> "))
-        elif name == "List":
-            self.numbers.append(value["List"])
-        elif name == "Item":
-            number = self.numbers[-1]
-            mark = "- " if number is None else f"{number}. "
-            self.numbers[-1] = None if number is None else number + 1
-            self.prefixes.append((mark, " " * len(mark)))
-            self.read_until = start + 1
-            while self.read_until < end and not self.source[self.read_until - 1].isspace():
-                self.read_until += 1
-        elif name in ("Link", "Image"):
-            self._begin_link(value[name], start, end)
 
-    def _begin_link(self, link: dict[str, Any], start: int, end: int) -> None:
-        if start < self.literal_until:
-            return
-        if link["link_type"] in _REFERENCES:
-            self.words.append(self.source[start:end])
-            self.literal_until = end
-        else:
-            self.links.append((end, len(self.words), link["dest_url"]))
+def _block_lines(block: Block) -> list[str]:
+    match block:
+        case Quote():
+            return [f"> {line}".rstrip() for line in _lines(block.blocks)]
+        case List():
+            return _list_lines(block)
+        case Table():
+            return [" | ".join(map(spoken, row)).rstrip() for row in (block.header, *block.rows)]
+        case _:
+            text = _leaf(block)
+            return [line.rstrip() for line in text.split("\n")] if text else []
 
-    def _finish(self, name: str, end: int) -> None:
-        if name in ("Link", "Image") and self.links and self.links[-1][0] == end:
-            self._end_link()
-        elif name == "TableCell":
-            self.cells.append(self._take())
-        elif name in ("TableHead", "TableRow"):
-            self.rows.append(" | ".join(self.cells).rstrip())
-            self.cells.clear()
-        elif name == "Table":
-            self._put("\n".join(self.rows))
-            self.rows.clear()
-        elif name == "CodeBlock":
-            self._put(self._take().rstrip("\r\n"))
-        elif name in _LEAVES:
-            self._put(self._take().strip())
-        elif name == "Item":
-            self._tight_text()
-            self._definitions(end)
-            self.prefixes.pop()
-        elif name == "BlockQuote":
-            self._definitions(end)
-            self.prefixes.pop()
-        elif name == "List":
-            self.numbers.pop()
-        if name in _LEAVES:
-            self.read_until = max(self.read_until, end)
 
-    def _end_link(self) -> None:
-        _, first, url = self.links.pop()
-        text = "".join(self.words[first:])
-        if url and url not in (text, f"mailto:{text}"):
-            self.words[first:] = [f"{text} ({url})" if text.strip() else url]
+def _list_lines(block: List) -> list[str]:
+    lines: list[str] = []
+    loose = not block.tight
+    for nth, item in enumerate(block.items):
+        if lines and loose:
+            lines.append("")
+        mark = "- " if block.first is None else f"{block.first + nth}. "
+        task = {None: "", True: "[x] ", False: "[ ] "}[item.done]
+        first, *rest = _lines(item.blocks) or [""]
+        lines.append(f"{mark}{task}{first}".rstrip())
+        lines += [f"{' ' * len(mark)}{line}".rstrip() for line in rest]
+    return lines
 
-    def _inline(self, tag: str, value: Any, start: int, end: int) -> None:
-        if tag in ("SoftBreak", "HardBreak"):
-            self.words.append("\n")
-        elif tag == "TaskListMarker":
-            self.words.append("[x] " if value else "[ ] ")
-        elif tag == "Rule":
-            self._tight_text()
-            self._definitions(start)
-            self._put("---")
-        else:
-            self.words.append(value)
-        self.read_until = max(self.read_until, end)
 
-    def _take(self) -> str:
-        text = "".join(self.words)
-        self.words.clear()
-        return text
+def _leaf(block: Paragraph | Heading | CodeBlock | HtmlBlock | Definition | Rule) -> str:
+    match block:
+        case Paragraph() | Heading():
+            return spoken(block.inlines).strip()
+        case CodeBlock():
+            return block.content.rstrip("\r\n")
+        case HtmlBlock() | Definition():
+            return block.text.strip()
+        case Rule():
+            return "---"
+        case _:
+            assert_never(block)
 
-    def _tight_text(self) -> None:
-        if self.words:
-            self._put(self._take().strip(), tight=True)
 
-    def _definitions(self, until: int) -> None:
-        """The parser passes over link definitions; they are put out as they stand."""
-        gap = self.source[self.read_until : until].strip(" \t\r\n>")
-        if gap.startswith("[") and "]:" in gap:
-            self._put(gap)
-        self.read_until = max(self.read_until, until)
+def spoken(inlines: Sequence[Inline]) -> str:
+    """The inlines as text, with the targets of links."""
+    return "".join(map(_spoken, inlines))
 
-    def _put(self, block: str, *, tight: bool = False) -> None:
-        if not block:
-            return
-        if self.out:
-            self.out.append("\n" if tight and self.tight else "\n\n")
-        for nth, line in enumerate(block.split("\n")):
-            mark = "".join(first for first, _ in self.prefixes)
-            self.prefixes = [(rest, rest) for _, rest in self.prefixes]
-            self.out.append(("\n" if nth else "") + (mark + line).rstrip())
-        self.tight = tight
+
+def _spoken(inline: Inline) -> str:
+    match inline:
+        case Text(text) | CodeSpan(text) | InlineHtml(text):
+            return text
+        case SoftBreak() | HardBreak():
+            return "\n"
+        case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
+            return spoken(inlines)
+        case Link() | Image():
+            return spelled(spoken(inline.inlines), inline.url)
+        case _:
+            assert_never(inline)

@@ -10,7 +10,7 @@ import re
 
 from tailrace.markdown import graphemes
 from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
-from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.dialects import Ruler, shared_ruler, text_size
 from tailrace.markdown.objections import Verdict
 from tailrace.markdown.part import Part
 from tailrace.markdown.reopening import NOTHING, Opening
@@ -27,13 +27,25 @@ class Splitter:
     """Cuts a text that arrives in pieces into parts, each at most `limit` as rendered.
 
     `feed` gives the parts that are certain so far, `close` the rest. The parts are the same however the text was
-    fed. With `at_paragraphs` the text is also cut at each blank line outside code.
+    fed. With `lines` no part has more of them, as rendered; with `at_paragraphs` the text is also cut at each blank
+    line outside code.
     """
 
+    __slots__ = (
+        *("_anchor", "_at_paragraphs", "_fits", "_last_window", "_lead", "_length", "_line_broken", "_look_at"),
+        *("_needs_ink", "_opening", "_pending", "_ruler", "_scanned", "_start", "_step", "_text", "_window"),
+    )
+
     def __init__(
-        self, limit: int, unit: str = "code_points", dialect: str = "markdown", *, at_paragraphs: bool = False
+        self,
+        limit: int,
+        unit: str = "code_points",
+        dialect: str = "markdown",
+        *,
+        lines: int | None = None,
+        at_paragraphs: bool = False,
     ) -> None:
-        self._ruler = Ruler(limit, unit, dialect)
+        self._ruler = shared_ruler(limit, unit, dialect, lines)
         self._at_paragraphs = at_paragraphs
         self._reset()
 
@@ -51,6 +63,7 @@ class Splitter:
         self._window = 0  # 0 until the text exceeds the limit
         self._step = max(_FIRST_STEP, self._ruler.limit // 32)
         self._last_window = 0
+        self._fits = 0  # up to where the text is known to fit, though less of it did not
         self._anchor: int | None = None  # where a top-level block is known to begin; None until looked for
         self._scanned = 0  # up to where blank lines were looked at
         self._look_at = 0  # no decision is possible before the text is longer than this
@@ -80,10 +93,39 @@ class Splitter:
         self._reset()
         return parts
 
-    def _parts(self, *, final: bool) -> list[Part]:
+    @property
+    def open_text(self) -> str:
+        """The part that is not yet certain: what it opens, and all text since the last cut."""
+        self._gather()
+        return self._opening.text + self._text[self._start :]
+
+    def cut(self) -> list[Part]:
+        """Cut at the best place there is in what was fed, though it would fit; nothing where there is no good one.
+
+        For whoever cannot wait. Parts made so depend on when they were asked for, and no longer on the text alone.
+        """
+        self._gather()
+        if self._lead is None and not self._take_lead():
+            return []
+        while True:
+            text = self._text[self._start :]
+            size = self._ruler.size(self._opening.text + text.rstrip())
+            if not text.strip() or size <= self._ruler.widest:
+                return []
+            ruler = Ruler(min(size - 1, self._ruler.limit), self._ruler.unit, self._ruler.dialect)
+            decision = decide(Window(text, self._opening, ruler, final=False, exhausted=True))
+            if isinstance(decision, Opening):
+                self._begin_part(decision)
+                continue
+            return [self._part(decision)] if isinstance(decision, Cut) and _is_between_words(text, decision) else []
+
+    def _gather(self) -> None:
         self._text = self._text[self._start :] + "".join(self._pending)
         self._pending.clear()
         self._start = 0
+
+    def _parts(self, *, final: bool) -> list[Part]:
+        self._gather()
         if self._lead is None and not self._take_lead():
             return []
         parts = []
@@ -117,10 +159,11 @@ class Splitter:
     def _part(self, cut: Cut) -> Part:
         start, end, resume = self._start, self._start + cut.end, self._start + cut.resume
         text = f"{cut.opened}{self._text[start:end]}{cut.closed}"
+        body = self._ruler.body(text)
         part = Part(
             text=text,
-            body=self._ruler.body(text),
-            size=cut.size,
+            body=body,
+            size=text_size(body, self._ruler.unit),
             opened=cut.opened,
             closed=cut.closed,
             seam=self._text[end:resume],
@@ -147,6 +190,8 @@ class Splitter:
             if self._window > available or (final and self._window == available):
                 self._look_at, self._needs_ink = self._window - 1, False
                 return None
+            if self._fits_after_all():
+                continue
             decision = self._decide()
             if isinstance(decision, Cut):
                 return decision
@@ -162,6 +207,15 @@ class Splitter:
             if self._text[self._start + self._window - 1] not in "*_~`":
                 break
             self._window += 1
+
+    def _fits_after_all(self) -> bool:
+        """Whether the window fits: markup that had only begun where the text exceeded the limit made it shorter."""
+        if self._ruler.verbatim:
+            return False
+        if not self._ruler.fits(self._opening.text + self._text[self._start : self._start + self._window]):
+            return False
+        self._fits, self._window = self._window, 0
+        return True
 
     def _decide(self) -> Cut | Opening | Verdict:
         text = self._text[self._start : self._start + self._window]
@@ -194,7 +248,7 @@ class Splitter:
             if fits == available:
                 self._look_at = available + ruler.room(opened + text)
             return fits
-        length = ruler.limit
+        length = max(ruler.limit, self._fits)
         while length < available:
             size = ruler.size(opened + self._text[start : start + length + 1])
             if size > ruler.limit:
@@ -239,6 +293,11 @@ class Splitter:
                 return decision
             assert isinstance(decision, Opening), "a text that is complete leaves nothing to wait for"
             self._begin_part(decision)
+
+
+def _is_between_words(text: str, cut: Cut) -> bool:
+    """Whether a cut tears neither a word nor the row of a table, and what follows it stands in what it stood in."""
+    return cut.opening.parsed is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
 
 
 def split(text: str, limit: int, *, unit: str = "code_points", dialect: str = "markdown") -> list[Part]:

@@ -38,6 +38,7 @@ class Window:
         self.anchor = anchor
         self.first = self.base + anchor
         self.source = opening.context + text
+        self._end = len(self.source)  # of the text itself, before what is read behind it
         if exhausted and not final:
             self._drop_half_closer()
         self.outline = outline(self.source, anchor)
@@ -48,8 +49,8 @@ class Window:
 
     @property
     def text(self) -> str:
-        """The text without what the part opens."""
-        return self.source[self.base :]
+        """The text without what the part opens, and without what is only read behind it."""
+        return self.source[self.base : self._end]
 
     @cached_property
     def furthest(self) -> int:
@@ -86,6 +87,7 @@ class Window:
         beyond = self.source[self.furthest + 1 :].rstrip(" \t\r\n*_~`[<\\")
         if beyond.strip():
             self.source = self.source[: self.furthest + 1] + beyond
+            self._end = len(self.source)
 
     def _take_open_styles_as_meant(self) -> None:
         """No more may be waited for: read the text as if every style still open were closed at its end."""
@@ -95,8 +97,9 @@ class Window:
         # A closer matches the last opener of its kind, so of several alike only that one is taken as meant.
         last_of_kind = {run.marker: run for run in unresolved(self.outline, leaf.start, len(self.source))}
         open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
+        self._end = len(self.source.rstrip())
         while open_styles:
-            source = self.source.rstrip() + closers(open_styles)
+            source = self.source[: self._end] + closers(open_styles)
             read = outline(source, self.anchor)
             still_loose = {run for run in open_styles if run.start in read.loose}
             if not still_loose:

@@ -2,8 +2,9 @@
 
 `SimulatedPlatform` takes one `Request` at a time and says in a `Reply` what the caller gets to see of it. It is
 stricter than a real one: it counts the size of every body by itself, notices every call above the declared pace and
-every key that is used for two contents, and writes such things down as `complaints`. What makes a repeated post
-safe is the idempotency of its `Capabilities`:
+every key that is used for two contents, and writes such things down as `complaints`. It ends streams and drafts when
+their time is over, and refuses them where its `Capabilities` say so. What makes a repeated post safe is their
+idempotency:
 
     keyed        a post whose key it has seen within the window is the earlier message; later the key is forgotten
     readback     every post is a new message and keeps its key: `Find` shows it
@@ -18,14 +19,15 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from typing import Literal, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
-from tailrace.capabilities import Capabilities, Keyed, Rate, Readback, Repeatable, Unkeyed
+from tailrace.capabilities import Capabilities, DraftRules, Keyed, Readback, Repeatable, StreamRules, Unkeyed
 from tailrace.operations import (
     AppendStream,
     Body,
@@ -38,6 +40,8 @@ from tailrace.operations import (
     PostMedia,
     Typing,
 )
+from tailrace.testing.call_rates import CallRates
+from tailrace.testing.drafts import Drafts
 from tailrace.testing.faults import (
     Cut,
     Delayed,
@@ -57,6 +61,7 @@ from tailrace.testing.wire import (
     NOT_STREAMING,
     TOO_LONG,
     TOO_MANY,
+    WRONG,
     Absent,
     Answer,
     Complaint,
@@ -67,18 +72,24 @@ from tailrace.testing.wire import (
     Reply,
     Request,
     Seen,
+    SeenDraft,
+    Version,
 )
 
 _TOO_LONG = Denied(TOO_LONG, "the message is too long")
 _GONE = Denied(GONE, "there is no such message")
 _BROKEN = Denied(500, "the platform has a problem")
+_NO_DRAFTS_HERE = Denied(WRONG, "drafts are for private chats")
+_NO_STREAMS_HERE = Denied(WRONG, "streams are for threads")
+_DRAFT_LIFETIME_S = 30.0
 
 
 class SimulatedPlatform:
     """The platform: `script` holds the faults to come; `counts`, `calls` and `complaints` what callers did.
 
     Calls above the pace are complained of; with `refuses_pace` they are answered with 429 as well. `slack_s` is how
-    much nearer than the pace two calls may come, for callers whose calls take an uneven way.
+    much nearer than the pace two calls may come, for callers whose calls take an uneven way. Without `keeps_calls` a
+    long run is no burden: of calls, of what messages said before and of drafts that are gone nothing is kept.
     """
 
     def __init__(
@@ -95,7 +106,11 @@ class SimulatedPlatform:
         self._refuses_pace = refuses_pace
         self._slack_s = slack_s
         self._keeps_calls = keeps_calls
+        native = capabilities.native
+        self._drafts_have = native if isinstance(native, DraftRules) else None
+        self._streams_have = native if isinstance(native, StreamRules) else None
         self._number = 0
+        self._order = count()
         self.clear()
 
     def clear(self) -> None:
@@ -105,8 +120,11 @@ class SimulatedPlatform:
         self.complaints: list[Complaint] = []
         self._chats: dict[str, dict[str, Message]] = {}
         self._keys: dict[tuple[str, str, str], _Known] = {}
-        self._late: list[tuple[float, int, Request, str]] = []
-        self._times: dict[str | None, deque[float]] = {}
+        self._later: list[tuple[float, int, Callable[[float], object]]] = []
+        self._rates = CallRates(self.capabilities, slack_s=self._slack_s)
+        self._versions: dict[str, list[Version]] = {}
+        lifetime_s = self._drafts_have.lifetime_s if self._drafts_have is not None else _DRAFT_LIFETIME_S
+        self._drafts = Drafts(lifetime_s, keeps_past=self._keeps_calls)
 
     def history(self, chat: str | None = None) -> list[Message]:
         """All messages that became visible, deleted ones too, in the order they did; of one chat or of all."""
@@ -116,6 +134,22 @@ class SimulatedPlatform:
     def texts(self, chat: str) -> list[str]:
         """What a person reads who opens the chat now."""
         return [message.text for message in self._chats.get(chat, {}).values() if not message.deleted]
+
+    def drafts(self, chat: str, now: float) -> list[SeenDraft]:
+        """The drafts that a person sees beside the messages, or saw at that time."""
+        return self._drafts.seen(chat, now)
+
+    def versions(self, message_id: str) -> list[Version]:
+        """A message as it was from the first time it was seen, each time it changed."""
+        return self._versions.get(message_id, [])
+
+    def seen(self, chat: str, at: float) -> list[str]:
+        """What a person read in the chat at that time: its messages in their order, then the drafts."""
+        read: list[str] = []
+        for message_id in self._chats.get(chat, {}):
+            latest = [version.message for version in self.versions(message_id) if version.at <= at][-1:]
+            read += [message.text for message in latest if not message.deleted]
+        return read + [draft.text for draft in self.drafts(chat, at)]
 
     def take(self, request: Request, now: float) -> Reply:
         """Do what is asked, or what befalls it."""
@@ -129,21 +163,33 @@ class SimulatedPlatform:
             self.calls.append(Seen(kind=kind, chat=chat, at=now, key=request.key, fault=tag))
         if isinstance(fault, Unreachable):
             return Reply(Denied(0, "never arrived"), "unreachable")
-        if kind not in _FREE:
-            for place, rate in ((chat, self.capabilities.per_chat), (None, self.capabilities.overall)):
-                wait = self._excess(place, rate, now) if rate is not None else 0.0
-                if wait > 0.0:
-                    self._complain("pace", chat, now, f"{kind} came {wait:.3f} s too early")
-                    if self._refuses_pace:
-                        return Reply(Denied(TOO_MANY, "too many requests", wait, place is None))
+        if kind not in _FREE and (refusal := self._count(request, now)) is not None:
+            return Reply(refusal)
         return Reply(self._do(request, now)) if fault is None else self._befallen(fault, request, now)
 
     def settle(self, now: float) -> float | None:
-        """Show what is late and due by now; when the next is due, if anything is still to come."""
-        while self._late and self._late[0][0] <= now:
-            due, _, request, message_id = heapq.heappop(self._late)
-            self._do(request, due, message_id)
-        return self._late[0][0] if self._late else None
+        """Let happen what was to happen by now; when the next is due, if anything is still to come."""
+        while self._later and self._later[0][0] <= now:
+            due, _, happen = heapq.heappop(self._later)
+            happen(due)
+        return self._later[0][0] if self._later else None
+
+    def _count(self, request: Request, now: float) -> Denied | None:
+        """Count the call; the refusal, where it comes too early for a platform that refuses those."""
+        target = request.operation.target
+        early = self._rates.too_early(target, now)
+        for wait, _everywhere in early:
+            kind = _KINDS[type(request.operation)]
+            self._complain("pace", target.chat, now, f"{kind} came {wait:.3f} s too early")
+        if early and self._refuses_pace:
+            # One that is refused does not count against the next.
+            wait, everywhere = max(early)
+            return Denied(TOO_MANY, "too many requests", wait, everywhere)
+        self._rates.count(target, now)
+        return None
+
+    def _happen_later(self, due: float, happen: Callable[[float], object]) -> None:
+        heapq.heappush(self._later, (due, next(self._order), happen))
 
     def _befallen(self, fault: Fault, request: Request, now: float) -> Reply:
         match fault:
@@ -177,13 +223,13 @@ class SimulatedPlatform:
         operation = request.operation
         message_id = ""
         if isinstance(operation, Post | PostMedia | OpenStream):
-            if self._is_too_long(_body_of(operation), operation.target.chat, now):
-                return _TOO_LONG
+            if (refusal := self._refusal(operation, now)) is not None:
+                return refusal
             known = self._known(request, now)
             if known is not None:
                 return Done(known.message_id)
             message_id = self._new_id(request, _body_of(operation), now)
-        heapq.heappush(self._late, (now + after_s, self.counts.total(), request, message_id))
+        self._happen_later(now + after_s, lambda due: self._do(request, due, message_id))
         return Done(message_id or getattr(operation, "message_id", ""))
 
     def _do(self, request: Request, now: float, message_id: str = "") -> Answer:
@@ -196,67 +242,107 @@ class SimulatedPlatform:
                 answer = self._edit(operation, now)
             case Delete():
                 message = self._message(operation.target.chat, operation.message_id)
-                answer = _GONE if message is None else self._put(replace(message, deleted=True))
+                answer = _GONE if message is None else self._put(replace(message, deleted=True), now)
             case AppendStream() | CloseStream():
                 answer = self._stream(operation, now)
             case Find():
                 answer = self._find(operation.target.chat, request.key)
-            case Draft() | Typing():
+            case Draft():
+                answer = self._draft(operation, now)
+            case Typing():
                 pass
             case _:
                 assert_never(operation)
         return answer
 
     def _post(self, request: Request, operation: Post | PostMedia | OpenStream, now: float, message_id: str) -> Answer:
-        chat, body = operation.target.chat, _body_of(operation)
-        if self._is_too_long(body, chat, now):
-            return _TOO_LONG
+        target, body = operation.target, _body_of(operation)
+        if (refusal := self._refusal(operation, now)) is not None:
+            return refusal
         known = None if message_id else self._known(request, now)
         if known is not None:
             if known.body != body:
-                self._complain("key", chat, now, f"the key {request.key} was used for another content")
+                self._complain("key", target.chat, now, f"the key {request.key} was used for another content")
             if not isinstance(self.capabilities.idempotency, Repeatable):
                 return Done(known.message_id)
         message_id = known.message_id if known is not None else message_id or self._new_id(request, body, now)
-        shown = self._chats.get(chat, {}).get(message_id)
+        shown = self._chats.get(target.chat, {}).get(message_id)
         if shown is not None:
-            return self._put(replace(shown, body=body, edits=shown.edits + (shown.body != body)))
-        media = (operation.url or operation.path or "") if isinstance(operation, PostMedia) else ""
-        keeps_key = not isinstance(self.capabilities.idempotency, Unkeyed)
+            return self._put(replace(shown, body=body, edits=shown.edits + (shown.body != body)), now)
+        self._drafts.give_way(target.chat, target.thread, now)
+        if isinstance(operation, OpenStream):
+            self._end_in_time(target.chat, message_id, now)
         return self._put(
             Message(
                 message_id=message_id,
-                chat=chat,
+                chat=target.chat,
                 body=body,
                 at=now,
-                thread=operation.target.thread,
-                key=request.key if keeps_key else "",
-                media=media,
+                thread=target.thread,
+                key="" if isinstance(self.capabilities.idempotency, Unkeyed) else request.key,
+                media=(operation.url or operation.path or "") if isinstance(operation, PostMedia) else "",
                 streaming=isinstance(operation, OpenStream),
-            )
+            ),
+            now,
         )
+
+    def _refusal(self, operation: Post | PostMedia | OpenStream, now: float) -> Denied | None:
+        """Why it can never be shown, whatever stands there."""
+        target, text, limit = operation.target, _body_of(operation).text, self.capabilities.limit
+        if isinstance(operation, OpenStream):
+            rules = self._streams_have
+            if rules is not None and rules.in_threads_only and target.thread is None:
+                return _NO_STREAMS_HERE
+            return _TOO_LONG if self._is_too_long_to_stream(text, target.chat, now) else None
+        if isinstance(operation, PostMedia) and self.capabilities.caption_limit is not None:
+            limit = self.capabilities.caption_limit
+        return _TOO_LONG if self._is_too_long(text, target.chat, now, limit) else None
 
     def _edit(self, operation: Edit, now: float) -> Answer:
         message = self._message(operation.target.chat, operation.message_id)
         if message is None:
             return _GONE
-        if self._is_too_long(operation.body, message.chat, now):
+        if self._is_too_long(operation.body.text, message.chat, now, self.capabilities.limit):
             return _TOO_LONG
         if message.body == operation.body:
             return Denied(NOT_MODIFIED, "the message is not modified")
-        return self._put(replace(message, body=operation.body, edits=message.edits + 1))
+        return self._put(replace(message, body=operation.body, edits=message.edits + 1), now)
+
+    def _draft(self, operation: Draft, now: float) -> Answer:
+        target = operation.target
+        if target.group and not (self._drafts_have is not None and self._drafts_have.in_groups):
+            return _NO_DRAFTS_HERE
+        if self._is_too_long(operation.body.text, target.chat, now, self.capabilities.limit):
+            return _TOO_LONG
+        self._drafts.show(operation, now)
+        return Done()
 
     def _stream(self, operation: AppendStream | CloseStream, now: float) -> Answer:
         message = self._message(operation.target.chat, operation.stream_id)
         if message is None:
             return _GONE
         closes = isinstance(operation, CloseStream)
-        body = operation.body if isinstance(operation, CloseStream) else Body(text=message.text + operation.text)
         if not closes and not message.streaming:
             return Denied(NOT_STREAMING, "the stream is closed")
-        if self._is_too_long(body, message.chat, now):
+        said = operation.body.text if isinstance(operation, CloseStream) else operation.text
+        body = operation.body if isinstance(operation, CloseStream) else Body(text=message.text + operation.text)
+        if self._is_too_long_to_stream(said, message.chat, now):
             return _TOO_LONG
-        return self._put(replace(message, body=body, streaming=not closes))
+        if self._is_too_long(body.text, message.chat, now, self.capabilities.limit):
+            return _TOO_LONG
+        tasks = {task.id: task for task in (*message.tasks, *operation.tasks)}
+        return self._put(replace(message, body=body, streaming=not closes, tasks=tuple(tasks.values())), now)
+
+    def _end_in_time(self, chat: str, stream_id: str, now: float) -> None:
+        """Let a stream that begins now end by itself when its time is over."""
+        rules = self._streams_have
+        if rules is not None and rules.lifetime_s is not None:
+            self._happen_later(now + rules.lifetime_s, lambda due: self._end_stream(chat, stream_id, due))
+
+    def _end_stream(self, chat: str, stream_id: str, now: float) -> None:
+        message = self._message(chat, stream_id)
+        if message is not None and message.streaming:
+            self._put(replace(message, streaming=False), now)
 
     def _find(self, chat: str, key: str) -> Answer:
         if not isinstance(self.capabilities.idempotency, Readback):
@@ -270,8 +356,10 @@ class SimulatedPlatform:
         message = self._chats.get(chat, {}).get(message_id)
         return None if message is None or message.deleted else message
 
-    def _put(self, message: Message) -> Done:
+    def _put(self, message: Message, now: float) -> Done:
         self._chats.setdefault(message.chat, {})[message.message_id] = message
+        if self._keeps_calls:
+            self._versions.setdefault(message.message_id, []).append(Version(at=now, message=message))
         return Done(message.message_id)
 
     def _known(self, request: Request, now: float) -> _Known | None:
@@ -296,24 +384,17 @@ class SimulatedPlatform:
         self._keys[place] = _Known(message_id, body, forgotten_at)
         return message_id
 
-    def _is_too_long(self, body: Body, chat: str, now: float) -> bool:
-        size = _SIZES[self.capabilities.unit](body.text)
-        if size <= self.capabilities.limit:
-            return False
-        self._complain("size", chat, now, f"{size} {self.capabilities.unit} where {self.capabilities.limit} fit")
-        return True
+    def _is_too_long_to_stream(self, text: str, chat: str, now: float) -> bool:
+        rules, limit = self._streams_have, self.capabilities.limit
+        per_call = rules.per_call if rules is not None and rules.per_call is not None else limit
+        return self._is_too_long(text, chat, now, min(limit, per_call))
 
-    def _excess(self, place: str | None, rate: Rate, now: float) -> float:
-        """How many seconds too early this call comes; one that is refused for it does not count against the next."""
-        times = self._times.get(place)
-        if times is None:
-            times = self._times[place] = deque(maxlen=rate.calls)
-        # Sums of floats: a caller who waits exactly long enough may come a rounding error too early.
-        wait = times[0] + rate.per_s - now if len(times) == rate.calls else 0.0
-        wait = wait if wait > self._slack_s + 1e-6 else 0.0
-        if wait == 0.0 or not self._refuses_pace:
-            times.append(now)
-        return wait
+    def _is_too_long(self, text: str, chat: str, now: float, limit: int) -> bool:
+        size = _SIZES[self.capabilities.unit](text)
+        if size <= limit:
+            return False
+        self._complain("size", chat, now, f"{size} {self.capabilities.unit} where {limit} fit")
+        return True
 
     def _complain(self, about: Literal["pace", "size", "key"], chat: str, now: float, detail: str) -> None:
         self.complaints.append(Complaint(about=about, chat=chat, at=now, detail=detail))

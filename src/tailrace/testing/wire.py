@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tailrace.capabilities import Capabilities, Idempotency, Keyed, Rate, Readback, Repeatable, Unkeyed
-from tailrace.operations import Body, Operation, Target
+from tailrace.operations import Body, Operation, Target, Task
 from tailrace.testing.faults import Rule
 
-NOT_MODIFIED, GONE, NOT_STREAMING, TOO_LONG, TOO_MANY = 304, 404, 409, 413, 429
+NOT_MODIFIED, WRONG, GONE, NOT_STREAMING, TOO_LONG, TOO_MANY = 304, 400, 404, 409, 413, 429
 
 
 class Find(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="find"):
@@ -64,7 +64,10 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as people see it. `edits` counts what changed it, `streaming` is true while it grows."""
+    """A message as people see it. `edits` counts what changed it, `streaming` is true while it grows.
+
+    `tasks` are the steps a stream shows beside its text, each in its latest state.
+    """
 
     message_id: str
     chat: str
@@ -76,6 +79,30 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     edits: int = 0
     deleted: bool = False
     streaming: bool = False
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self.body.text
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as people saw it from a time on."""
+
+    at: float
+    message: Message
+
+
+class SeenDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """A draft as people saw it from a time on, and until when."""
+
+    chat: str
+    thread: str | None
+    draft_id: int
+    body: Body
+    at: float
+    until: float
 
     @property
     def text(self) -> str:

@@ -1,0 +1,149 @@
+"""A body as a terminal can show it: the HTML that the page has of it, drawn with rich.
+
+It reads only what `markup` writes: few tags, well nested, all text in its place.
+"""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from rich.align import Align
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tailrace.channels.terminal.visible import visible
+
+_STYLES = {"strong": "bold", "em": "italic", "del": "strike", "u": "underline", "code": "cyan", "a": "underline"}
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_CELLS = frozenset(("td", "th"))
+_CONTAINERS = frozenset(("blockquote", "ol", "ul", "li", "pre", "table", "p")) | _HEADINGS | _CELLS
+
+
+def styled(html: str) -> RenderableType:
+    """The HTML for a console."""
+    writer = _Writer()
+    writer.feed(html)
+    writer.close()
+    return writer.finished()
+
+
+class _Block:
+    """Something with a beginning and an end: what is in it, and whether the last of that was a block, too."""
+
+    def __init__(self, tag: str, attributes: dict[str, str | None]) -> None:
+        self.tag = tag
+        self.attributes = attributes
+        self.children: list[RenderableType] = []
+        self.rows: list[list[RenderableType]] = []  # of a table, or the items of a list
+        self.ends_with_block = False
+
+
+class _Writer(HTMLParser):
+    """Writes text into the innermost block; a block that ends is put into the one around it."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._blocks = [_Block("", {})]
+        self._styles: list[tuple[str, str | None]] = []
+        self._text = Text()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a block or a style."""
+        attributes = dict(attrs)
+        if tag == "tr":
+            self._blocks[-1].rows.append([])
+        elif tag in _CONTAINERS:
+            self._end_text()
+            self._blocks.append(_Block(tag, attributes))
+        elif tag == "br":
+            self._text.append("\n")
+        elif tag == "hr":
+            self._end_text()
+            self._put(Text("———", style="dim"))
+        elif tag in _STYLES:
+            self._styles.append((tag, attributes.get("href")))
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a block or a style."""
+        if tag in _CONTAINERS:
+            self._end_text()
+            self._end_block(self._blocks.pop())
+        elif tag in _STYLES:
+            _, url = self._styles.pop()
+            if url is not None and not self._text.plain.endswith(url):
+                self._text.append(f" ({visible(url)})", style="dim")
+
+    def handle_data(self, data: str) -> None:
+        """Write text in all the styles that are open."""
+        headed = ["bold"] if self._blocks[-1].tag in _HEADINGS | {"th"} else []
+        style = " ".join([*headed, *(_STYLES[tag] for tag, _ in self._styles)])
+        self._text.append(visible(data), style=style)
+
+    def finished(self) -> RenderableType:
+        """All that was written."""
+        self._end_text()
+        return Group(*self._blocks[0].children)
+
+    def _end_text(self) -> None:
+        """Put the text that was written into its block; the line end before the next block is that block's."""
+        if not self._text.plain:
+            return
+        if self._text.plain.endswith("\n"):
+            self._text.right_crop(1)
+        self._blocks[-1].children.append(self._text)
+        self._blocks[-1].ends_with_block = False
+        self._text = Text()
+
+    def _put(self, block: RenderableType) -> None:
+        """Put a block where it belongs, a blank line below the one before it."""
+        around = self._blocks[-1]
+        if around.ends_with_block:
+            around.children.append(Text())
+        around.children.append(block)
+        around.ends_with_block = True
+
+    def _end_block(self, block: _Block) -> None:
+        inner = Group(*block.children)
+        match block.tag:
+            case "li":
+                self._blocks[-1].rows.append([inner])
+            case "td" | "th":
+                self._blocks[-1].rows[-1].append(_aligned(inner, block.attributes.get("align")))
+            case "ul" | "ol":
+                self._put(_list(block))
+            case "table":
+                self._put(_table(block))
+            case "pre":
+                self._put(Padding(inner, (0, 0, 0, 2), style="cyan"))
+            case "blockquote":
+                self._put(Padding(inner, (0, 0, 0, 2), style="italic"))
+            case _:
+                self._put(inner)
+
+
+def _aligned(cell: Group, side: str | None) -> RenderableType:
+    match side:
+        case "right" | "center":
+            return Align(cell, side)
+        case _:
+            return cell
+
+
+def _list(block: _Block) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    first = int(block.attributes.get("start") or 1)
+    for nth, (item,) in enumerate(block.rows, first):
+        grid.add_row("•" if block.tag == "ul" else f"{nth}.", item)
+    return grid
+
+
+def _table(block: _Block) -> Table:
+    header, *rows = block.rows
+    table = Table(show_edge=False, pad_edge=False)
+    for cell in header:
+        table.add_column(cell)
+    for row in rows:
+        table.add_row(*row)
+    return table

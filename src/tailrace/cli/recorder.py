@@ -1,0 +1,136 @@
+"""Keeps turns as they come: one file of lines for each, an event and when it came, with secrets left out.
+
+The files are what `tailrace preview`, `tailrace shadow --replay` and the tests read. What looks like a secret is left
+out before it is written: values of the environment whose names say so, and tokens of the usual makes. A secret may come
+in pieces, so pieces of text wait until a word is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tailrace.errors import UsageError
+from tailrace.events import ReasoningDelta, TextDelta, TurnStarted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from tailrace.events import Event
+
+LEFT_OUT = "[left out]"
+_SHORTEST = 8  # a shorter value would be found in ordinary words
+_NAMES = re.compile(r"(?i)key|token|secret|passw|credential|auth")
+_TOKENS = re.compile(
+    r"sk-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}|\b\d{8,10}:[A-Za-z0-9_-]{35}\b"
+    r"|(?<=Bearer )[A-Za-z0-9._~+/-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+
+
+class Redaction:
+    """Leaves out what must not be kept: what the environment calls a secret, and what looks like one."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        secrets = {value for name, value in environment.items() if _NAMES.search(name) and len(value) >= _SHORTEST}
+        # The longest first: one may be part of another.
+        told = "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
+        self._secrets = re.compile(told) if told else None
+
+    def text(self, text: str) -> str:
+        """The text without them."""
+        if self._secrets is not None:
+            text = self._secrets.sub(LEFT_OUT, text)
+        return _TOKENS.sub(LEFT_OUT, text)
+
+    def value(self, value: Any) -> Any:
+        """The same for all text in a value made of lists and mappings."""
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {self.value(key): self.value(held) for key, held in value.items()}
+            case list() | tuple():
+                return [self.value(held) for held in value]
+            case _:
+                return value
+
+
+class Recorder:
+    """Writes each turn to a file of its own in a folder, as its events come."""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._redaction = Redaction(os.environ)
+        self._file: BinaryIO | None = None
+        self._began = 0.0
+        self._waiting: list[tuple[float, TextDelta | ReasoningDelta]] = []
+        self._kind: tuple[type, str | None] | None = None
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--record {folder}: {error.strerror}. Name a folder that can be written to.") from error
+
+    def keep(self, event: Event) -> None:
+        """An event came; the first of a turn begins its file."""
+        if isinstance(event, TurnStarted):
+            self._begin(event.turn_id)
+        at = self._clock() - self._began
+        if not isinstance(event, TextDelta | ReasoningDelta):
+            self._write_waiting()
+            self._write(at, self._redaction.value(msgspec.to_builtins(event, str_keys=True)))
+            return
+        is_another = (type(event), event.parent_tool_id) != self._kind
+        if is_another or (event.text[:1].isspace() and not self._is_in_key):
+            self._write_waiting()
+        self._waiting.append((at, event))
+        self._kind = type(event), event.parent_tool_id
+        if event.text[-1:].isspace() and not self._is_in_key:
+            self._write_waiting()
+
+    @property
+    def _is_in_key(self) -> bool:
+        """Whether what waits is in the middle of a key, which has spaces in it."""
+        text = "".join(piece.text for _, piece in self._waiting)
+        return text.rfind("-----BEGIN") > text.rfind("-----END")
+
+    def _write_waiting(self) -> None:
+        """Write the pieces that make whole words: as they came, or as one where something is left out."""
+        waiting, self._waiting = self._waiting, []
+        whole = "".join(piece.text for _, piece in waiting)
+        if waiting and (kept := self._redaction.text(whole)) != whole:
+            at, first = waiting[0]
+            waiting = [(at, msgspec.structs.replace(first, text=kept))]
+        for at, piece in waiting:
+            self._write(at, msgspec.to_builtins(piece))
+
+    def _write(self, at: float, told: Any) -> None:
+        if self._file is not None:
+            self._file.write(msgspec.json.encode({"at": round(at, 3), "event": told}) + b"\n")
+            self._file.flush()
+
+    def _begin(self, turn_id: str) -> None:
+        self.close()
+        self._began = self._clock()
+        name = re.sub(r"[^\w.-]", "_", turn_id)[:64] or "turn"
+        number = 1 + sum(1 for _ in self._folder.glob("*.ndjson"))
+        path = self._folder / f"{number:04}-{name}.ndjson"
+        try:
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Nothing more comes of the turn."""
+        self._write_waiting()
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,225 @@
+"""The dialect `html`: a fragment for our web page in which nothing is a tag but what is written here.
+
+Owns how a tree is written as HTML; another reader of HTML gets it by the same pen under `Rules` of its own (see
+`matrix`). Text and code are escaped, and HTML of the source stands as the text it was. A picture becomes a link: one
+that loads by itself would tell its address, and whatever an agent was tricked into putting there, to a stranger.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from html import escape
+from itertools import chain, count, repeat
+from typing import assert_never
+
+import msgspec
+
+from tailrace.markdown.addresses import pieces
+from tailrace.markdown.layout import TASKS
+from tailrace.markdown.links import deceives, scheme, spelled
+from tailrace.markdown.outline import parsable
+from tailrace.markdown.parsing import parse
+from tailrace.markdown.plain import readable
+from tailrace.markdown.tree import (
+    Alignment,
+    Blocks,
+    Cells,
+    CodeBlock,
+    CodeSpan,
+    Definition,
+    Emphasis,
+    HardBreak,
+    Heading,
+    HtmlBlock,
+    Image,
+    Inline,
+    InlineHtml,
+    Inlines,
+    Link,
+    List,
+    Paragraph,
+    Quote,
+    Rule,
+    SoftBreak,
+    Strike,
+    Strong,
+    Table,
+    Text,
+    words,
+)
+from tailrace.operations import Body
+
+# No tag stands deeper than the second, and no quote or list begins deeper than the first, so that what is in it, be
+# it a table with styles in its cells, still has its tags: readers of HTML refuse what is nested without end.
+_DEEPEST_CONTAINER = 12
+_DEEPEST = 20
+
+_LANGUAGE = re.compile(r"[\w.+#-]+")
+_STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader of the HTML takes: links of these schemes, with these attributes, and cells that are aligned.
+
+    `defuse` is applied to all text that is not code.
+    """
+
+    schemes: frozenset[str]
+    link_attributes: str = ""
+    aligned: bool = False
+    defuse: Callable[[str], str] = str
+
+
+_WEB = Rules(schemes=frozenset(("http", "https", "mailto")), link_attributes=' rel="noopener noreferrer"', aligned=True)
+
+
+def html(source: str) -> Body:
+    """The text for our web page."""
+    blocks = parse(source)
+    text = readable(blocks)
+    if text.strip():
+        return Body(text=text, html=fragment(blocks, _WEB))
+    source = parsable(source).strip()
+    return Body(text=source, html=f"<p>{escape(source)}</p>")
+
+
+def fragment(blocks: Blocks, rules: Rules) -> str:
+    """The blocks as HTML: well nested, and no tag or attribute in it but those written here."""
+    pen = _Pen(rules)
+    pen.blocks(blocks)
+    return "".join(pen.out)
+
+
+class _Pen:
+    """Writes to `out`; `open` counts the tags that are open."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.out: list[str] = []
+        self.open = 0
+        self.in_link = False
+
+    def blocks(self, blocks: Blocks, *, mark: str = "", in_item: bool = False) -> None:
+        """Write blocks one after the other, the first behind the mark of the item that they are in."""
+        if mark and not (blocks and isinstance(blocks[0], Paragraph)):
+            self._text(mark)
+        for nth, block in enumerate(blocks):
+            if not isinstance(block, Paragraph):
+                self._block(block)
+                continue
+            with nullcontext() if block.tight and in_item else self._tag("p"):
+                self._text(mark if nth == 0 else "")
+                self._inlines(block.inlines)
+
+    def _block(self, block: Heading | CodeBlock | Quote | List | Table | Rule | HtmlBlock | Definition) -> None:
+        match block:
+            case Heading(level=level, inlines=inlines):
+                with self._tag(f"h{level}"):
+                    self._inlines(inlines)
+            case CodeBlock():
+                language = _LANGUAGE.match(block.language)
+                with self._tag("pre"), self._tag("code", f' class="language-{language[0]}"' if language else ""):
+                    self.out.append(escape(block.content))
+            case Quote(blocks=blocks):
+                with self._tag("blockquote") if self.open < _DEEPEST_CONTAINER else nullcontext():
+                    self.blocks(blocks)
+            case List():
+                self._list(block)
+            case Table():
+                self._table(block)
+            case Rule():
+                self.out.append("<hr>")
+            case HtmlBlock(text=text) | Definition(text=text):
+                with self._tag("p"):
+                    self._text(text.rstrip("\n"))
+            case _:
+                assert_never(block)
+
+    def _list(self, block: List) -> None:
+        if self.open >= _DEEPEST_CONTAINER:
+            marks = repeat("• ") if block.first is None else (f"{number}. " for number in count(block.first))
+            for mark, item in zip(marks, block.items, strict=False):
+                self.blocks(item.blocks, mark=mark + TASKS[item.done])
+            return
+        name, start = ("ul", "") if block.first is None else ("ol", f' start="{block.first}"')
+        with self._tag(name, "" if block.first == 1 else start):
+            for item in block.items:
+                with self._tag("li"):
+                    self.blocks(item.blocks, mark=TASKS[item.done], in_item=True)
+
+    def _table(self, table: Table) -> None:
+        with self._tag("table"):
+            with self._tag("thead"):
+                self._row("th", table.header, table.alignments)
+            if not table.rows:
+                return
+            with self._tag("tbody"):
+                for row in table.rows:
+                    self._row("td", row, table.alignments)
+
+    def _row(self, name: str, cells: Cells, alignments: tuple[Alignment, ...]) -> None:
+        with self._tag("tr"):
+            for cell, alignment in zip(cells, chain(alignments, repeat("none")), strict=False):
+                aligned = self.rules.aligned and alignment != "none"
+                with self._tag(name, f' align="{alignment}"' if aligned else ""):
+                    self._inlines(cell)
+
+    def _inlines(self, inlines: Inlines) -> None:
+        for inline in inlines:
+            self._inline(inline)
+
+    def _inline(self, inline: Inline) -> None:
+        match inline:
+            case Text(text) | InlineHtml(text):
+                self._text(text)
+            case CodeSpan(text):
+                with self._style("code"):
+                    self.out.append(escape(text))
+            case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
+                with self._style(_STYLES[type(inline)]):
+                    self._inlines(inlines)
+            case Link(url=url, inlines=inlines):
+                self._link(url, inlines)
+            case Image(url=url):
+                self._link(url, (Text(inline.alt),))
+            case SoftBreak() | HardBreak():
+                self.out.append("<br>")
+            case _:
+                assert_never(inline)
+
+    def _link(self, url: str, inlines: Inlines) -> None:
+        text = words(inlines)
+        if self.in_link:  # a picture: the address of one is nothing to read on the way to another
+            self._inlines(inlines)
+        elif scheme(url) in self.rules.schemes and not deceives(text, url):
+            self._anchor(url, inlines if text.strip() else (Text(url),))
+        else:
+            self._inlines(inlines)
+            self._text(spelled(text, url).removeprefix(text))
+
+    def _anchor(self, url: str, inlines: Inlines) -> None:
+        self.in_link = True
+        with self._style("a", f' href="{escape(url)}"{self.rules.link_attributes}'):
+            self._inlines(inlines)
+        self.in_link = False
+
+    def _text(self, text: str) -> None:
+        """Write text; an address in it becomes a link, as on every page that people chat on."""
+        for piece, is_address in [(text, False)] if self.in_link else pieces(text):
+            if is_address:
+                self._anchor(piece, (Text(piece),))
+            else:
+                self.out.append(escape(self.rules.defuse(piece)).replace("\n", "<br>"))
+
+    def _style(self, name: str, attributes: str = "") -> AbstractContextManager[None]:
+        return self._tag(name, attributes) if self.open < _DEEPEST else nullcontext()
+
+    @contextmanager
+    def _tag(self, name: str, attributes: str = "") -> Iterator[None]:
+        self.out.append(f"<{name}{attributes}>")
+        self.open += 1
+        yield
+        self.open -= 1
+        self.out.append(f"</{name}>")

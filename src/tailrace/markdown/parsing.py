@@ -1,0 +1,270 @@
+"""From a text to its tree: one walk over the parser's events.
+
+Owns what the parser would lose on the way: link definitions, and the cells a table row has too many of, are kept as
+they stand. Reference links and HTML are literal, too: the definition of a reference may come in another part, and
+dropping what looks like a tag would lose `List<T>`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tailrace.markdown.links import visible_target, without_overrides
+from tailrace.markdown.outline import parsable, ranged_events
+from tailrace.markdown.tree import (
+    Block,
+    Blocks,
+    Cells,
+    CodeBlock,
+    CodeSpan,
+    Definition,
+    Emphasis,
+    HardBreak,
+    Heading,
+    HtmlBlock,
+    Image,
+    Inline,
+    InlineHtml,
+    Inlines,
+    Item,
+    Link,
+    List,
+    Paragraph,
+    Quote,
+    Rule,
+    SoftBreak,
+    Strike,
+    Strong,
+    Table,
+    Text,
+    words,
+)
+
+# No answer is nested this deeply on purpose, and whoever renders by recursion must come back.
+_DEEPEST_BLOCK = 24
+_DEEPEST_INLINE = 16
+
+_REFERENCES = frozenset(
+    ("Reference", "ReferenceUnknown", "Collapsed", "CollapsedUnknown", "Shortcut", "ShortcutUnknown")
+)
+_INLINES = frozenset(("Emphasis", "Strong", "Strikethrough", "Link", "Image"))
+_CONTAINERS = frozenset(("BlockQuote", "List", "Item"))
+_TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
+
+
+def parse(source: str) -> Blocks:
+    """The top-level blocks of a text in order; `start` and `end` of every block count in the source."""
+    return _Builder(source).build()
+
+
+class _Frame:
+    """A construct that has begun, and what it holds so far."""
+
+    def __init__(self, name: str, value: Any, start: int, end: int) -> None:
+        self.name = name
+        self.value = value
+        self.start = start
+        self.end = end
+        self.words: list[str] = []  # not yet joined to one text
+        self.inlines: list[Inline] = []
+        self.blocks: list[Block] = []
+        self.items: list[Item] = []
+        self.cells: list[Inlines] = []
+        self.rows: list[Cells] = []
+        self.done: bool | None = None
+
+    def add(self, inline: Inline) -> None:
+        self._join_words()
+        self.inlines.append(inline)
+
+    def take(self) -> Inlines:
+        """The inlines so far, which are then somebody else's."""
+        self._join_words()
+        taken = tuple(self.inlines)
+        self.inlines.clear()
+        return taken
+
+    def _join_words(self) -> None:
+        if self.words:
+            self.inlines.append(Text("".join(self.words)))
+            self.words.clear()
+
+
+class _Builder:
+    """One walk over the events; `open` holds the frames from the document inward."""
+
+    def __init__(self, source: str) -> None:
+        self.source = parsable(source)
+        self.open = [_Frame("Document", None, 0, len(source))]
+        self.unread = 0  # how many constructs are open inside of what is shown as it was written
+        self.read_until = 0  # up to where the parser told of what it read
+        self.text_start = 0  # where the text of a tight item begins
+
+    def build(self) -> Blocks:
+        for tag, value, start, end in ranged_events(self.source):
+            if self.unread:
+                self.unread += (tag == "Start") - (tag == "End")
+            elif tag == "Start":
+                self._begin(value if isinstance(value, str) else next(iter(value)), value, start, end)
+            elif tag == "End":
+                self._finish(self.open.pop())
+            else:
+                self._leaf(tag, value, start, end)
+        self._definitions(len(self.source))
+        return tuple(self.open[0].blocks)
+
+    def _begin(self, name: str, value: Any, start: int, end: int) -> None:
+        if name in _INLINES:
+            self._begin_inline(name, value, start, end)
+            return
+        if name not in _TABLE_PARTS and name != "Item":
+            self._begin_block(start)
+            if len(self.open) > _DEEPEST_BLOCK and name in _CONTAINERS:
+                written = Text(_line_fed(self.source[start:end].rstrip()))
+                self.open[-1].blocks.append(Paragraph(start, end, (written,)))
+                self._literal(end)
+                return
+        self.open.append(_Frame(name, value, start, end))
+        if name == "Item":
+            self.read_until = start + 1
+            while self.read_until < end and not self.source[self.read_until - 1].isspace():
+                self.read_until += 1
+
+    def _begin_inline(self, name: str, value: Any, start: int, end: int) -> None:
+        self._begin_text(start)
+        kind = value[name]["link_type"] if name in ("Link", "Image") else ""
+        if kind not in _REFERENCES and len(self.open) <= _DEEPEST_BLOCK + _DEEPEST_INLINE:
+            self.open.append(_Frame(name, value, start, end))
+            return
+        if kind.startswith("Collapsed") and self.source.startswith("[]", end):
+            end += 2  # which the parser leaves out of the range
+        self.open[-1].words.append(_line_fed(self.source[start:end]))
+        self._literal(end)
+
+    def _literal(self, end: int) -> None:
+        self.unread = 1
+        self.read_until = max(self.read_until, end)
+
+    def _leaf(self, tag: str, value: Any, start: int, end: int) -> None:
+        if tag == "Rule":
+            self._begin_block(start)
+            self.open[-1].blocks.append(Rule(start, end))
+        elif tag == "TaskListMarker":
+            item = next(frame for frame in reversed(self.open) if frame.name == "Item")
+            item.done = value
+        else:
+            self._begin_text(start)
+            frame = self.open[-1]
+            if tag == "Code":
+                frame.add(CodeSpan(value))
+            elif tag == "InlineHtml":
+                frame.add(InlineHtml(_line_fed(value)))
+            elif tag in ("SoftBreak", "HardBreak"):
+                frame.add(SoftBreak() if tag == "SoftBreak" else HardBreak())
+            else:
+                frame.words.append(value)
+        self.read_until = max(self.read_until, end)
+
+    def _begin_text(self, start: int) -> None:
+        frame = self.open[-1]
+        if frame.name == "Item" and not frame.words and not frame.inlines:
+            self.text_start = start
+
+    def _begin_block(self, start: int) -> None:
+        self._end_tight_text()
+        self._definitions(start)
+
+    def _end_tight_text(self) -> None:
+        if inlines := self.open[-1].take():
+            self.open[-1].blocks.append(Paragraph(self.text_start, self.read_until, inlines, tight=True))
+
+    def _finish(self, frame: _Frame) -> None:
+        around = self.open[-1]
+        if frame.name in _INLINES:
+            around.add(_inline(frame))
+        elif frame.name == "TableCell":
+            around.cells.append(frame.take())
+        elif frame.name in ("TableHead", "TableRow"):
+            around.rows.append(tuple(frame.cells) + self._excess(frame))
+        elif frame.name in _CONTAINERS:
+            self._finish_container(frame)
+        else:
+            around.blocks.append(_block(frame))
+        self.read_until = max(self.read_until, frame.end)
+
+    def _finish_container(self, frame: _Frame) -> None:
+        around = self.open[-1]
+        self.open.append(frame)
+        self._end_tight_text()
+        self._definitions(frame.end)
+        self.open.pop()
+        if frame.name == "Item":
+            around.items.append(Item(frame.start, frame.end, tuple(frame.blocks), frame.done))
+        elif frame.name == "List":
+            around.blocks.append(List(frame.start, frame.end, tuple(frame.items), frame.value["List"]))
+        else:
+            around.blocks.append(Quote(frame.start, frame.end, tuple(frame.blocks)))
+
+    def _excess(self, row: _Frame) -> Cells:
+        """The parser passes over cells that have no column; they are kept as they stand."""
+        rest = self.source[self.read_until : row.end].strip().removesuffix("|").removeprefix("|").strip()
+        return ((Text(rest),),) if rest else ()
+
+    def _definitions(self, until: int) -> None:
+        """The parser passes over link definitions; they are kept as they stand."""
+        gap = self.source[self.read_until : until].strip(" \t\r\n>")
+        if gap.startswith("[") and "]:" in gap:
+            self.open[-1].blocks.append(Definition(self.read_until, until, _line_fed(gap)))
+        self.read_until = max(self.read_until, until)
+
+
+def _line_fed(text: str) -> str:
+    """The text with line feeds for line ends, as the parser gives all that it reads itself."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _inline(frame: _Frame) -> Inline:
+    inlines = frame.take()
+    match frame.name:
+        case "Strong":
+            return Strong(inlines)
+        case "Emphasis":
+            return Emphasis(inlines)
+        case "Strikethrough":
+            return Strike(inlines)
+    told = frame.value[frame.name]
+    url = f"mailto:{told['dest_url']}" if told["link_type"] == "Email" else told["dest_url"]
+    kind = Link if frame.name == "Link" else Image
+    return kind(visible_target(url), told["title"], _without_overrides(inlines))
+
+
+def _without_overrides(inlines: Inlines) -> Inlines:
+    cleaned: list[Inline] = []
+    for inline in inlines:
+        match inline:
+            case Text(text) | CodeSpan(text) | InlineHtml(text):
+                cleaned.append(type(inline)(without_overrides(text)))
+            case Strong(inner) | Emphasis(inner) | Strike(inner):
+                cleaned.append(type(inline)(_without_overrides(inner)))
+            case _:
+                cleaned.append(inline)  # an image within a link is cleaned already
+    return tuple(cleaned)
+
+
+def _block(frame: _Frame) -> Block:
+    inlines = frame.take()
+    match frame.name:
+        case "Heading":
+            return Heading(frame.start, frame.end, int(frame.value["Heading"]["level"][1:]), inlines)
+        case "CodeBlock":
+            kind = frame.value["CodeBlock"]
+            info = kind["Fenced"] if isinstance(kind, dict) else ""
+            return CodeBlock(frame.start, frame.end, words(inlines), info)
+        case "HtmlBlock":
+            return HtmlBlock(frame.start, frame.end, words(inlines))
+        case "Table":
+            header, *rows = frame.rows
+            alignments = tuple(alignment.lower() for alignment in frame.value["Table"])
+            return Table(frame.start, frame.end, alignments, header, tuple(rows))
+        case _:
+            return Paragraph(frame.start, frame.end, inlines)

@@ -1,0 +1,153 @@
+"""A text as it stands, made safe for Slack to read as Markdown: what goes into `markdown_text`.
+
+Slack reads Markdown there, and its own `<…>` tokens as well, so that `<!channel>` calls everybody. Here no `<` of the
+source stays one. All else is left as it was written wherever it can be: the message is streamed by appending, so what a
+text begins with should be what a longer one begins with. Only links that need it are written anew.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+from tailrace.markdown.addresses import encoded, pieces
+from tailrace.markdown.links import deceives, scheme, spelled, visible_target, without_overrides
+from tailrace.markdown.outline import parsable, ranged_events
+
+SCHEMES = frozenset(("http", "https", "mailto"))
+"""What Slack makes links of."""
+
+_ENTITY = re.compile(r"&#?\w+;")
+_MARK = re.compile(r"[\\`*_~\[\]|]")
+# Slack resolves no entities in a target, so an ampersand stays one there.
+_IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
+
+
+def safe_markdown(source: str) -> str:
+    """The source with nothing in it that Slack would take for a mention, or for a link that hides where it leads."""
+    return _Copy(parsable(source)).made()
+
+
+def _literal(text: str) -> str:
+    """Text as Markdown that says it, whatever it looks like; addresses stay as they are."""
+    return "".join(piece if is_address else _marked(piece) for piece, is_address in pieces(text))
+
+
+def _marked(text: str) -> str:
+    return _MARK.sub(r"\\\g<0>", escape(text, quote=False))
+
+
+def _escaped(text: str) -> str:
+    """Text with what is special to Slack escaped, but for the ampersands of an address."""
+    return "".join(piece if is_address else escape(piece, quote=False) for piece, is_address in pieces(text))
+
+
+class _Link:
+    """A link or an image, from where in the copy it begins; `words` gathers its text."""
+
+    def __init__(self, told: dict[str, str], end: int, first: int) -> None:
+        self.kind = told["link_type"]
+        self.url = f"mailto:{told['dest_url']}" if self.kind == "Email" else told["dest_url"]
+        self.end = end
+        self.first = first
+        self.words: list[str] = []
+
+    @property
+    def is_reference(self) -> bool:
+        return self.kind not in ("Inline", "Autolink", "Email")
+
+    @property
+    def text(self) -> str:
+        return without_overrides("".join(self.words))
+
+    @property
+    def can_be_one(self) -> bool:
+        """Whether Slack has links to such a target, and the text does not say that it leads somewhere else."""
+        return scheme(self.url) in SCHEMES and not deceives(self.text, self.url)
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether it may stay as it was written."""
+        shows_all = self.text == "".join(self.words) and visible_target(self.url) == self.url
+        return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_one
+
+    def anew(self) -> str:
+        """The link written in the plainest way, or as text with its target where it cannot be one."""
+        target = visible_target(self.url)
+        if not self.can_be_one:
+            return _literal(spelled(self.text, target))
+        target = _IN_TARGET.sub(lambda found: encoded(found[0]), target)
+        return f"[{_marked(self.text if self.text.strip() else target)}]({target})"
+
+
+class _Copy:
+    """One walk over the events; `at` is up to where the source is copied to `out`."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.at = 0
+        self.out: list[str] = []
+        self.links: list[_Link] = []
+        self.in_code = False
+
+    def made(self) -> str:
+        for tag, value, start, end in ranged_events(self.source):
+            if tag == "Start":
+                self._begin(value, start, end)
+            elif tag == "End":
+                self._finish(value, end)
+            else:
+                self._leaf(tag, value, start, end)
+        self._markup(len(self.source))
+        return "".join(self.out)
+
+    def _begin(self, value: Any, start: int, end: int) -> None:
+        name = value if isinstance(value, str) else next(iter(value))
+        if name == "CodeBlock":
+            self.in_code = True
+        elif name in ("Link", "Image"):
+            self._markup(start)
+            self.links.append(_Link(value[name], end, len(self.out)))
+
+    def _finish(self, value: Any, end: int) -> None:
+        name = value if isinstance(value, str) else next(iter(value))
+        if name == "CodeBlock":
+            self.in_code = False
+        elif name in ("Link", "Image"):
+            self._end_link(self.links.pop())
+        elif name in ("Strong", "Emphasis", "Strikethrough"):
+            self._markup(end)
+
+    def _leaf(self, tag: str, value: Any, start: int, end: int) -> None:
+        words = value if isinstance(value, str) else " "
+        for link in self.links:
+            link.words.append(words)
+        if tag in ("SoftBreak", "HardBreak", "Rule", "TaskListMarker"):
+            self._markup(end)
+            return
+        self._markup(start)
+        written = self.source[start:end]
+        if tag in ("Html", "InlineHtml"):
+            written = _marked(written)
+        elif tag == "Code" or self.in_code:
+            written = escape(written, quote=False)
+        elif written == value or not _ENTITY.fullmatch(written):
+            written = _escaped(written)  # an entity says the same to Slack
+        self.out.append(written)
+        self.at = end
+
+    def _markup(self, until: int) -> None:
+        """Copy what is between texts: marks, and the definitions of references, which would be links that hide."""
+        self.out.append(self.source[self.at : until].replace("<", "&lt;").replace("]:", "]\\:"))
+        self.at = max(self.at, until)
+
+    def _end_link(self, link: _Link) -> None:
+        tail = self.source[self.at : link.end]
+        if link.is_reference:
+            self._markup(link.end)
+        elif not self.links and link.may_stand and "<" not in tail:
+            self.out.append(tail)
+        else:
+            self.out[link.first :] = [_literal(link.text) if self.links else link.anew()]
+        self.at = link.end

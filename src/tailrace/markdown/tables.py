@@ -1,0 +1,97 @@
+"""Tables where there are none: as columns of text in even spacing, or as one group of labelled lines a row.
+
+Owns the layouts and how wide a text stands in columns. Which layout is fit, and how a cell's own markup looks, is a
+dialect's to say.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import regex
+
+from tailrace.markdown.plain import spoken
+from tailrace.markdown.tree import Alignment, Inlines, Table
+
+_GAP = "  "
+_CLUSTER = regex.compile(r"\X")
+_ZERO = frozenset(("Mn", "Me", "Cf", "Cc"))
+_EMOJI_STYLE = "\ufe0f"
+# Labels stand in every row again; a table that would grow beyond so many times of what was written has no labels.
+_GROWTH = 4
+
+
+def width(text: str) -> int:
+    """How many columns a text takes where all letters are equally wide: two for wide ones, none for marks on others."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return sum(map(_cluster_width, _CLUSTER.findall(text)))
+
+
+def _cluster_width(cluster: str) -> int:
+    if _EMOJI_STYLE in cluster or "\U0001f1e6" <= cluster[0] <= "\U0001f1ff":
+        return 2
+    return max(map(_character_width, cluster))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in _ZERO:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def aligned_width(table: Table) -> int:
+    """How many columns `aligned` takes."""
+    return _total(_widths(_texts(table)))
+
+
+def aligned(table: Table) -> list[str]:
+    """The table as lines of even columns, the header underlined; the targets of links stand behind their text."""
+    texts = _texts(table)
+    widths = _widths(texts)
+    excess: list[Alignment] = ["none"] * (len(widths) - len(table.alignments))
+    columns = [*zip(widths, (*table.alignments, *excess), strict=True)]
+    header, *rows = ([_padded(text, *column) for text, column in zip(row, columns, strict=True)] for row in texts)
+    lines = (header, ["-" * columns for columns in widths], *rows)
+    return [_GAP.join(line).rstrip() for line in lines]
+
+
+def labelled(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
+    """For each row its cells as (label, value); either may be empty, and a table without rows has labels alone."""
+    rows = table.rows or ((),)
+    labels = table.header if _has_room_for_labels(table) else ()
+    groups = [list(zip_longest(labels, row, fillvalue=())) for row in rows]
+    return groups if labels else [[((), label) for label in table.header], *groups]
+
+
+def _has_room_for_labels(table: Table) -> bool:
+    header = sum(len(spoken(cell)) for cell in table.header)
+    return header * len(table.rows) <= _GROWTH * (table.end - table.start)
+
+
+def _texts(table: Table) -> list[list[str]]:
+    """The cells as text, each on one line, as many in every row."""
+    rows = [[" ".join(spoken(cell).split()) for cell in row] for row in (table.header, *table.rows)]
+    columns = max(map(len, rows))
+    return [row + [""] * (columns - len(row)) for row in rows]
+
+
+def _widths(texts: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(width, column)) for column in zip(*texts, strict=True)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _padded(text: str, columns: int, alignment: Alignment) -> str:
+    missing = columns - width(text)
+    match alignment:
+        case "right":
+            return " " * missing + text
+        case "center":
+            return " " * (missing // 2) + text + " " * (missing - missing // 2)
+        case _:
+            return text + " " * missing

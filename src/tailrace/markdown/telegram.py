@@ -1,0 +1,283 @@
+"""The dialect `telegram`: text, and the styles beside it as entities.
+
+Nothing is escaped there and no markup can be wrong, but a message is refused for an entity beyond its text and for a
+link that leads nowhere, and what is nested wrongly is taken apart. What Telegram takes is read in the source of its own
+library (td: MessageEntity.cpp, LinkManager.cpp, misc.cpp). What it has no style for is said in text: lists, tables,
+rules, and targets that it cannot link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import assert_never
+
+from tailrace.markdown import tables
+from tailrace.markdown.links import deceives, spelled
+from tailrace.markdown.marked import MarkedText
+from tailrace.markdown.outline import parsable
+from tailrace.markdown.parsing import parse
+from tailrace.markdown.tree import (
+    Block,
+    CodeBlock,
+    CodeSpan,
+    Definition,
+    Emphasis,
+    HardBreak,
+    Heading,
+    HtmlBlock,
+    Image,
+    Inline,
+    InlineHtml,
+    Link,
+    List,
+    Paragraph,
+    Quote,
+    Rule,
+    SoftBreak,
+    Strike,
+    Strong,
+    Table,
+    Text,
+    closely,
+    words,
+)
+from tailrace.operations import Body
+
+_PHONE = 36  # columns of a table that a phone shows without breaking its lines
+_MOST_ENTITIES = 100  # the server drops what is beyond
+_LONGEST_URL = 2048  # nobody states it; no address of a page that people share is longer
+_RULE = "———"
+_TASK = {None: "", False: "☐ ", True: "☑ "}
+_LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
+# The library knows a host by its dot, so `localhost` is refused, and with it the message.
+_HOST = r"(?:[\w-]+\.)+[\w-]+(?::[1-9]\d{0,3}|:[1-5]\d{4})?"
+_LINKABLE = re.compile(rf"(?:https?://{_HOST}|tg://[a-z0-9_-]+)(?:[/?#]\S*)?", re.IGNORECASE)
+# What Telegram takes for nothing at all: a message of these alone is empty to it.
+_SEEN = re.compile(
+    "[^\\x00-\\x20\\xa0\u030a\u0333\u033f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc"
+    "\U000e0000-\U000e007f]"
+)
+# Which entities stay where there are more than the server takes: a link without its target would be a loss.
+_RANK = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
+
+
+def telegram(source: str) -> Body:
+    """The text and its entities."""
+    message = _Message()
+    message.add_blocks(parse(source))
+    text, entities = message.out.finished()
+    if not _SEEN.search(text):
+        return Body(text=_seen(parsable(source).strip()))
+    if len(entities) > _MOST_ENTITIES:
+        ranked = sorted(range(len(entities)), key=lambda nth: _RANK.get(entities[nth].type, len(_RANK)))
+        entities = [entities[nth] for nth in sorted(ranked[:_MOST_ENTITIES])]
+    return Body(text=text, entities=tuple(entities))
+
+
+def _seen(source: str) -> str:
+    """The source as it stands, where it has anything to see; else with a sign for each character."""
+    return source if _SEEN.search(source) else re.sub(r"\S", "\ufffd", source)
+
+
+class _Message:
+    """One walk over a tree. What a line begins with is only written once the line has something to say.
+
+    `gap` holds the line ends that are due before the next line, None within a line; `lead` what that line begins with,
+    where it is other than the `prefix` that every line has.
+    """
+
+    def __init__(self) -> None:
+        self.out = MarkedText()
+        self.gap: str | None = ""
+        self.lead: str | None = None
+        self.prefix = ""
+        self.styles: dict[str, int] = {}  # the open ones, and where each began
+        self.links = 0
+        self.in_link = self.in_quote = False
+
+    def add_blocks(self, blocks: Sequence[Block]) -> None:
+        before: Block | None = None
+        for block in blocks:
+            if before is not None and self.gap is None:
+                self.gap = "\n" if closely(before, block) else "\n\n"
+            self._add_block(block)
+            before = block
+
+    def _add_block(self, block: Block) -> None:
+        match block:
+            case Paragraph():
+                self._add_inlines(block.inlines)
+            case Heading():
+                self._add_styled("bold", block.inlines)
+            case CodeBlock():
+                language = block.language if _LANGUAGE.fullmatch(block.language) else None
+                self._add_code(block.content, language)
+            case Quote():
+                self._add_quote(block)
+            case List():
+                self._add_list(block)
+            case Table():
+                self._add_table(block)
+            case Rule():
+                self._say(_RULE)
+            case HtmlBlock() | Definition():
+                self._say(block.text.strip())
+            case _:
+                assert_never(block)
+
+    def _begin_line(self) -> None:
+        if self.gap is not None:
+            self.out.write(self.gap)
+            self.out.write(self.prefix if self.lead is None else self.lead)
+            self.gap = self.lead = None
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._begin_line()
+            self.out.write(text.replace("\n", "\n" + self.prefix))
+
+    def _leave_mark(self) -> None:
+        """What is a block to Telegram does not begin behind a list mark: that gets a line of its own."""
+        if self.lead is not None:
+            self._end_mark()
+            self.gap = "\n"
+
+    def _end_mark(self) -> None:
+        if self.lead is not None:
+            self.lead = self.lead.rstrip()
+            self._begin_line()
+
+    def _add_code(self, code: str, language: str | None = None) -> None:
+        # Tabs are shown as one space, and spaces or line ends at the start of a message or an entity are taken away.
+        code = code.rstrip().expandtabs(4)
+        if not code:
+            return
+        if code[0] in " \n":
+            code = "\u00a0" + code[code[0] == " " :]
+        self._leave_mark()
+        start = self.out.position
+        self.out.write((self.gap or "") + code)
+        self.gap = None
+        self.out.mark("pre", start, language=language)
+
+    def _add_quote(self, quote: Quote) -> None:
+        prefix, lead = self.prefix, self.lead
+        if self.in_quote:
+            self._indent("> ", "> ")
+            self.add_blocks(quote.blocks)
+            if self.gap is not None:
+                self.lead = lead  # the quote is empty
+        else:
+            self._leave_mark()
+            start = self.out.position
+            self.in_quote, self.prefix = True, ""
+            self.add_blocks(quote.blocks)
+            self.in_quote = False
+            self.out.mark("blockquote", start)
+        self.prefix = prefix
+
+    def _indent(self, mark: str, after: str) -> None:
+        self.lead = (self.prefix if self.lead is None else self.lead) + mark
+        self.prefix += after
+
+    def _add_list(self, block: List) -> None:
+        prefix, tight = self.prefix, block.tight
+        for nth, item in enumerate(block.items):
+            if nth:
+                self.gap = "\n" if tight else "\n\n"
+            number = "" if block.first is None else f"{block.first + nth}. "
+            mark = number + (_TASK[item.done] or ("" if number else "• "))
+            self._indent(mark, " " * len(mark))
+            self.add_blocks(item.blocks)
+            self._end_mark()
+            self.prefix = prefix
+
+    def _add_table(self, table: Table) -> None:
+        if tables.aligned_width(table) <= _PHONE:
+            self._add_code("\n".join(tables.aligned(table)))
+            return
+        for group in tables.labelled(table):
+            between = "\n\n"
+            for label, value in group:
+                if self.gap is None:
+                    self.gap = between
+                self._add_styled("bold", label)
+                self._say((": " if value else ":") if label else "")
+                self._add_inlines(value)
+                between = "\n"
+
+    def _add_inlines(self, inlines: Sequence[Inline]) -> None:
+        for inline in inlines:
+            match inline:
+                case Text(text) | InlineHtml(text):
+                    self._say(text)
+                case CodeSpan(text):
+                    self._add_code_span(text)
+                case SoftBreak() | HardBreak():
+                    self._say("\n")
+                case Strong(inner):
+                    self._add_styled("bold", inner)
+                case Emphasis(inner):
+                    self._add_styled("italic", inner)
+                case Strike(inner):
+                    self._add_styled("strikethrough", inner)
+                case Link() | Image():
+                    self._add_link(inline)
+                case _:
+                    assert_never(inline)
+
+    def _add_styled(self, style: str, inlines: Sequence[Inline]) -> None:
+        if style in self.styles or not inlines:
+            self._add_inlines(inlines)
+            return
+        self._begin_line()
+        self.styles[style] = self.out.position
+        self._add_inlines(inlines)
+        self.out.mark(style, self.styles.pop(style))
+
+    def _add_code_span(self, text: str) -> None:
+        """Code has no style and is in none, so the open ones end before it and begin again after it."""
+        if self.in_link:
+            self._say(text)
+            return
+        self._begin_line()
+        for style, start in self.styles.items():
+            self.out.mark(style, start)
+        start = self.out.position
+        self._say(text)
+        self.out.mark("code", start)
+        self.styles = dict.fromkeys(self.styles, self.out.position)
+
+    def _add_link(self, link: Link | Image) -> None:
+        text = words(link.inlines)
+        if not text.strip() and not _has_link(link.inlines):
+            self._say(link.url)
+        elif not self._may_hide(link, text):
+            self._add_inlines(link.inlines)
+            self._say("" if spelled(text, link.url) == text else f" ({link.url})")
+        else:
+            self._begin_line()
+            start = self.out.position
+            self.in_link = True
+            self._add_inlines(link.inlines)
+            self.in_link = False
+            self.out.mark("text_link", start, url=link.url)
+            self.links += 1
+
+    def _may_hide(self, link: Link | Image, text: str) -> bool:
+        """Whether a target may stand behind its text; not one of a link around a picture, which has its own."""
+        if self.links == _MOST_ENTITIES or len(link.url) > _LONGEST_URL or not _LINKABLE.fullmatch(link.url):
+            return False
+        return not _has_link(link.inlines) and not deceives(text, link.url)
+
+
+def _has_link(inlines: Sequence[Inline]) -> bool:
+    for inline in inlines:
+        match inline:
+            case Link() | Image():
+                return True
+            case Strong(inner) | Emphasis(inner) | Strike(inner):
+                if _has_link(inner):
+                    return True
+    return False

@@ -1,0 +1,54 @@
+"""Whether callers keep to the pace a platform declares: every call is counted against every rate it falls under.
+
+Counted anew and in another way than those who keep the pace count. What comes of a call that is too early is left to
+`tailrace.testing.platform`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tailrace.capabilities import Capabilities, Rate
+    from tailrace.operations import Target
+
+# Sums of floats: a caller who waits exactly long enough may come a rounding error too early.
+_ROUNDING_S = 1e-6
+
+
+class CallRates:
+    """The calls of all chats, as far back as the rates reach; `slack_s` is how much too early a call may come."""
+
+    def __init__(self, capabilities: Capabilities, *, slack_s: float) -> None:
+        self._rates: dict[Literal["chat", "group", "overall"], Rate | None] = {
+            "chat": capabilities.per_chat,
+            "group": capabilities.per_group,
+            "overall": capabilities.overall,
+        }
+        self._slack_s = slack_s
+        self._groups: set[str] = set()
+        self._times: dict[tuple[str, str], deque[float]] = {}
+
+    def too_early(self, target: Target, now: float) -> list[tuple[float, bool]]:
+        """By how many seconds a call comes too early for each rate it breaks, and whether that is of all chats."""
+        if target.group:
+            self._groups.add(target.chat)
+        waits = [
+            (times[0] + rate.per_s - now, of == "overall")
+            for of, rate, times in self._windows(target.chat)
+            if len(times) == rate.calls
+        ]
+        return [(wait, everywhere) for wait, everywhere in waits if wait > self._slack_s + _ROUNDING_S]
+
+    def count(self, target: Target, now: float) -> None:
+        """The call is made."""
+        for _of, _rate, times in self._windows(target.chat):
+            times.append(now)
+
+    def _windows(self, chat: str) -> list[tuple[str, Rate, deque[float]]]:
+        return [
+            (of, rate, self._times.setdefault((of, "" if of == "overall" else chat), deque(maxlen=rate.calls)))
+            for of, rate in self._rates.items()
+            if rate is not None and (of != "group" or chat in self._groups)
+        ]

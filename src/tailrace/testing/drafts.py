@@ -1,0 +1,56 @@
+"""The drafts that a simulated platform shows: what is being written, and is no message yet.
+
+A draft is seen until its lifetime is over, until the same draft shows something else, or until a message of the bot
+arrives where it stands. Which drafts are refused is left to `tailrace.testing.platform`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tailrace.testing.wire import SeenDraft
+
+if TYPE_CHECKING:
+    from tailrace.operations import Draft
+
+
+class Drafts:
+    """All drafts of a platform; those that are seen no more are kept where `keeps_past` says so."""
+
+    def __init__(self, lifetime_s: float, *, keeps_past: bool) -> None:
+        self._lifetime_s = lifetime_s
+        self._keeps_past = keeps_past
+        self._shown: dict[tuple[str, str | None], dict[int, SeenDraft]] = {}
+        self._past: list[SeenDraft] = []
+
+    def show(self, draft: Draft, now: float) -> None:
+        """Show it, in place of what the same draft showed before."""
+        target = draft.target
+        there = self._shown.setdefault((target.chat, target.thread), {})
+        if (before := there.pop(draft.draft_id, None)) is not None:
+            self._end(before, now)
+        there[draft.draft_id] = SeenDraft(
+            chat=target.chat,
+            thread=target.thread,
+            draft_id=draft.draft_id,
+            body=draft.body,
+            at=now,
+            until=now + self._lifetime_s,
+        )
+
+    def give_way(self, chat: str, thread: str | None, now: float) -> None:
+        """A message of the bot arrived there: no draft is seen any more."""
+        for draft in self._shown.pop((chat, thread), {}).values():
+            self._end(draft, now)
+
+    def seen(self, chat: str, at: float) -> list[SeenDraft]:
+        """Those that are, or were, seen in the chat at that time, in the order they were shown."""
+        shown = [draft for drafts in self._shown.values() for draft in drafts.values()]
+        seen = [draft for draft in self._past + shown if draft.chat == chat and draft.at <= at < draft.until]
+        return sorted(seen, key=lambda draft: draft.at)
+
+    def _end(self, draft: SeenDraft, now: float) -> None:
+        if self._keeps_past:
+            self._past.append(replace(draft, until=min(draft.until, now)))

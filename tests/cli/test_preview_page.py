@@ -1,0 +1,258 @@
+"""The page of a preview: what stands on it, and that nothing an agent says is more than text there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.capabilities import CHANNELS
+from tailrace.cli.preview.markup import shown
+from tailrace.cli.preview.page import page
+from tailrace.cli.preview.performing import Performance, perform
+from tailrace.cli.preview.safe_html import as_text, sanitised
+from tailrace.cli.preview.sample import sample_turn
+from tailrace.events import Event, Media, TextDelta, ToolStarted, TurnCompleted
+from tailrace.markdown import render
+from tailrace.operations import Body, Entity
+from tailrace.projector import Presentation, ProjectorSettings
+
+VOID = {"br", "hr", "input", "meta"}
+HOSTILE = """\
+<script>alert(1)</script> </script><img src=x onerror=alert(1)> "><svg onload=alert(1)>
+
+[here](javascript:alert(1)) <javascript:alert(1)> [there](data:text/html,x) ![pixel](https://example.com/p.png)
+
+```html
+</code></pre><script>alert(1)</script>
+```
+
+`</code><b onclick=alert(1)>` &lt;script&gt;alert(1)&lt;/script&gt; $style \\u003c <!-- ]]>
+"""
+
+
+class Reader(HTMLParser):
+    """What a browser would find: the tags with their attributes, and the text of scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.raw: dict[str, str] = {}
+        self.text: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> ends nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self.open[-1] if self.open else ""
+        if inside in {"script", "style"}:
+            kind = self.tags[-1][1].get("type") or inside
+            self.raw[kind] = self.raw.get(kind, "") + data
+        else:
+            self.text.append(data)
+
+
+def performances(turn: list[tuple[float, Event]], presentation: Presentation | None = None) -> list[Performance]:
+    return [perform(turn, name, ProjectorSettings(presentation=presentation)) for name in CHANNELS]
+
+
+def turn_of(*events: Event) -> list[tuple[float, Event]]:
+    return [(nth * 0.3, event) for nth, event in enumerate(events)]
+
+
+def films(written: str) -> list[dict[str, Any]]:
+    """The frames of each channel with the messages as the script puts them together."""
+    found = []
+    for film in json.loads(Reader(written).raw["application/json"]):
+        versions: list[str] = []
+        for base, kept, rest in film["versions"]:
+            before = versions[base].encode("utf-16-le") if base >= 0 else b""
+            versions.append(before[: 2 * kept].decode("utf-16-le") + rest)
+        frames = [(at, [versions[nth] for nth in picture]) for at, picture in film["frames"]]
+        found.append({"versions": versions, "frames": frames})
+    return found
+
+
+def chats(written: str) -> list[str]:
+    """The chats that stand in the document, for whoever runs no script."""
+    found = re.findall(r'<div class="chat"[^>]*>\n(.*?)\n</div>\n<details', written, re.DOTALL)
+    assert len(found) == written.count('<section class="channel')
+    return found
+
+
+def test_the_page_is_well_formed_and_needs_nothing_from_anywhere() -> None:
+    written = page("demo", performances(sample_turn()))
+    reader = Reader(written)
+    assert reader.open == []
+    assert not any({"src", "srcset", "style"} & set(attributes) for _, attributes in reader.tags)
+    assert {tag for tag, _ in reader.tags}.isdisjoint({"link", "img", "iframe", "object", "embed", "base", "video"})
+    assert "url(" not in reader.raw["style"]
+    assert "@import" not in reader.raw["style"]
+    outside = {attributes["href"] for tag, attributes in reader.tags if tag == "a"}
+    assert outside == {"https://example.com/ops/pull/4711", "https://example.com/backup/manual#index"}
+
+
+def test_the_policy_lets_its_own_style_and_script_in_and_nothing_else() -> None:
+    reader = Reader(page("demo", performances(sample_turn()[:1])))
+    [policy] = [attributes["content"] for tag, attributes in reader.tags if "http-equiv" in attributes]
+    hashes = {
+        kind: base64.b64encode(hashlib.sha256(reader.raw[kind].encode()).digest()).decode()
+        for kind in ("style", "script")
+    }
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{hashes['style']}'; script-src 'sha256-{hashes['script']}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_every_channel_is_a_column_with_its_chat_and_its_calls() -> None:
+    done = performances(sample_turn())
+    written = page("demo", done)
+    for performance, chat in zip(done, chats(written), strict=True):
+        assert f'<section class="channel {performance.channel}">' in written
+        assert chat.count("<article") == len(performance.chat)
+        assert as_text(performance.summary) in written
+    rows = re.findall(r'<tr class="(stays|passes)" data-at="([\d.]+)"><td>[\d.]+ s</td><td>([^<]+)</td>', written)
+    telegram = rows[: len(done[0].moments)]
+    assert [kind == "stays" for kind, _, _ in telegram] == [moment.stays for moment in done[0].moments]
+    assert [what for _, _, what in telegram[:3]] == ["typing", "post", "edit"]
+
+
+def test_what_stands_in_the_document_is_what_the_last_frame_shows() -> None:
+    written = page("demo", performances(sample_turn()))
+    for film, chat in zip(films(written), chats(written), strict=True):
+        assert "\n".join(film["frames"][-1][1]) == chat
+
+
+def test_the_frames_tell_how_a_message_grows() -> None:
+    [telegram] = films(page("t", [perform(sample_turn(), "telegram", ProjectorSettings())]))
+    times = [at for at, _ in telegram["frames"]]
+    assert times == sorted(times)
+    assert 'class="typing"' in telegram["frames"][0][1][0]
+    sizes = [len(Reader("".join(picture)).text) for _, picture in telegram["frames"]]
+    assert sizes[-1] > sizes[2] > sizes[0]
+    assert any("🔧 read_file" in "".join(picture) for _, picture in telegram["frames"])
+    assert "🔧" not in "".join(telegram["frames"][-1][1])
+
+
+def test_a_turn_of_which_nothing_is_said_ends_without_anybody_typing() -> None:
+    written = page("t", [perform(turn_of(TextDelta(text="NO_REPLY"), TurnCompleted()), "slack", ProjectorSettings())])
+    assert films(written)[0]["frames"][-1][1] == []
+    assert "Nothing is said." in chats(written)[0]
+
+
+@pytest.mark.parametrize(
+    ("presentation", "mark"), [("native", "message draft"), ("processing", "message aside"), ("tokens", "streaming")]
+)
+def test_what_is_no_part_of_the_answer_yet_is_marked(presentation: Presentation, mark: str) -> None:
+    written = page("demo", performances(sample_turn(), presentation))
+    assert any(
+        f'class="{mark}' in version or f" {mark}" in version for film in films(written) for version in film["versions"]
+    )
+
+
+def test_nothing_that_an_agent_says_is_more_than_text() -> None:
+    turn = turn_of(
+        ToolStarted(id="1", name=HOSTILE, arguments={"command": HOSTILE}),
+        *(TextDelta(text=piece) for piece in re.findall(r".{1,7}", HOSTILE, re.DOTALL)),
+        Media(url="javascript:alert(1)//<script>", mime="<b>", caption=HOSTILE),
+        TurnCompleted(),
+    )
+    for presentation in (None, "native", "processing"):
+        written = page(HOSTILE, performances(turn, presentation))
+        [*documents] = [written, *("".join(film["versions"]) for film in films(written))]
+        for document in documents:
+            reader = Reader(document)
+            assert sum(tag == "script" for tag, _ in reader.tags) == (2 if document is written else 0)
+            assert {tag for tag, _ in reader.tags}.isdisjoint({"img", "svg", "b"})
+            attributes = {(tag, name) for tag, given in reader.tags for name in given}
+            assert not any(name.startswith("on") for _, name in attributes)
+            links = {given["href"] or "" for tag, given in reader.tags if tag == "a"}
+            assert {link.partition(":")[0] for link in links} <= {"https"}
+        assert "<script>alert(1)</script>" in "".join(Reader(written).text)
+
+
+def test_entities_are_counted_in_utf_16() -> None:
+    assert shown(render("🐢🐢 a **bold** 👩‍👩‍👧 `code`", "telegram"), "telegram") == (
+        "🐢🐢 a <strong>bold</strong> 👩‍👩‍👧 <code>code</code>"
+    )
+
+
+def test_entities_that_overlap_are_nested_anew() -> None:
+    bold, italic = Entity(type="bold", offset=0, length=4), Entity(type="italic", offset=2, length=4)
+    assert shown(Body(text="abcdef", entities=(bold, italic)), "telegram") == (
+        "<strong>ab<em>cd</em></strong><em>ef</em>"
+    )
+
+
+def test_a_block_of_telegram_ends_its_line() -> None:
+    assert shown(render("a\n\n```py\nb\n```\n\nc", "telegram"), "telegram") == (
+        'a\n\n<pre data-language="py">b</pre>\nc'
+    )
+
+
+def test_entities_beyond_the_text_or_unknown_do_no_harm() -> None:
+    beyond = Entity(type="bold", offset=1, length=99)
+    unknown = Entity(type="sparkle", offset=0, length=1)
+    wicked = Entity(type="text_link", offset=0, length=1, url="javascript:alert(1)")
+    assert shown(Body(text="ab", entities=(unknown, wicked, beyond)), "telegram") == "a<strong>b</strong>"
+
+
+def test_addresses_are_links_where_people_read_but_not_in_code() -> None:
+    link = '<a href="https://example.com/a" rel="noopener noreferrer">https://example.com/a</a>'
+    assert shown(render("see https://example.com/a.", "telegram"), "telegram") == f"see {link}."
+    assert shown(render("see https://example.com/a.", "matrix"), "matrix") == f"<p>see {link}.</p>"
+    assert "<a" not in shown(render("`https://example.com/a`", "telegram"), "telegram")
+
+
+@pytest.mark.parametrize("dialect", ["telegram", "slack", "discord", "matrix", "html"])
+def test_styles_are_shown_as_the_platform_was_told_them(dialect: str) -> None:
+    html = shown(render("**b** _i_ ~~s~~ `c < d`\n\n```\n1 < 2 && 3 > 2\n```\n", dialect), dialect)
+    assert "<strong>b</strong> <em>i</em> <del>s</del> <code>c &lt; d</code>" in html
+    assert "1 &lt; 2 &amp;&amp; 3 &gt; 2" in html
+    assert "".join(unescape(re.sub("<[^>]+>", "", html)).split()) == "bisc<d1<2&&3>2"
+
+
+def test_a_terminal_shows_the_text_as_it_is() -> None:
+    assert shown(render("**b** <i>", "markdown"), "markdown") == "**b** &lt;i&gt;"
+
+
+_FRAGMENTS = st.sampled_from(
+    [
+        *("<b>", "<p>", "</p>", "<a href='javascript:x'>", "<a href='HTTPS://e.com' onclick=x>", "</a>", "<script>"),
+        *("</script>", "<code class='language-py'>", "<code class='x y'>", "</code>", "<ol start=3>", "<ol start=x>"),
+        *("<li>", "<br>", "<br/>", "<!--", "-->", "<![CDATA[", "]]>", "&lt;", "&#0;", "&#x1b;", "<style>", "</ol>"),
+        *("<td align=right>", "<td align=top>", "<", ">", '"', "text", "\x00", "<img src=x onerror=y>", "</nothing>"),
+    ]
+)
+
+
+@given(st.lists(_FRAGMENTS | st.text(max_size=6), max_size=12).map("".join))
+def test_sanitised_html_has_only_what_it_may_and_stays_as_it_is(html: str) -> None:
+    clean = sanitised(html)
+    reader = Reader(clean)
+    assert reader.open == []
+    for tag, attributes in reader.tags:
+        assert tag in {"a", "br", "code", "li", "ol", "p", "td"}
+        assert set(attributes) <= {"href", "rel", "class", "start", "align"}
+        assert attributes.get("href") in {None, "HTTPS://e.com"}
+        assert attributes.get("class") in {None, "language-py"}
+    assert sanitised(clean) == clean
+    assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", clean) is None

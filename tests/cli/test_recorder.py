@@ -1,0 +1,121 @@
+"""Turns that are kept: whole, with their times, readable by what reads them, and without secrets."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pseudo_terminal import TAILRACE
+from tailrace.cli.preview.recording import turn_of
+from tailrace.cli.recorder import LEFT_OUT, Recorder, Redaction
+from tailrace.events import Event, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnCompleted, TurnStarted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRETS = [
+    "sk-abcdefghijklmnop1234",
+    "xoxb-1234567890-abcdef",
+    "ghp_abcdefghijklmnopqrstuvwxyz123456",
+    "AKIAABCDEFGHIJKLMNOP",
+    "123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi",
+]
+
+
+def kept(folder: Path) -> list[dict[str, object]]:
+    [path] = folder.glob("*.ndjson")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_turn_is_kept_with_its_times_and_can_be_read_again(tmp_path: Path) -> None:
+    times = iter([10.0, 10.0, 10.5, 11.0, 12.25])
+    recorder = Recorder(tmp_path / "turns", clock=lambda: next(times))
+    events: list[Event] = [TurnStarted(turn_id="t"), TextDelta(text="Hello "), TextDelta(text="you"), TurnCompleted()]
+    for event in events:
+        recorder.keep(event)
+    recorder.close()
+    [path] = (tmp_path / "turns").glob("*.ndjson")
+    assert [event for _, event in turn_of(path.read_bytes(), name="t", rate=50)] == events
+    assert [at for at, _ in turn_of(path.read_bytes(), name="t", rate=50)] == [0.0, 0.5, 1.0, 2.25]
+
+
+def test_each_turn_has_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "turns")
+    for turn_id in ("a/../b", "second"):
+        recorder.keep(TurnStarted(turn_id=turn_id))
+        recorder.keep(TurnCompleted())
+    recorder.close()
+    paths = sorted((tmp_path / "turns").iterdir())
+    assert [path.name for path in paths] == ["0001-a_.._b.ndjson", "0002-second.ndjson"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+    assert stat.S_IMODE((tmp_path / "turns").stat().st_mode) == 0o700
+
+
+@given(secret=st.sampled_from(SECRETS), cuts=st.lists(st.integers(0, 60), max_size=6))
+def test_a_secret_is_left_out_however_it_comes_in_pieces(
+    tmp_path_factory: pytest.TempPathFactory, secret: str, cuts: list[int]
+) -> None:
+    said = f"The key is {secret}, keep it."
+    borders = [0, *sorted(cut for cut in cuts if cut < len(said)), len(said)]
+    folder = tmp_path_factory.mktemp("turns")
+    recorder = Recorder(folder)
+    recorder.keep(TurnStarted(turn_id="t"))
+    for start, end in pairwise(borders):
+        recorder.keep(TextDelta(text=said[start:end]))
+    recorder.keep(TurnCompleted())
+    recorder.close()
+    text = "".join(line["event"].get("text") or "" for line in kept(folder))  # type: ignore[attr-defined]
+    assert text == f"The key is {LEFT_OUT}, keep it."
+
+
+def test_what_the_environment_calls_a_secret_is_left_out_of_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "hunter2hunter2")
+    recorder = Recorder(tmp_path)
+    recorder.keep(TurnStarted(turn_id="t"))
+    recorder.keep(ToolStarted(id="1", name="curl", arguments={"headers": ["X: hunter2hunter2"], "n": 3}))
+    recorder.keep(ToolFinished(id="1", result={"body": "hunter2hunter2"}))
+    recorder.keep(ReasoningDelta(text="hunter2"))
+    recorder.keep(ReasoningDelta(text="hunter2"))
+    recorder.close()
+    [path] = tmp_path.iterdir()
+    written = path.read_text(encoding="utf-8")
+    assert "hunter2" not in written
+    assert written.count(LEFT_OUT) == 3
+
+
+def test_a_private_key_of_many_lines_is_left_out() -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\nabc def\nghi\n-----END RSA PRIVATE KEY-----"
+    assert Redaction({}).text(f"Here: {key}. Done.") == f"Here: {LEFT_OUT}. Done."
+
+
+def test_short_values_and_ordinary_words_stand() -> None:
+    redaction = Redaction({"API_KEY": "abc", "HOME": "/srv/somebody"})
+    assert redaction.text("abc lives in /srv/somebody") == "abc lives in /srv/somebody"
+
+
+def test_a_conversation_is_recorded_by_the_command_and_previewed(tmp_path: Path) -> None:
+    turns = tmp_path / "turns"
+    chat = [TAILRACE, "chat", "--fast", "--record", str(turns)]
+    subprocess.run(chat, input=b"hello\nagain\n", capture_output=True, check=True, timeout=60)
+    first, second = sorted(turns.iterdir())
+    for path in (first, second):
+        preview = [TAILRACE, "preview", str(path), "--channel", "discord", "--json"]
+        shown = subprocess.run(preview, capture_output=True, check=True, timeout=60)
+        assert json.loads(shown.stdout.splitlines()[0])["channel"] == "discord"
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    chat = [TAILRACE, "chat", "--record", str(tmp_path / "file" / "x")]
+    done = subprocess.run(chat, input=b"hello\n", capture_output=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert b"Name a folder that can be written to" in done.stderr

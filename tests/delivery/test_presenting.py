@@ -1,0 +1,301 @@
+"""A turn carried whole: events in, a projector, the courier, a ledger and a platform, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+from post_office import HERE, PostOffice
+
+from tailrace.capabilities import Capabilities, DraftRules, EditRules, Keyed, Rate, StreamRules, Unkeyed
+from tailrace.deliveries import Delivery, State, Turn, TurnState
+from tailrace.delivery.presenting import present
+from tailrace.events import (
+    Error,
+    Event,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from tailrace.operations import Edit, Target
+from tailrace.projector import Presentation, ProjectorSettings
+from tailrace.testing.faults import Late, NoAnswer, Refuse, Rule, TooMany
+from tailrace.testing.virtual_time import Simulation, run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+
+ANSWER = "Let me look at that for you. " * 6 + "\n\n" + "Here is what I found in the files. " * 6
+LIMITS = Capabilities(
+    idempotency=Keyed(window_s=300.0),
+    limit=200,
+    per_chat=Rate(calls=1, per_s=1.0),
+    edits=EditRules(every_s=1.5),
+    deletes=True,
+    typing_s=5.0,
+    presentation="live",
+)
+
+
+def spoken(text: str = ANSWER, *, end: Event | None = None) -> list[Event]:
+    """A turn that says the text in pieces, a tool in the middle."""
+    first, _, rest = text.partition("\n\n")
+    begun = ToolStarted(id="1", name="bash", arguments={"command": "ls"})
+    tool: list[Event] = [begun, ToolFinished(id="1", result="x")]
+    return [TurnStarted(turn_id="t"), *_pieces(first), *tool, *_pieces(rest), end or TurnCompleted()]
+
+
+def _pieces(text: str) -> list[TextDelta]:
+    return [TextDelta(text=text[at : at + 4]) for at in range(0, len(text), 4)]
+
+
+async def paced(events: Iterable[Event], every_s: float = 0.05) -> AsyncIterator[Event]:
+    for event in events:
+        await asyncio.sleep(every_s)
+        yield event
+
+
+async def carried(office: PostOffice, events: Iterable[Event], **settings: Any) -> list[Delivery]:
+    turn = await office.courier.begin("t", HERE)
+    wished = ProjectorSettings(**settings)
+    return await present(paced(events), turn, office.channel.capabilities, wished, clock=office.clock)
+
+
+async def state_of(office: PostOffice) -> TurnState:
+    return (await office.memory.begin(Turn(turn_id="t", target=HERE))).state
+
+
+def words(office: PostOffice, target: Target = HERE) -> list[str]:
+    """What stands there of the answer; the record of the tools is none of it."""
+    return " ".join(text for text in office.texts(target) if "🔧" not in text).split()
+
+
+def in_an_office(
+    main: Callable[[PostOffice], Coroutine[Any, Any, None]], limits: Capabilities = LIMITS, **settings: Any
+) -> None:
+    async def at_work(simulation: Simulation) -> None:
+        office = PostOffice(simulation, limits, **settings)
+        first = office.courier
+        await main(office)
+        if office.courier is first:  # another process does not know what the one before it has spent
+            assert not office.platform.complaints, "the pace was kept, and no key used for two things"
+
+    run(at_work)
+
+
+@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final", "native", "tokens"])
+def test_the_answer_stands_once_whole_and_in_order_however_it_is_presented(presentation: Presentation) -> None:
+    async def main(office: PostOffice) -> None:
+        delivered = await carried(office, spoken(), presentation=presentation)
+        assert [delivery.state for delivery in delivered] == [State.DELIVERED] * len(delivered)
+        assert words(office) == ANSWER.split()
+        assert await state_of(office) is TurnState.DONE
+
+    in_an_office(main)
+
+
+def test_a_live_answer_is_seen_growing_and_is_finished_in_place() -> None:
+    async def main(office: PostOffice) -> None:
+        await carried(office, spoken())
+        history = office.platform.history("here")
+        assert len(history) == len(office.texts()), "no message was taken away"
+        assert history[0].edits >= 2
+        assert not any("🔧" in text for text in office.texts()), "what is at work is shown while it is"
+
+    in_an_office(main)
+
+
+def test_a_short_answer_is_one_post_and_nothing_else() -> None:
+    async def main(office: PostOffice) -> None:
+        delivered = await carried(office, [TextDelta(text="Yes."), TurnCompleted()])
+        assert [type(delivery.operation).__name__ for delivery in delivered] == ["Post"]
+        assert office.platform.counts["edit"] == 0
+        assert office.texts() == ["Yes."]
+
+    in_an_office(main)
+
+
+def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that_recovery_finishes() -> None:
+    async def main(office: PostOffice) -> None:
+        going_on = asyncio.create_task(carried(office, spoken()))
+        await asyncio.sleep(3.5)
+        assert len(office.texts()) == 1
+        going_on.cancel()
+        await office.crash()
+        await office.recovery().sweep()
+        first, *rest = office.texts()
+        assert first.split() == ANSWER.split()[: len(first.split())]
+        assert rest == ["⚠️ The answer was interrupted here."]
+
+    in_an_office(main)
+
+
+@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final"])
+@pytest.mark.parametrize("dies_after_s", [0.3, 1.0, 2.2, 3.7, 5.2, 6.4, 7.3])
+def test_a_turn_that_is_said_again_after_a_crash_goes_on_from_what_is_there(
+    presentation: Presentation, dies_after_s: float
+) -> None:
+    async def main(office: PostOffice) -> None:
+        going_on = asyncio.create_task(carried(office, spoken(), presentation=presentation))
+        await asyncio.wait({going_on}, timeout=dies_after_s)
+        going_on.cancel()
+        await office.crash()
+        await carried(office, spoken(), presentation=presentation)
+        assert words(office) == ANSWER.split()
+        assert await state_of(office) is TurnState.DONE
+
+    in_an_office(main)
+
+
+def test_an_interrupted_processing_message_does_not_claim_to_go_on() -> None:
+    async def main(office: PostOffice) -> None:
+        going_on = asyncio.create_task(carried(office, spoken(), presentation="processing", processing_every_s=1.0))
+        await asyncio.sleep(3.0)
+        assert "⏳" in office.texts()[0]
+        going_on.cancel()
+        await office.crash()
+        await office.recovery().sweep()
+        assert not any("⏳" in text for text in office.texts())
+        assert office.texts()[-1] == "⚠️ The answer was interrupted here."
+
+    in_an_office(main)
+
+
+def test_an_error_comes_after_what_was_said_and_the_turn_counts_as_failed() -> None:
+    async def main(office: PostOffice) -> None:
+        events: list[Event] = [
+            TextDelta(text="Half of it"),
+            Error(message="a hiccup"),
+            TextDelta(text="And more"),
+            _failed(),
+        ]
+        await carried(office, events)
+        assert office.texts() == ["Half of it", "⚠️ a hiccup", "And more", "⚠️ the model is gone [gone]"]
+        assert await state_of(office) is TurnState.FAILED
+
+    in_an_office(main)
+
+
+def _failed() -> TurnFailed:
+    return TurnFailed(message="the model is gone", code="gone")
+
+
+def test_nothing_new_is_said_after_a_stop() -> None:
+    async def main(office: PostOffice) -> None:
+        await carried(office, [*spoken()[:40], TurnCancelled(reason="stopped")])
+        posts = office.platform.counts["post"]
+        assert posts == 1
+        assert await state_of(office) is TurnState.CANCELLED
+        await asyncio.sleep(60.0)
+        assert office.platform.counts["post"] == posts
+
+    in_an_office(main)
+
+
+def test_a_silent_answer_leaves_no_trace() -> None:
+    async def main(office: PostOffice) -> None:
+        await carried(office, [*(TextDelta(text=letter) for letter in "NO_REPLY"), TurnCompleted()])
+        assert office.platform.history("here") == []
+
+    in_an_office(main)
+
+
+def test_the_events_that_raise_end_the_turn_honestly_and_raise_on() -> None:
+    async def failing() -> AsyncIterator[Event]:
+        yield TextDelta(text="So far so good")
+        raise ConnectionError("the model is gone")
+
+    async def main(office: PostOffice) -> None:
+        turn = await office.courier.begin("t", HERE)
+        with pytest.raises(ConnectionError):
+            await present(failing(), turn, LIMITS, clock=office.clock)
+        assert office.texts() == ["So far so good", "⚠️ The answer ended before it was complete."]
+        assert await state_of(office) is TurnState.FAILED
+
+    in_an_office(main)
+
+
+@pytest.mark.parametrize(
+    "fault", [TooMany(30.0), NoAnswer(applied=True), NoAnswer(applied=False), Late(after_s=1.0), Refuse(403, "no")]
+)
+def test_whatever_befalls_edits_in_between_the_answer_is_whole_in_the_end(fault: Any) -> None:
+    async def main(office: PostOffice) -> None:
+        office.fail(Rule(kind="edit", fault=fault, times=1))
+        await carried(office, spoken())
+        assert words(office) == ANSWER.split()
+
+    in_an_office(main)
+
+
+def test_a_message_that_somebody_took_away_is_said_again_in_the_end() -> None:
+    async def main(office: PostOffice) -> None:
+        going_on = asyncio.create_task(carried(office, spoken()))
+        await asyncio.sleep(1.0)
+        office.take_away(office.shown())
+        await going_on
+        assert words(office) == ANSWER.split()
+
+    in_an_office(main, replace(LIMITS, per_chat=None))
+
+
+def test_drafts_are_shown_and_then_one_message_that_notifies() -> None:
+    limits = replace(LIMITS, native=DraftRules(lifetime_s=30.0, every_s=1.0), limit=4096, idempotency=Unkeyed())
+
+    async def main(office: PostOffice) -> None:
+        await carried(office, spoken(), presentation="native")
+        assert office.platform.counts["draft"] >= 3
+        [message] = office.platform.history("here")
+        assert message.edits == 0
+        assert message.text.split() == ANSWER.split()
+
+    in_an_office(main, limits)
+
+
+def test_a_stream_that_ends_early_goes_on_as_a_message_that_is_edited() -> None:
+    rules = StreamRules(every_s=0.5, lifetime_s=4.0, per_call=100, tasks=True)
+    limits = replace(LIMITS, native=rules, limit=4096, per_chat=None)
+
+    async def main(office: PostOffice) -> None:
+        office.fail(Rule(kind="append_stream", fault=Refuse(400, "message_not_in_streaming_state"), times=1))
+        await carried(office, spoken(), presentation="native")
+        assert words(office) == ANSWER.split()
+        assert not any(message.streaming for message in office.platform.history("here"))
+
+    in_an_office(main, limits)
+
+
+def test_a_stream_that_is_refused_becomes_a_live_message() -> None:
+    limits = replace(LIMITS, native=StreamRules(every_s=0.5), limit=4096, per_chat=None)
+
+    async def main(office: PostOffice) -> None:
+        office.fail(Rule(kind="open_stream", fault=Refuse(400, "not here")))
+        delivered = await carried(office, spoken(), presentation="native")
+        [message] = office.platform.history("here")
+        assert message.text.split() == ANSWER.split()
+        assert message.edits >= 2
+        assert isinstance(delivered[-1].operation, Edit)
+        assert delivered[0].receipt is not None
+        assert delivered[0].receipt.degraded
+
+    in_an_office(main, limits)
+
+
+def test_a_courier_that_is_drained_leaves_the_turn_to_be_gone_on_with() -> None:
+    async def main(office: PostOffice) -> None:
+        going_on = asyncio.create_task(carried(office, spoken()))
+        await asyncio.sleep(2.0)
+        await office.courier.drain()
+        going_on.cancel()
+        await asyncio.wait({going_on})
+        assert await state_of(office) is TurnState.RUNNING
+        await office.crash()
+        await carried(office, spoken())
+        assert words(office) == ANSWER.split()
+
+    in_an_office(main)

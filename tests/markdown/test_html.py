@@ -1,0 +1,152 @@
+"""The dialect `html`: a fragment that says what the source says, and can do nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hostile_texts import hostile_texts
+from hypothesis import given, settings
+from reading_html import Fragment
+from strategies import documents
+
+from tailrace.markdown import render
+
+STYLES = {"strong", "em", "del", "code", "a", "br"}
+BLOCKS = {"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "ul", "ol", "li", "hr"}
+TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
+ATTRIBUTES = {("a", "href"), ("a", "rel"), ("code", "class"), ("ol", "start"), ("th", "align"), ("td", "align")}
+
+
+def shown(source: str) -> str:
+    html = render(source, "html").html
+    assert html is not None
+    return html
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("a **b *c*** ~~d~~ `e & f`", "<p>a <strong>b <em>c</em></strong> <del>d</del> <code>e &amp; f</code></p>"),
+        ("# One\n\n###### Six", "<h1>One</h1><h6>Six</h6>"),
+        ("a\nb  \nc", "<p>a<br>b<br>c</p>"),
+        ("```py title\nx < 1\n\n  y\n```", '<pre><code class="language-py">x &lt; 1\n\n  y\n</code></pre>'),
+        ('```"><script>\nx\n```', "<pre><code>x\n</code></pre>"),
+        ("    code", "<pre><code>code</code></pre>"),
+        ("> a\n>\n> > b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>"),
+        ("- a\n- b\n  1. c", "<ul><li>a</li><li>b<ol><li>c</li></ol></li></ul>"),
+        ("3. a\n\n4. b", '<ol start="3"><li><p>a</p></li><li><p>b</p></li></ol>'),
+        ("- [ ] open\n- [x] done", "<ul><li>☐ open</li><li>☑ done</li></ul>"),
+        (
+            "- [x] a\n\n  b\n\n- ```\n  c\n  ```",
+            "<ul><li><p>☑ a</p><p>b</p></li><li><pre><code>c\n</code></pre></li></ul>",
+        ),
+        ("a\n\n***", "<p>a</p><hr>"),
+        (
+            "| a | b |\n|---|--:|\n| 1 | **2** | 3 |",
+            (
+                '<table><thead><tr><th>a</th><th align="right">b</th></tr></thead>'
+                '<tbody><tr><td>1</td><td align="right"><strong>2</strong></td><td>3</td></tr></tbody></table>'
+            ),
+        ),
+        ("| a |\n|---|", "<table><thead><tr><th>a</th></tr></thead></table>"),
+    ],
+)
+def test_markup_becomes_tags(source: str, html: str) -> None:
+    assert shown(source) == html
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("<b>x</b> & List<T>", "<p>&lt;b&gt;x&lt;/b&gt; &amp; List&lt;T&gt;</p>"),
+        ("<div onclick='x'>\n*a*\n</div>", "<p>&lt;div onclick=&#x27;x&#x27;&gt;<br>*a*<br>&lt;/div&gt;</p>"),
+        ("<!-- a -->", "<p>&lt;!-- a --&gt;</p>"),
+        ("[r]: /u\n\n[a][r]", "<p>[r]: /u</p><p>[a][r]</p>"),
+        ("&lt;i&gt; \\<i\\>", "<p>&lt;i&gt; &lt;i&gt;</p>"),
+    ],
+)
+def test_html_of_the_source_is_shown_and_not_obeyed(source: str, html: str) -> None:
+    assert shown(source) == html
+
+
+def link(url: str, text: str) -> str:
+    return f'<a href="{url}" rel="noopener noreferrer">{text}</a>'
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("[a *b*](https://x.y/?a=1&b=2)", link("https://x.y/?a=1&amp;b=2", "a <em>b</em>")),
+        ("<me@x.y>", link("mailto:me@x.y", "me@x.y")),
+        ("[](http://x.y)", link("http://x.y", "http://x.y")),
+        ("![alt](http://x.y/i.png)", link("http://x.y/i.png", "alt")),
+        ("[![alt](http://x.y/i.png)](http://z.w)", link("http://z.w", "alt")),
+        ('[a](http://x.y/"onclick="z)', link("http://x.y/&quot;onclick=&quot;z", "a")),
+        ("see http://x.y/a_(b).", f"see {link('http://x.y/a_(b)', 'http://x.y/a_(b)')}."),
+        ('http://x.y/z`"a', link("http://x.y/z", "http://x.y/z") + "`&quot;a"),
+        ("[a](javascript:alert(1))", "a (javascript:alert(1))"),
+        ("[a](JavaScript:alert`1`)", "a (JavaScript:alert`1`)"),
+        ("[a](data:text/html,x)", "a (data:text/html,x)"),
+        ("[a](/settings)", "a (/settings)"),
+        ("![a](i.png)", "a (i.png)"),
+        (
+            "[http://bank.example](http://evil.example)",
+            (
+                f"{link('http://bank.example', 'http://bank.example')} "
+                f"({link('http://evil.example', 'http://evil.example')})"
+            ),
+        ),
+    ],
+)
+def test_links_lead_where_they_say(source: str, html: str) -> None:
+    assert shown(source) == f"<p>{html}</p>"
+
+
+@pytest.mark.parametrize("source", ["```@x\n```", "#", ">", "##"])
+def test_what_would_show_nothing_is_shown_as_it_is(source: str) -> None:
+    body = render(source, "html")
+    assert body.text == source
+    assert Fragment(body.html or "").text == source
+
+
+def test_the_text_is_what_reads_well_without_tags() -> None:
+    assert render("# A\n\n**b** [c](http://d.e)", "html").text == "A\n\nb c (http://d.e)"
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. ", "> - ", "- > "])
+def test_containers_end_while_the_text_goes_on(mark: str) -> None:
+    fragment = Fragment(shown(mark * 60 + "deep text"))
+    assert fragment.deepest <= 20
+    assert fragment.text.endswith("deep text")
+
+
+def test_styles_end_while_the_text_goes_on() -> None:
+    opened = "".join(f"{mark}a " for mark in ("**", "_", "~~") * 5)
+    closed = "".join(f" b{mark}" for mark in ("~~", "_", "**") * 5)
+    fragment = Fragment(shown(f"{'> ' * 12}{opened}deep{closed}"))
+    assert fragment.deepest == 20
+    assert fragment.text == "a " * 15 + "deep" + " b" * 15
+
+
+def test_items_too_deep_for_a_list_keep_their_marks() -> None:
+    lines = ["  " * depth + f"- [x] level {depth}" for depth in range(9)]
+    text = Fragment(shown("\n".join(lines))).text
+    assert text.endswith("• ☑ level 6• ☑ level 7• ☑ level 8")
+
+
+@settings(max_examples=300)
+@given(hostile_texts())
+def test_no_text_gets_a_tag_or_an_attribute_of_its_own(source: str) -> None:
+    fragment = Fragment(render(source, "html").html or "")
+    assert fragment.tags <= STYLES | BLOCKS | TABLES
+    assert fragment.attributes <= ATTRIBUTES
+    assert {target.partition(":")[0].lower() for target in fragment.targets} <= {"http", "https", "mailto"}
+    assert fragment.deepest <= 20
+
+
+@settings(max_examples=150)
+@given(documents())
+def test_the_fragment_says_all_that_the_text_says(source: str) -> None:
+    body = render(source, "html")
+    said = Fragment(body.html or "").text
+    words = [word for word in body.text.split() if word.isalnum() and not word.isdigit()]
+    assert [word for word in words if word not in said] == []

@@ -1,0 +1,95 @@
+"""Tables as text: columns that stand below each other in any script, and labelled lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.markdown.parsing import parse
+from tailrace.markdown.tables import aligned, aligned_width, labelled, width
+from tailrace.markdown.tree import Table, words
+
+
+def _table(source: str) -> Table:
+    (block,) = parse(source)
+    assert isinstance(block, Table)
+    return block
+
+
+def _labelled(source: str) -> list[list[tuple[str, str]]]:
+    return [[(words(label), words(value)) for label, value in group] for group in labelled(_table(source))]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("", 0),
+        ("abc", 3),
+        ("日本", 4),
+        ("e\u0301", 1),
+        ("👨‍👩‍👧‍👦", 2),
+        ("🇩🇪", 2),
+        ("👍🏽", 2),
+        ("1️⃣", 2),
+        ("한국", 4),
+        ("ก็", 1),
+        ("a\u200bb", 2),
+        ("ａ", 2),
+    ],
+)
+def test_a_text_is_as_wide_as_it_looks(text: str, columns: int) -> None:
+    assert width(text) == columns
+
+
+def test_columns_stand_below_each_other_as_they_are_aligned() -> None:
+    table = _table("| name | n | mid |\n|:--|--:|:-:|\n| 日本 | 1 | x |\n| **a** | 1000 | |\n| | 2 | [l](/u) |")
+    assert aligned(table) == [
+        "name     n   mid",
+        "----  ----  ------",
+        "日本     1    x",
+        "a     1000",
+        "         2  l (/u)",
+    ]
+    assert aligned_width(table) == 18
+
+
+def test_a_row_with_more_cells_than_columns_keeps_them() -> None:
+    assert aligned(_table("| a |\n|---|\n| b | c | d |")) == ["a", "-  -----", "b  c | d"]
+
+
+def test_every_value_is_told_with_its_label() -> None:
+    assert _labelled("| a | b |\n|---|---|\n| 1 | |\n| 3 | 4 | 5 |") == [
+        [("a", "1"), ("b", "")],
+        [("a", "3"), ("b", "4"), ("", "5")],
+    ]
+
+
+def test_a_table_without_rows_has_labels_alone() -> None:
+    assert _labelled("| a | b |\n|---|---|") == [[("a", ""), ("b", "")]]
+
+
+def test_labels_that_would_make_a_table_many_times_longer_are_told_once() -> None:
+    source = f"| {'long ' * 100} | b |\n|---|---|\n" + "| 1 | 2 |\n" * 100
+    header, *rows = _labelled(source)
+    assert header == [("", ("long " * 100).strip()), ("", "b")]
+    assert rows == [[("", "1"), ("", "2")]] * 100
+
+
+cells = st.lists(
+    st.sampled_from(("", "a", "two words", "日本語", "👍🏽", "**b**", "x\\|y", "-")), min_size=2, max_size=2
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(cells, min_size=1, max_size=6))
+def test_every_column_begins_at_one_place(rows: list[list[str]]) -> None:
+    table = _table("| head | last |\n|---|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows))
+    lines = aligned(table)
+    first = max(width(words(row[0])) for row in (table.header, *table.rows))
+    for line, row in zip([lines[0], *lines[2:]], (table.header, *table.rows), strict=True):
+        second = words(row[1])
+        before = line.removesuffix(second).rstrip() if second else line
+        assert before == words(row[0])
+        assert not second or width(line) - width(second) == first + 2
+    assert max(map(width, lines)) == aligned_width(table)

@@ -1,0 +1,207 @@
+"""The tree that all dialects render from: what it holds, what it keeps as written, and that it is never too deep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from strategies import documents, raw_texts
+
+from tailrace.markdown.parsing import parse
+from tailrace.markdown.tree import (
+    Block,
+    CodeBlock,
+    CodeSpan,
+    Definition,
+    Emphasis,
+    HardBreak,
+    Heading,
+    HtmlBlock,
+    Image,
+    Inline,
+    InlineHtml,
+    Link,
+    List,
+    Paragraph,
+    Quote,
+    Rule,
+    SoftBreak,
+    Strike,
+    Strong,
+    Table,
+    Text,
+    closely,
+    words,
+)
+
+
+def _only(source: str) -> Block:
+    (block,) = parse(source)
+    return block
+
+
+def _inlines(source: str) -> tuple[Inline, ...]:
+    block = _only(source)
+    assert isinstance(block, Paragraph | Heading)
+    return block.inlines
+
+
+def _list(source: str) -> List:
+    block = _only(source)
+    assert isinstance(block, List)
+    return block
+
+
+def _table(source: str) -> Table:
+    block = _only(source)
+    assert isinstance(block, Table)
+    return block
+
+
+def _within(block: Block) -> Iterator[Block]:
+    yield block
+    match block:
+        case Quote():
+            inner = block.blocks
+        case List():
+            inner = tuple(held for item in block.items for held in item.blocks)
+        case _:
+            return
+    for held in inner:
+        yield from _within(held)
+
+
+@pytest.mark.parametrize(
+    ("source", "inlines"),
+    [
+        ("a \\* b &amp; [c", (Text("a * b & [c"),)),
+        ("`x  y`", (CodeSpan("x  y"),)),
+        ("*a **b***", (Emphasis((Text("a "), Strong((Text("b"),)))),)),
+        ("~~a~~", (Strike((Text("a"),)),)),
+        ("[a *b*](/u 'title')", (Link("/u", "title", (Text("a "), Emphasis((Text("b"),)))),)),
+        ("![a *b*](/i)", (Image("/i", "", (Text("a "), Emphasis((Text("b"),)))),)),
+        ("<http://a.b>", (Link("http://a.b", "", (Text("http://a.b"),)),)),
+        ("<me@a.b>", (Link("mailto:me@a.b", "", (Text("me@a.b"),)),)),
+        ("a\nb  \nc", (Text("a"), SoftBreak(), Text("b"), HardBreak(), Text("c"))),
+        ("List<T> x", (Text("List"), InlineHtml("<T>"), Text(" x"))),
+    ],
+)
+def test_inlines_are_read_as_what_they_are(source: str, inlines: tuple[Inline, ...]) -> None:
+    assert _inlines(source) == inlines
+
+
+def test_words_are_what_is_seen_of_inlines() -> None:
+    assert words(_inlines("a **b** [c *d*](/u) ![e](/i) `f` <g>\nh")) == "a b c d e f <g>\nh"
+
+
+@pytest.mark.parametrize(
+    ("source", "block"),
+    [
+        ("### a", Heading(0, 5, 3, (Text("a"),))),
+        ("a\n---", Heading(0, 5, 2, (Text("a"),))),
+        ("```py run\nx\n\n  y\n```", CodeBlock(0, 20, "x\n\n  y\n", "py run")),
+        ("```\nx", CodeBlock(0, 5, "x")),
+        ("***", Rule(0, 3)),
+        ("<div>\nx\n</div>", HtmlBlock(0, 14, "<div>\nx\n</div>")),
+        ("> a", Quote(0, 3, (Paragraph(2, 3, (Text("a"),)),))),
+        ("[a]: /u 't'", Definition(0, 11, "[a]: /u 't'")),
+    ],
+)
+def test_blocks_are_read_as_what_they_are(source: str, block: Block) -> None:
+    assert _only(source) == block
+
+
+def test_the_language_of_code_is_the_first_word_of_its_info_string() -> None:
+    languages = [
+        block.language for block in parse("``` py run\n```\n~~~\n~~~\n\n    x") if isinstance(block, CodeBlock)
+    ]
+    assert languages == ["py", "", ""]
+
+
+def test_a_list_knows_its_numbers_its_tasks_and_whether_it_is_tight() -> None:
+    tight, loose = _list("3. a\n4. [x] b\n5. [ ] c\n6."), _list("- a\n\n- b")
+    assert (tight.first, tight.tight, [item.done for item in tight.items]) == (3, True, [None, True, False, None])
+    assert (loose.first, loose.tight) == (None, False)
+    assert tight.items[3].blocks == ()
+
+
+def test_text_and_lists_of_a_tight_item_stand_closely() -> None:
+    text, nested, code = _list("- a\n  - b\n  ```\n  c\n  ```").items[0].blocks
+    assert closely(text, nested)
+    assert not closely(nested, code)
+    assert not closely(*parse("a\n- b"))
+
+
+def test_a_table_has_its_alignments_and_as_many_cells_a_row() -> None:
+    table = _table("|a|b|c|d|\n|-|:-|:-:|-:|\n|x|")
+    assert table.alignments == ("none", "left", "center", "right")
+    assert [len(row) for row in (table.header, *table.rows)] == [4, 4]
+
+
+@pytest.mark.parametrize("rest", ["c", "c | d", "**c**"])
+def test_cells_without_a_column_are_kept_as_written(rest: str) -> None:
+    (row,) = _table(f"| a |\n|---|\n| b | {rest} |").rows
+    assert row == ((Text("b"),), (Text(rest),))
+
+
+@pytest.mark.parametrize("reference", ["[a]", "[a][]", "[*b*][a]", "![b][a]"])
+def test_references_and_their_definitions_are_kept_as_written(reference: str) -> None:
+    paragraph, definition = parse(f"see {reference} there\n\n[a]: /u\n[c]: /v")
+    assert isinstance(paragraph, Paragraph)
+    assert paragraph.inlines == (Text(f"see {reference} there"),)
+    assert isinstance(definition, Definition)
+    assert definition.text == "[a]: /u\n[c]: /v"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["> [a]: /u\n>\n> b", "- [a]: /u\n- b", "- b\n\n  [a]: /u", "# b\n[a]: /u", "[a]: /u\n***", "> b\n\n[a]: /u"],
+)
+def test_a_definition_is_found_wherever_it_stands(source: str) -> None:
+    blocks = [held for block in parse(source) for held in _within(block)]
+    assert [block.text for block in blocks if isinstance(block, Definition)] == ["[a]: /u"]
+
+
+@pytest.mark.parametrize("source", ["a\r\n<b\r\nc>\r\n[d\r\ne][f]\r\n\r\n[f]: /u\r\n[g]: /v", "<div>\r\n\r\n<p>\r\n"])
+def test_line_ends_are_line_feeds(source: str) -> None:
+    assert "\\r" not in msgspec.json.encode(parse(source)).decode()
+
+
+def test_what_turns_text_around_is_taken_out_of_links_and_shown_in_targets() -> None:
+    link, _, image = _inlines("[a\u202eb **c\u2066**](/u\u202e) ![d\u202a](/i\u200b)")
+    assert link == Link("/u%E2%80%AE", "", (Text("ab "), Strong((Text("c"),))))
+    assert image == Image("/i%E2%80%8B", "", (Text("d"),))
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. ", ">", "* > "])
+def test_what_is_nested_too_deeply_is_kept_as_written(mark: str) -> None:
+    source = mark * 3000 + "end"
+    depth, blocks = 0, parse(source)
+    while blocks and not isinstance(block := blocks[0], Paragraph):
+        depth += 1
+        assert isinstance(block, Quote | List)
+        blocks = block.blocks if isinstance(block, Quote) else block.items[0].blocks
+    assert depth < 30
+    assert isinstance(block, Paragraph)
+    assert words(block.inlines).endswith(mark + "end")
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"), [("*a **b ", "c** d*"), ("![", "](u)"), ("*a ", "*"), ("~~a *b ", "* ~~"), ("[", "](u)")]
+)
+def test_styles_nested_too_deeply_are_kept_as_written(opened: str, closed: str) -> None:
+    inlines = _inlines(opened * 3000 + "x" + closed * 3000)
+    assert "x" in words(inlines)  # and not a RecursionError
+
+
+@settings(max_examples=200)
+@given(raw_texts() | documents())
+def test_blocks_stand_in_the_source_in_order(source: str) -> None:
+    at = 0
+    for block in parse(source):
+        assert at <= block.start <= block.end <= len(source)
+        at = block.start
+        for held in _within(block):
+            assert block.start <= held.start <= held.end <= block.end
