@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test lint kills bench lock clean
+.PHONY: setup run test test-runtimes lint kills bench lock clean
 
 setup: $(VENV)/.ready
 	@:
@@ -32,6 +32,17 @@ run: setup
 
 test: lint
 	@$(BIN)/python -m pytest
+
+# The SDKs of agents want different versions of the same libraries: each has an environment of its own.
+RUNTIMES := openai-agents pydantic-ai langgraph
+test-runtimes: $(RUNTIMES:%=test-runtime-%)
+
+test-runtime-%: requirements-runtime-%.lock
+	@echo "testing the runtime $*" >&2
+	@test -x $(VENV)/runtimes/$*/bin/python || $(PYTHON) -m venv $(VENV)/runtimes/$*
+	@$(VENV)/runtimes/$*/bin/python -m pip --disable-pip-version-check -qq install --require-hashes --no-deps -r $<
+	@$(VENV)/runtimes/$*/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation -e .
+	@$(VENV)/runtimes/$*/bin/python -m pytest tests_runtimes/test_$(subst -,_,$*)_real.py
 
 lint: setup
 	@$(BIN)/ruff check --quiet
@@ -60,6 +71,7 @@ lock: setup
 	@$(PIP) install uv
 	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group bench -c requirements.lock -o requirements-bench.lock
+	@for runtime in $(RUNTIMES); do $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev --group runtime-$$runtime -c requirements.lock pyproject.toml -o requirements-runtime-$$runtime.lock; done
 
 clean:
 	@rm -rf $(VENV)

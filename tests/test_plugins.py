@@ -85,3 +85,53 @@ def test_importing_tailrace_imports_no_plugin_and_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "runtime"),
+    [
+        ("agents.agent", "Agent", "openai-agents"),
+        ("pydantic_ai.agent.abstract", "AbstractAgent", "pydantic-ai"),
+        ("langgraph.pregel.main", "Pregel", "langgraph"),
+    ],
+)
+def test_an_agent_of_a_framework_is_known_by_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str, runtime: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = f"a_{runtime.replace('-', '_')}"
+    (tmp_path / f"{own}.py").write_text(
+        f"made = type({name!r}, (), {{'__module__': {module!r}}})\nagent = type('Own', (made,), {{}})()\n"
+    )
+    found = plugins.load_agent(f"{own}:agent")
+    assert type(found) is plugins.load("runtime", runtime)
+
+
+@pytest.mark.parametrize(
+    ("agent", "runtime"),
+    [
+        ("acp:some-agent --stdio", "acp"),
+        ("agui+https://example.org/run", "agui"),
+        ("vercel+http://localhost/chat", "vercel"),
+    ],
+)
+def test_an_agent_is_named_by_what_it_speaks_and_where(agent: str, runtime: str) -> None:
+    assert type(plugins.load_agent(agent)) is plugins.load("runtime", runtime)
+
+
+@pytest.mark.parametrize("agent", ["acp:", "agui+", "vercel+ "])
+def test_a_scheme_without_an_agent_is_said(agent: str) -> None:
+    with pytest.raises(UsageError, match="names no agent"):
+        plugins.load_agent(agent)
+
+
+def test_what_is_no_agent_is_told_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_plain_module.py").write_text("agent = 42\n")
+    with pytest.raises(AgentNotFound, match=r"an object of type int.*acp:COMMAND.*LangGraph"):
+        plugins.load_agent("a_plain_module:agent")
+
+
+def test_a_bare_address_is_asked_what_it_speaks() -> None:
+    with pytest.raises(UsageError, match=r"write agui\+https://example.org or vercel\+https://example.org"):
+        plugins.load_agent("https://example.org")

@@ -183,12 +183,18 @@ def test_importing_tailrace_loads_no_sdk_and_no_framework() -> None:
     assert loaded & SDKS_AND_FRAMEWORKS == set()
 
 
+RUNTIMES = (
+    *("acp", "agui", "claude", "claude-sdk", "codex", "demo", "gemini", "langgraph", "openai-agents", "opencode"),
+    *("pydantic-ai", "vercel"),
+)
+
+
 def test_every_entry_point_leads_somewhere() -> None:
     points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
     assert {(point.group, point.name) for point in points} == {
         ("tailrace.channels", "simulated"),
         ("tailrace.channels", "terminal"),
-        ("tailrace.runtimes", "demo"),
+        *(("tailrace.runtimes", name) for name in RUNTIMES),
     }
     [script] = distribution("tailrace").entry_points.select(group="console_scripts")
     assert script.name == "tailrace"
@@ -210,5 +216,6 @@ def test_the_wheel_states_its_licence_its_version_and_an_extra_per_platform(whee
     assert metadata["Version"] == tailrace.__version__
     assert metadata["Requires-Python"] == ">=3.11"
     extras = {"telegram", "slack", "discord", "matrix", "web", "postgres", "nats"}
+    extras |= {"claude", "openai-agents", "pydantic-ai", "langgraph"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras
     assert "tailrace = tailrace.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode().splitlines()

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "src" / "tailrace").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 BENCH = sorted((ROOT / "bench").rglob("*.py"))
-LOCKS = (ROOT / "requirements.lock", ROOT / "requirements-bench.lock")
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
 LONGEST_MODULE, LONGEST_FUNCTION, GOOD_FUNCTION = 500, 60, 40
 DRAWERS = {
@@ -156,12 +156,15 @@ def test_locks_hold_versions_with_hashes_and_no_addresses() -> None:
 
 
 def test_the_locks_agree_and_hold_all_that_is_asked_for() -> None:
-    main, bench = (locked(lock) for lock in LOCKS)
-    assert {name for name in main.keys() & bench.keys() if main[name][0] != bench[name][0]} == set()
+    held = {lock.name: locked(lock) for lock in LOCKS}
+    main = held["requirements.lock"]
+    for other in held.values():
+        assert {name for name in main.keys() & other.keys() if main[name][0] != other[name][0]} == set()
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = asked["dependency-groups"]
-    assert {distribution(wanted) for wanted in asked["project"]["dependencies"] + groups["dev"]} <= main.keys()
-    assert {distribution(wanted) for wanted in groups["bench"]} <= bench.keys()
+    assert {distribution(wanted) for wanted in asked["project"]["dependencies"] + groups.pop("dev")} <= main.keys()
+    for group, wanted in groups.items():
+        assert {distribution(name) for name in wanted} <= held[f"requirements-{group}.lock"].keys()
 
 
 def test_there_is_one_kind_of_lock() -> None:

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
-from tailrace.errors import PluginNotFound, UsageError
-from tailrace.runtimes.function import load_function
+from tailrace.errors import AgentNotFound, PluginNotFound, UsageError
+from tailrace.runtimes.function import load_object, runtime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +40,67 @@ def load(kind: Kind, name: str) -> Callable[..., Any]:
     raise PluginNotFound(f"there is no {kind} {name!r}.{hint} Installed: {', '.join(names) or 'none'}.", known=names)
 
 
+# Agents of frameworks are known by the class they are made of, so that nothing is imported which nobody uses:
+# the module of the class begins with this, it has this name, and this runtime runs it.
+FRAMEWORKS = (
+    ("agents.", "Agent", "openai-agents"),
+    ("pydantic_ai.", "AbstractAgent", "pydantic-ai"),
+    ("langgraph.", "Pregel", "langgraph"),
+)
+# What stands before the colon or the plus, and the runtime that is made with what follows it.
+SCHEMES = ("acp:", "agui+", "vercel+")
+_KINDS = (
+    "the name of a runtime, acp:COMMAND, agui+URL, vercel+URL, or module:object: an async generator function, "
+    "a runtime, an agent of the OpenAI Agents SDK or of Pydantic AI, or a compiled graph of LangGraph"
+)
+
+
 def load_agent(agent: str, **options: object) -> Runtime:
-    """The agent a person names: `module:object` of their own, or an installed runtime made with `options`."""
+    """The agent a person names. Raises `AgentNotFound`, `PluginNotFound` or `UsageError` with what to mend."""
+    for scheme in SCHEMES:
+        if agent.startswith(scheme):
+            return _made("runtime", scheme[:-1], _named(agent, scheme), **options)
+    if agent.startswith(("http://", "https://")):
+        raise UsageError(f"{agent} does not say what it speaks: write agui+{agent} or vercel+{agent}")
     if ":" in agent:
-        return load_function(agent)
+        found = load_object(agent)
+        framework = _framework(found)
+        return _made("runtime", framework, found) if framework is not None else _own(found, agent)
     try:
         make = load("runtime", agent)
     except PluginNotFound as error:
         raise PluginNotFound(f"{error} For an agent of your own write module:function.", known=error.known) from None
     runtime: Runtime = make(**options)
     return runtime
+
+
+def _named(agent: str, scheme: str) -> str:
+    named = agent.removeprefix(scheme).strip()
+    if not named:
+        what = "the command that starts it" if scheme == "acp:" else "its address"
+        raise UsageError(f"{agent!r} names no agent: write {what} behind {scheme}")
+    return named
+
+
+def _made(kind: Kind, name: str, *arguments: object, **options: object) -> Runtime:
+    runtime: Runtime = load(kind, name)(*arguments, **options)
+    return runtime
+
+
+def _framework(found: object) -> str | None:
+    """The runtime for an agent of a framework; None for anything else."""
+    classes = [(cls.__module__, cls.__name__) for cls in type(found).__mro__]
+    for module, name, runtime in FRAMEWORKS:
+        if any(place.startswith(module) and called == name for place, called in classes):
+            return runtime
+    return None
+
+
+def _own(found: object, agent: str) -> Runtime:
+    try:
+        return runtime_of(found, agent)
+    except AgentNotFound as error:
+        raise AgentNotFound(f"{error} An agent is {_KINDS}.") from error
 
 
 def _import(kind: Kind, found: EntryPoint) -> Callable[..., Any]:

@@ -646,6 +646,41 @@ def test_the_processing_message_of_a_former_process_is_gone_on_with() -> None:
     assert shown(asked) == [("Post", "Answer."), ("Post", "⚠️ broken"), ("Edit", "🔧 look …")]
 
 
+def test_what_was_said_behind_a_new_message_comes_again_behind_it() -> None:
+    media = PostMedia(target=PRIVATE, url="u")
+    turn = again(
+        ended(1, post("One."), State.DELIVERED, "7"),
+        ended(2, media, State.DELIVERED, "8"),
+        limits=replace(PLAIN, limit=40),
+    )
+    longer = "One two three four five six seven eight nine ten."
+    asked = turn.end(longer, Media(url="u"), TurnCompleted())
+    assert [type(operation) for operation in asked] == [Edit, Post, Delete, PostMedia]
+    assert [operation.message_id for operation in asked if isinstance(operation, Delete)] == ["8"]
+
+
+def test_a_line_of_ours_that_may_be_there_is_known_though_text_before_it_was_taken_back_since() -> None:
+    turn = again(ended(1, post("⚠️ broken"), State.UNKNOWN))
+    assert turn.end("Wrong.", Error(message="broken"), TextRetracted(scope="turn"), TurnCompleted()) == []
+
+
+def test_a_medium_is_not_taken_for_text_that_is_taken_back_behind_it() -> None:
+    turn = again(ended(1, PostMedia(target=PRIVATE, url="u"), State.DELIVERED, "7"))
+    assert turn.say("Wrong.", Media(url="u"), TextRetracted(scope="turn")) == []
+    assert turn.end(TurnCompleted()) == []
+
+
+def test_a_processing_message_that_had_to_come_again_is_still_one() -> None:
+    sheets = sheets_of(
+        [
+            ended(1, post("⏳", aside=True), State.DELIVERED, "7"),
+            ended(2, Edit(target=PRIVATE, message_id="7", body=Body(text="🔧")), State.SUPERSEDED),
+            ended(-2, post("🔧"), State.DELIVERED, "8"),
+        ]
+    )
+    assert [(sheet.message_id, sheet.is_aside) for sheet in sheets] == [("8", True)]
+
+
 # The rest.
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def chat(
     agent: Annotated[
-        str, typer.Argument(help="The agent: demo, another installed runtime, or module:function.")
+        str, typer.Argument(help="The agent: demo, claude, codex, acp:COMMAND …, or module:object.")
     ] = "demo",
     *,
     fast: Annotated[bool, typer.Option("--fast", help="Let the demo agent make no pauses.")] = False,

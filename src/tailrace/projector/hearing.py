@@ -69,7 +69,7 @@ class Heard(msgspec.Struct, frozen=True):
 #   THINKING     the closing tag                                      → LINE_START
 #
 # What waits is never longer than a tag, or a token with its marks. Lines are kept in pieces and joined once:
-# a line at its end, where it is known to be a fence or not. What is out of earlier lines is not kept, so cost is linear.
+# a line at its end, where it is known to be a fence or not. What is out of earlier lines is not kept: cost is linear.
 _Place = Enum("_Place", ["LINE_START", "AFTER_TOKEN", "IN_LINE", "THINKING"])
 
 

@@ -216,6 +216,7 @@ class Sheet:
             self._forget_message()
             return
         self.message_id = message_id or self.message_id or ""
+        self.lost = self.unable = False
         if not isinstance(operation, PostMedia):
             self.said = self.shown = imprint(operation.body)
             self.is_stream = isinstance(operation, OpenStream) and not degraded

@@ -48,14 +48,23 @@ class FunctionRuntime:
 
 
 def load_function(path: str) -> Runtime:
-    """The agent at `module:object`, both possibly dotted; modules of the current directory are found as well.
+    """The agent at `module:object` that is a function or a runtime. Raises `AgentNotFound` with what to mend."""
+    return runtime_of(load_object(path), path)
 
-    Raises `AgentNotFound` with what to mend.
+
+def load_object(path: str) -> Any:
+    """What is at `module:object`, both possibly dotted; modules of the current directory are found as well.
+
+    Raises `AgentNotFound` where there is nothing.
     """
     module_name, _, object_name = path.partition(":")
     if not module_name or not object_name:
         raise AgentNotFound(f"{path!r} does not name an agent. Write module:function, for example my_agent:answer.")
-    found = _look_up(_import(module_name, object_name), module_name, object_name)
+    return _look_up(_import(module_name, object_name), module_name, object_name)
+
+
+def runtime_of(found: Any, path: str) -> Runtime:
+    """The object as an agent, if it is a function that yields or a runtime already. Raises `AgentNotFound` if not."""
     if isinstance(found, Runtime) and not isinstance(found, type):
         return found
     if not _is_async_generator_function(found):

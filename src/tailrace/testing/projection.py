@@ -80,8 +80,9 @@ class Progress:
     def add(self, performance: Performance) -> None:
         """One more run is over."""
         breaches = verdict(performance)
-        if breaches and not self.violations:
-            self._console.print("\n".join(account_of(performance, breaches)), markup=False, highlight=False)
+        if breaches:
+            account = account_of(performance, breaches)
+            self._console.print("\n".join(account[-2:] if self.violations else account), markup=False, highlight=False)
         self.sums[performance.scene.presentation].add(performance, is_broken=bool(breaches))
         runs = sum(found.runs for found in self.sums.values())
         if runs % _EVERY == 0:

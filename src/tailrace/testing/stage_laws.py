@@ -219,7 +219,8 @@ class Watch:
         if self._has_posted or self.account.is_over or look.growth == "hidden" or look.promptly:
             return
         is_alone = all(item.kind == "text" for item in self.account.items)
-        if not is_alone or len(self.account.text.strip()) >= settings.first_characters:
+        written = len(self.account.text.strip()) + len("\n```")  # what ends code may stand there, too
+        if not is_alone or written >= settings.first_characters:
             return
         if self._began_at is not None and now < self._began_at + settings.first_s - _NEARLY:
             self._complain(f"{_named(operation)} comes too early: {shown_by(operation)!r}")

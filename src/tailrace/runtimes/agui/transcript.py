@@ -1,0 +1,137 @@
+"""A conversation as AG-UI has it: what is sent with each question, since most agents remember nothing themselves.
+
+Folds the events of a run into messages, ids and seals as they came, and answers what the run before has stopped to ask:
+a question by what the person says next, and leave for a call never, since nobody was asked for that in so many words.
+Where it is kept is the runtime's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tailrace.runtimes.agui.expansion import Expansion
+from tailrace.runtimes.agui.shapes import Interrupt
+from tailrace.runtimes.growing import grow, settled
+
+
+class _Kept(msgspec.Struct):
+    """What a session remembers: the messages, and what the last run has stopped to ask."""
+
+    messages: list[dict[str, Any]] = []
+    questions: list[Interrupt] = []
+
+
+class Transcript:
+    """One conversation: `ask` for the input of a run, `feed` its events, and `keep` what it is then.
+
+    `kept` is what was kept of it last; what cannot be read is forgotten.
+    """
+
+    def __init__(self, kept: bytes | None = None) -> None:
+        try:
+            known = msgspec.json.decode(kept, type=_Kept) if kept else _Kept()
+        except (msgspec.MsgspecError, UnicodeError):
+            known = _Kept()
+        self._messages = known.messages
+        self._questions = known.questions
+        self._expansion = Expansion()
+
+    def ask(self, text: str, *, thread_id: str, run_id: str, message_id: str) -> dict[str, Any]:
+        """The input of a run that answers this."""
+        asked, self._questions = self._questions, []
+        resume = [_answer(question, text) for question in asked if question.id]
+        command = {"command": {"resume": text}} if any(not question.id for question in asked) else {}
+        if not asked or any(question.tool_call_id is not None for question in asked):
+            self._messages.append({"id": message_id, "role": "user", "content": text})
+        return {
+            "threadId": thread_id,
+            "runId": run_id,
+            "state": {},
+            "messages": list(self._messages),
+            "tools": [],
+            "context": [],
+            "forwardedProps": command,
+            **({"resume": resume} if resume else {}),
+        }
+
+    def feed(self, native: Any) -> None:
+        """One event of the run."""
+        for event in self._expansion.feed(native):
+            self._take(event)
+
+    def keep(self, questions: list[Interrupt]) -> bytes:
+        """What is to be remembered after a run that has stopped to ask this.
+
+        A call without a result is left out unless somebody is asked about it: most models refuse such a history.
+        """
+        answered = [message["toolCallId"] for message in self._messages if "toolCallId" in message]
+        messages: list[dict[str, Any]] = []
+        for message in map(settled, self._messages):
+            calls = [call for call in _calls(message) if questions or call["id"] in answered]
+            rest = {name: value for name, value in message.items() if name != "toolCalls"}
+            if calls or rest.get("content") or rest.get("role") != "assistant":
+                messages.append(rest | ({"toolCalls": calls} if calls else {}))
+        return msgspec.json.encode(_Kept(messages=messages, questions=questions))
+
+    def _take(self, event: Any) -> None:
+        match event:
+            case {"type": "MESSAGES_SNAPSHOT", "messages": [*messages]}:
+                self._messages = [message for message in messages if _is_conversation(message)]
+            case {"type": "TEXT_MESSAGE_START", "messageId": str(message)}:
+                self._message(message, event.get("role", "assistant"))
+            case {"type": "TEXT_MESSAGE_CONTENT", "messageId": str(message), "delta": str(piece)}:
+                grow(self._message(message, "assistant"), "content", piece)
+            case {"type": "REASONING_MESSAGE_CONTENT", "messageId": str(message), "delta": str(piece)}:
+                grow(self._message(message, "reasoning"), "content", piece)
+            case {"type": "TOOL_CALL_START", "toolCallId": str(call), "toolCallName": str(name)}:
+                self._call(call, name, event.get("parentMessageId"))
+            case {"type": "TOOL_CALL_ARGS", "toolCallId": str(call), "delta": str(piece)}:
+                if isinstance(function := (self._find_call(call) or {}).get("function"), dict):
+                    grow(function, "arguments", piece)
+            case {"type": "TOOL_CALL_RESULT", "messageId": str(message), "toolCallId": str(call), "content": content}:
+                self._messages.append({"id": message, "role": "tool", "toolCallId": call, "content": content})
+            case {"type": "REASONING_ENCRYPTED_VALUE", "entityId": str(entity), "encryptedValue": str(value)}:
+                kind = event.get("encryptedValueType")
+                sealed = self._find_call(entity) if event.get("subtype") == "tool-call" else self._find(entity)
+                if sealed is not None:
+                    sealed |= {"encryptedValue": value} | ({} if kind is None else {"encryptedValueType": kind})
+
+    def _find(self, message: Any) -> dict[str, Any] | None:
+        return next((known for known in reversed(self._messages) if known.get("id") == message), None)
+
+    def _find_call(self, call: str) -> dict[str, Any] | None:
+        calls = (known for message in reversed(self._messages) for known in _calls(message))
+        return next((known for known in calls if known["id"] == call), None)
+
+    def _message(self, message: str, role: Any) -> dict[str, Any]:
+        found = self._find(message)
+        if found is None:
+            found = {"id": message, "role": role, "content": ""}
+            self._messages.append(found)
+        return found
+
+    def _call(self, call: str, name: str, parent: Any) -> None:
+        message = self._find(parent)
+        if message is None or message.get("role") != "assistant":
+            message = {"id": parent if isinstance(parent, str) else call, "role": "assistant"}
+            self._messages.append(message)
+        function = {"name": name, "arguments": ""}
+        message["toolCalls"] = [*_calls(message), {"id": call, "type": "function", "function": function}]
+
+
+def _answer(question: Interrupt, text: str) -> dict[str, Any]:
+    if question.tool_call_id is None:
+        return {"interruptId": question.id, "status": "resolved", "payload": text}
+    return {"interruptId": question.id, "status": "cancelled"}
+
+
+def _is_conversation(message: Any) -> bool:
+    """Whether a message is to be sent back; one that only shows what goes on is not."""
+    return isinstance(message, dict) and isinstance(message.get("id"), str) and message.get("role") != "activity"
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = message.get("toolCalls")
+    return [call for call in calls if isinstance(call, dict) and "id" in call] if isinstance(calls, list) else []

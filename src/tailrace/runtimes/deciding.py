@@ -1,0 +1,61 @@
+"""Deciding what an agent may do while it is still heard, for the runtimes whose agents ask in the middle of a turn.
+
+`allow` and `deny` answer at once, with the choice that reaches least far; for `ask` a person is asked beside the turn.
+The words of it are `permissions`'; how an answer gets back to the agent is for its runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from tailrace.events import Event, Notice, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+    from typing import Self
+
+    from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
+
+_HOW_TO_ALLOW = 'Let it ask with permissions="ask", or allow it everything with permissions="allow".'
+
+
+class Deciding:
+    """Decides for one turn; leaving it withdraws the questions that nobody has answered."""
+
+    def __init__(self, permissions: Policy, asks: Asks | None) -> None:
+        self._permissions = permissions
+        self._asks = asks
+        self._open: set[asyncio.Task[None]] = set()
+        self._told_how = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for asking in self._open:
+            asking.cancel()
+
+    async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
+        """See to it that `answer` is called, now or when the person has chosen; returns what is to be said of it."""
+        if self._permissions == "ask" and self._asks is not None:
+            asking = asyncio.create_task(self._ask(self._asks, question, answer))
+            self._open.add(asking)
+            asking.add_done_callback(self._open.discard)
+            return [Status(text=f"Waiting for permission: {question.title}")]
+        choice = question.allowing() if self._permissions == "allow" else question.denying()
+        await answer(choice)
+        if choice is not None and choice == question.allowing():
+            return []
+        hint, self._told_how = "" if self._told_how else f" {_HOW_TO_ALLOW}", True
+        return [Notice(text=f"Not allowed: {question.title}.{hint}")]
+
+    async def _ask(self, asks: Asks, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> None:
+        try:
+            choice = await asks.ask(question)
+        except Exception:  # noqa: BLE001  # somebody else's code: nobody was asked, so nothing is allowed
+            choice = None
+        await answer(choice if choice in question.choices else question.denying())

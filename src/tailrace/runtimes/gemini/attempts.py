@@ -1,0 +1,70 @@
+"""Noticing that gemini begins its answer again, which it does not say.
+
+When the stream of its model breaks, gemini waits a second or longer, asks again and prints the new answer behind the
+old one. Only two things tell: the pause, by its own timestamps, and that the words begin again from the first one. So
+text that comes after such a pause and repeats the block from its beginning is held back. Once it has repeated all of
+the block it is another try; as soon as it says anything else it was the same answer all along. Nothing that is said
+otherwise in a new try can be told from an answer that goes on: that is shown as it comes.
+
+Pure: time is what the events say. One instance is one block of text.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+# What gemini waits at least before it asks again.
+PAUSE_S = 1.0
+# A few words come twice in an answer; so short a beginning proves nothing.
+_TELLING = 8
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What came of a piece: text that can be said now, and whether everything before it belongs to a failed try."""
+
+    text: str = ""
+    begins_again: bool = False
+
+
+class Attempts:
+    """The tries of one block: `feed` each piece, and `close` when the block is over."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._whole = ""  # what was said when the text began to repeat itself
+        self._repeated = 0  # how much of that the current try has repeated
+        self._held: list[str] = []
+        self._try = 0  # where in `_held` the current try begins
+        self._last_s: float | None = None
+
+    def feed(self, piece: str, at_s: float | None) -> Heard:
+        """A piece of text and when it came, if that is known."""
+        paused = self._last_s is not None and at_s is not None and at_s - self._last_s >= PAUSE_S
+        self._last_s = at_s
+        if paused and not self._held:
+            self._whole = "".join(self._said)
+        if paused and len(self._whole.strip()) >= _TELLING:
+            self._repeated, self._try = 0, len(self._held)
+        elif not self._held:
+            return self._say(piece)
+        return self._compare(piece)
+
+    def close(self) -> str:
+        """The block is over: what was held back was said after all."""
+        return self._say("".join(self._held)).text
+
+    def _compare(self, piece: str) -> Heard:
+        self._held.append(piece)
+        if self._whole.startswith(piece, self._repeated) and self._repeated + len(piece) < len(self._whole):
+            self._repeated += len(piece)
+            return Heard()
+        if piece.startswith(self._whole[self._repeated :]):
+            again = "".join(self._held[self._try :])
+            self._said = []
+            return Heard(self._say(again).text, begins_again=True)
+        return self._say("".join(self._held))
+
+    def _say(self, text: str) -> Heard:
+        self._held, self._try = [], 0
+        self._said.append(text)
+        return Heard(text)

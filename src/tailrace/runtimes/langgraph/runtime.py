@@ -1,0 +1,64 @@
+"""Running a graph: one stream per turn; what a conversation remembers is the graph's own checkpointer's.
+
+Owns how the graph is asked and how it is left. What it streams is the translator's; the SDK's objects become plain
+values here and go no further. Nothing of the SDK is imported: the graph brings it along.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from tailrace.events import Event, TurnStarted
+from tailrace.runtimes.langgraph.translator import LangGraphTranslator
+from tailrace.runtimes.sdk import failure_of, plain
+from tailrace.runtimes.sessions import session_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+
+    from tailrace.ports import Prompt
+
+_MODES = ("messages", "updates", "custom", "tasks")
+
+
+def _as_message(prompt: Prompt) -> Any:
+    return {"messages": [{"role": "user", "content": prompt.text}]}
+
+
+class LangGraphRuntime:
+    """A compiled graph as a runtime: its threads are our sessions.
+
+    `ask` makes the graph's input of a prompt, for graphs whose state is not a list of messages. `config` is given to
+    the graph along with the thread.
+    """
+
+    name = "langgraph"
+
+    def __init__(
+        self, graph: Any, *, ask: Callable[[Prompt], Any] = _as_message, config: Mapping[str, Any] | None = None
+    ) -> None:
+        self._graph = graph
+        self._ask = ask
+        self._config = config or {}
+
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """One run of the graph; closing this cancels it, and returns when nothing of it is left."""
+        yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        translator = LangGraphTranslator()
+        thread = {"thread_id": session_of(prompt) or uuid.uuid4().hex}
+        config = {**self._config, "configurable": {**self._config.get("configurable", {}), **thread}}
+        try:
+            stream = self._graph.astream(self._ask(prompt), config, stream_mode=list(_MODES), subgraphs=True)
+            async with aclosing(stream):
+                async for native in stream:
+                    for event in translator.feed(plain(native)):
+                        yield event
+            for event in translator.finished():
+                yield event
+        except Exception as error:  # noqa: BLE001  # the graph's own code, whose failure is the turn's
+            for event in translator.raised(failure_of(error)):
+                yield event
+        for event in translator.close():
+            yield event

@@ -1,0 +1,125 @@
+"""The parts of opencode's messages: text, thoughts, calls and steps, as its server and its `run` tell of them.
+
+Owns what becomes of a part as it grows. A part that is told of is told as it is now, a piece of one is what is new. A
+step is one model call; one that begins again before it is finished is another try. A tool that fails says so only by
+its exit code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tailrace.events import Event, ReasoningDelta, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.runtimes.narration import Narration
+    from tailrace.runtimes.opencode.shapes import Part
+
+_SILENT = {"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"}
+
+
+class OpencodeParts:
+    """The parts of one turn, told to its narration. `parent` is the call under which a subagent speaks."""
+
+    def __init__(self, narration: Narration) -> None:
+        self._narration = narration
+        self._thoughts: dict[str, list[str]] = {}  # what was told of each thought that is not complete
+        self._texts: set[str] = set()
+        self._inputs: dict[str, Any] = {}  # what was told of each call
+        self._finished: set[str] = set()
+        self._steps: dict[str, str | None] = {}  # the messages whose step is not finished, and who says them
+        self.reason = ""  # for which the last step was finished
+        self.children: dict[str, str] = {}  # by which call each session of a subagent was begun
+
+    @property
+    def is_in_a_step(self) -> bool:
+        """Whether a step of the agent's own has begun that is not finished."""
+        return None in self._steps.values()
+
+    def told(self, part: Part, parent: str | None) -> list[Event] | None:
+        """A part as it is now; None for one of a type that nobody knows."""
+        tell = self._TABLE.get(part.type)
+        if tell is not None:
+            return tell(self, part, parent)
+        return [] if part.type in _SILENT else None
+
+    def piece(self, part_id: str, piece: str, parent: str | None) -> list[Event]:
+        """More of a part. Of what kind it is was told before; where it was not, all of it is told when it is."""
+        if part_id in self._thoughts:
+            self._thoughts[part_id].append(piece)
+            return self._narration.reasoning(piece, parent=parent) if piece else []
+        if part_id in self._texts:
+            return self._narration.text(part_id, piece, parent=parent)
+        return []
+
+    def _text(self, part: Part, parent: str | None) -> list[Event]:
+        if part.synthetic or part.ignored:
+            return []
+        self._texts.add(part.id)
+        if part.is_complete:
+            return self._narration.final(part.id, part.text, parent=parent)
+        return self._narration.snapshot(part.id, part.text, parent=parent)
+
+    def _thought(self, part: Part, parent: str | None) -> list[Event]:
+        said = "".join(self._thoughts.setdefault(part.id, []))
+        rest = part.text.removeprefix(said) if part.text.startswith(said) else ""
+        told = self._narration.reasoning(rest, parent=parent) if rest else []
+        self._thoughts[part.id].append(rest)
+        if not part.is_complete:
+            return told
+        del self._thoughts[part.id]
+        if not part.text and part.metadata is not None:
+            # A thought that only its provider can read: without words, but with a place where it is kept.
+            told = [*self._narration.reasoning("", parent=parent), ReasoningDelta(text="", parent_tool_id=parent)]
+        return [*told, *self._narration.reasoning_end(part.metadata, parent=parent)]
+
+    def _tool(self, part: Part, parent: str | None) -> list[Event] | None:
+        call, state = part.call_id, part.state
+        if state is None:
+            return None
+        if call in self._finished:
+            return []
+        if isinstance(child := state.metadata.get("sessionId"), str):
+            self.children[child] = call
+        arguments = state.input or None
+        is_news = not self._narration.knows(call) or (arguments is not None and arguments != self._inputs.get(call))
+        told = self._narration.tool(call, part.tool, arguments, parent=parent) if is_news else []
+        self._inputs[call] = arguments
+        if state.status == "running":
+            output = state.metadata.get("output")
+            return [
+                *told,
+                *self._narration.output_snapshot(call, output if isinstance(output, str) else "", parent=parent),
+            ]
+        if state.status == "pending":
+            return told
+        self._finished.add(call)
+        is_error = state.status == "error" or state.metadata.get("exit") not in {None, 0}
+        result = state.error if state.status == "error" else state.output
+        return [*told, *self._narration.result(call, result, is_error=is_error, parent=parent)]
+
+    def _step_begun(self, part: Part, parent: str | None) -> list[Event]:
+        is_again = part.message_id in self._steps
+        self._steps[part.message_id] = parent
+        return self._narration.retry("the model was asked again", parent=parent) if is_again else []
+
+    def _step_done(self, part: Part, parent: str | None) -> list[Event]:
+        self._steps.pop(part.message_id, None)
+        self._narration.settle(parent=parent)
+        if parent is None:
+            self.reason = part.reason
+        if (tokens := part.tokens) is None:
+            return []
+        taken_in = tokens.input + tokens.cache.read + tokens.cache.write
+        given = tokens.output + tokens.reasoning
+        return [Usage(input_tokens=taken_in, output_tokens=given, scope="request", parent_tool_id=parent)]
+
+    _TABLE: ClassVar[dict[str, Callable[[OpencodeParts, Part, str | None], list[Event] | None]]] = {
+        "text": _text,
+        "reasoning": _thought,
+        "tool": _tool,
+        "step-start": _step_begun,
+        "step-finish": _step_done,
+    }

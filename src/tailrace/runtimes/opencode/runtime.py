@@ -1,0 +1,188 @@
+"""opencode as a runtime: a server of its own per turn, or a process of `opencode run` where it cannot be a server.
+
+Owns the processes, the password between us and the server, and the conversations. What is asked of the server is
+`server`'s, what it tells the translator's.
+
+opencode runs commands in process groups of their own, which no signal to its own reaches. The server ends them when its
+session is aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from tailrace.errors import AgentNotFound, RuntimeFault
+from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
+from tailrace.runtimes.conversations import Conversations
+from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.opencode.server import COMMAND, PASSWORD, OpencodeServer, address_in
+from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
+from tailrace.runtimes.process import AgentProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from pathlib import Path
+
+    from tailrace.ports import Prompt
+    from tailrace.runtimes.permissions import Asks, Choice, Policy
+
+_MISSING = "Install opencode with: npm install -g opencode-ai"
+_START_S = 60.0
+_FAREWELL_S = 3.0
+_GRACE_S = 2.0
+# `run` that is asked to stop leaves the command that it runs behind; killed at once, that is found and ended with it.
+_NO_GRACE_S = 0.0
+_GONE = "Session not found"
+_UNSERVED = "opencode does not serve here: its answer comes block by block."
+_ANEW = "opencode begins a new conversation: the earlier one cannot be found."
+
+
+class OpencodeRuntime:
+    """opencode. Its model and what it may do without asking are in its own `opencode.json`.
+
+    `env` is added to our environment, `cwd` is where the agent works. What it asks for is decided by `permissions`, and
+    `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
+    """
+
+    name = "opencode"
+
+    def __init__(
+        self,
+        command: Sequence[str] = ("opencode",),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        permissions: Policy = "ask",
+        asks: Asks | None = None,
+        sessions: Path | None = None,
+    ) -> None:
+        self._command = tuple(command)
+        self._env = dict(env or {})
+        self._cwd = cwd
+        self._permissions = permissions
+        self._asks = asks
+        self._conversations = Conversations(self.name, sessions)
+
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """Ask opencode, in the conversation of the prompt's session; closing this aborts it and ends its processes."""
+        yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        password = secrets.token_urlsafe(24)
+        try:
+            async with self._process(*COMMAND, password=password) as process, aclosing(process.lines()) as lines:
+                if url := await _address(lines):
+                    async with aclosing(self._served(prompt, OpencodeServer(url, password))) as events:
+                        async for event in events:
+                            yield event
+                    return
+            yield Status(text=_UNSERVED)
+            async with aclosing(self._alone(prompt)) as events:
+                async for event in events:
+                    yield event
+        except AgentNotFound as error:
+            yield TurnFailed(message=str(error), code="not_found")
+
+    def _process(self, *arguments: str, password: str = "") -> AgentProcess:
+        env = {**self._env, **({PASSWORD: password} if password else {})}
+        grace_s = _GRACE_S if password else _NO_GRACE_S
+        return AgentProcess((*self._command, *arguments), env=env, cwd=self._cwd, missing=_MISSING, grace_s=grace_s)
+
+    async def _served(self, prompt: Prompt, server: OpencodeServer) -> AsyncGenerator[Event, None]:
+        """A turn of `opencode serve`."""
+        known = self._conversations.of(prompt)
+        try:
+            session = await server.open_session(known)
+        except RuntimeFault as fault:
+            yield TurnFailed(message=str(fault))
+            return
+        self._conversations.remember(prompt, session)
+        if known and session != known:
+            yield Notice(text=_ANEW)
+        translator = OpencodeTranslator(session)
+        remark = ""
+        try:
+            async with (
+                _farewell(server, session, translator),
+                aclosing(self._told(prompt, server, translator)) as events,
+            ):
+                async for event in events:
+                    yield event
+        except RuntimeFault as fault:
+            remark = str(fault)
+        for event in translator.close(remark):
+            yield event
+
+    async def _told(
+        self, prompt: Prompt, server: OpencodeServer, translator: OpencodeTranslator
+    ) -> AsyncGenerator[Event, None]:
+        """What the server tells of the turn until it is over."""
+        async with Deciding(self._permissions, self._asks) as deciding, aclosing(server.events()) as events:
+            await anext(events, None)  # from now on nothing is missed
+            await server.prompt(translator.session_id, prompt.text)
+            async for native in events:
+                for event in translator.feed(native):
+                    yield event
+                for asked in translator.asked():
+                    for event in await _answered(asked, server, deciding):
+                        yield event
+                if translator.is_over:
+                    return
+
+    async def _alone(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """A turn of `opencode run`, which asks nobody: what is not allowed it does not do."""
+        session = self._conversations.of(prompt)
+        while True:
+            translator = OpencodeRunTranslator()
+            resumed = ("--session", session) if session else ()
+            async with self._process("run", "--format", "json", "--thinking", *resumed) as process:
+                await process.write(prompt.text.encode(errors="replace"))
+                process.close_input()
+                async with aclosing(process.lines()) as lines:
+                    async for line in lines:
+                        for event in translator.feed(line):
+                            yield event
+                        self._conversations.remember(prompt, translator.session_id)
+                remark = await process.last_words()
+            if not (session and _GONE in remark):
+                break
+            session = ""
+            yield Notice(text=_ANEW)
+        for event in translator.close(remark):
+            yield event
+
+
+async def _address(lines: AsyncGenerator[bytes, None]) -> str:
+    """Where the server listens; empty where it ends, or takes too long, before it says so."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_START_S):
+            async for line in lines:
+                if url := address_in(line):
+                    return url
+    return ""
+
+
+async def _answered(asked: Asked, server: OpencodeServer, deciding: Deciding) -> list[Event]:
+    """See to it that what the agent asks is answered; what is to be said of that."""
+    if asked.question is None:
+        await server.reject_question(asked.id)
+        return [Notice(text="opencode asked a question that nobody could answer.")]
+
+    async def answer(choice: Choice | None) -> None:
+        with suppress(RuntimeFault):  # a server that is gone ends the turn by itself
+            await server.permit(asked.id, choice.id if choice is not None else "reject")
+
+    return await deciding.decide(asked.question, answer)
+
+
+@asynccontextmanager
+async def _farewell(server: OpencodeServer, session: str, translator: OpencodeTranslator) -> AsyncGenerator[None, None]:
+    """Leaving in the middle of a turn aborts it."""
+    try:
+        yield
+    finally:
+        if not translator.is_over:
+            with suppress(RuntimeFault, TimeoutError):
+                async with asyncio.timeout(_FAREWELL_S):
+                    await server.abort(session)

@@ -1,0 +1,262 @@
+"""The one way an agent's command is run: started apart, read line by line, and gone when it is left.
+
+Owns what every command gets wrong in its own way: lines longer than any reader expects, a flood on stderr that nobody
+reads, a signal that is ignored, children that outlive their parent and hold its output open. What the lines say is for
+a runtime's translator.
+
+A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
+leaves the agent it launched. Agents often run their tools outside of it and end them by themselves when they are asked
+to stop; those of one that has to be killed are killed with it, as far as the platform shows them (`/proc`). What an
+agent that ends by itself left running elsewhere is its own affair. POSIX only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, SubprocessStreamProtocol
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import AgentNotFound, RuntimeFault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+LONGEST_LINE = 64 * 1024 * 1024
+_CHUNK = 64 * 1024
+_STDERR_KEPT = 8 * 1024
+# Once the command has exited, its output ends at once; only somebody outside the group can still hold it open.
+_SILENCE_S = 0.5
+# What is killed is gone in a moment, but still counts until its new parent has buried it, which some never do.
+_LOOK_EVERY_S = 0.01
+_LOOK_FOR_S = 0.25
+
+
+class _Wires(SubprocessStreamProtocol):
+    """The pipes of a process; `exited` is done when it exits, whoever holds its pipes open."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=_CHUNK, loop=loop)
+        self.exited: asyncio.Future[None] = loop.create_future()
+
+    def process_exited(self) -> None:
+        """The process itself has exited; its children may not have."""
+        self.exited.set_result(None)
+        super().process_exited()
+
+
+class AgentProcess:
+    """A running command; entering starts it, leaving stops it and all of its process group.
+
+    `env` is added to our own environment. `missing` is said where there is no such command: how to install it.
+    `grace_s` is how long each polite signal is given before the next, harsher one; 0 is for an agent that would leave
+    its tools behind if it were asked: it is killed at once, and they with it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        missing: str = "",
+        grace_s: float = 5.0,
+    ) -> None:
+        self.command = tuple(command)
+        self._env = {**os.environ, **(env or {})}
+        self._cwd = cwd
+        self._missing = missing
+        self._grace_s = grace_s
+        self._stderr: deque[bytes] = deque()
+        self._stderr_size = 0
+        self._group_is_gone = False
+        self._tools: list[int] = []
+
+    async def __aenter__(self) -> Self:
+        """Start it. Raises `AgentNotFound` where it cannot be started."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._transport, self._wires = await loop.subprocess_exec(
+                lambda: _Wires(loop),
+                *self.command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env=self._env,
+                cwd=self._cwd,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AgentNotFound(self._why_not_started(error)) from error
+        self.pid = self._transport.get_pid()
+        # An empty group is known as soon as it can be: its number is free from then on.
+        self._wires.exited.add_done_callback(lambda _: self._signal(0))
+        self._drain = asyncio.create_task(self._drain_stderr())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _why_not_started(self, error: OSError | ValueError) -> str:
+        name = self.command[0]
+        if self._cwd is not None and not Path(self._cwd).is_dir():
+            return f"{name} cannot be started in {self._cwd}: there is no such directory."
+        if isinstance(error, FileNotFoundError):
+            return f"there is no command {name!r}. {self._missing}".rstrip()
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return f"{name} cannot be started: {why}. {self._missing}".rstrip()
+
+    # Reading
+
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        """Each line of its output without its end, blank ones left out, until the output ends.
+
+        The last line may lack its end. Raises `RuntimeFault` for a line longer than `LONGEST_LINE`.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        while chunk := await self._read():
+            *complete, rest = chunk.split(b"\n")
+            for line in complete:
+                whole = b"".join([*pieces, line]).rstrip(b"\r")
+                pieces, size = [], 0
+                if whole.strip():
+                    yield whole
+            pieces.append(rest)
+            size += len(rest)
+            if size > LONGEST_LINE:
+                raise RuntimeFault(f"{self.command[0]} wrote a line of more than {LONGEST_LINE >> 20} MiB.")
+        if (whole := b"".join(pieces)).strip():
+            yield whole
+
+    async def _read(self) -> bytes:
+        """What comes next on its output; nothing once it is over."""
+        assert self._wires.stdout is not None, "the process is started with pipes"
+        reading = asyncio.create_task(self._wires.stdout.read(_CHUNK))
+        either: set[asyncio.Future[Any]] = {reading, self._wires.exited}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reading}, timeout=_SILENCE_S)
+            return reading.result() if reading.done() else b""
+        finally:
+            reading.cancel()
+
+    async def _drain_stderr(self) -> None:
+        assert self._wires.stderr is not None, "the process is started with pipes"
+        while chunk := await self._wires.stderr.read(_CHUNK):
+            self._stderr.append(chunk)
+            self._stderr_size += len(chunk)
+            while self._stderr_size - len(self._stderr[0]) >= _STDERR_KEPT:
+                self._stderr_size -= len(self._stderr.popleft())
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of what it wrote to stderr, for an error message."""
+        return b"".join(self._stderr)[-_STDERR_KEPT:].decode(errors="replace").strip()
+
+    # Writing
+
+    async def write(self, line: bytes) -> None:
+        """Give it a line; its end is added. A process that reads no more is no error here: its output tells why."""
+        assert self._wires.stdin is not None, "the process is started with pipes"
+        with suppress(ConnectionError):
+            self._wires.stdin.write(line + b"\n")
+            await self._wires.stdin.drain()
+
+    def close_input(self) -> None:
+        """There is nothing more to say to it. Calling it twice is harmless."""
+        assert self._wires.stdin is not None, "the process is started with pipes"
+        self._wires.stdin.close()
+
+    # The end
+
+    async def wait(self) -> int:
+        """How it exited: its own code, or the negative of the signal that ended it. All of its stderr is read then."""
+        await asyncio.wait({self._wires.exited})
+        await asyncio.wait({self._drain}, timeout=_SILENCE_S)
+        code = self._transport.get_returncode()
+        assert code is not None, "a process that has exited has a code"
+        return code
+
+    async def last_words(self) -> str:
+        """How it ended, where it did not end well, with the last that it wrote to stderr; for an error message."""
+        code = await self.wait()
+        if code == 0:
+            return ""
+        how = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
+        return f"{self.command[0]} {how}" + (f": {self.stderr_tail}" if self.stderr_tail else "")
+
+    async def stop(self) -> None:
+        """End it and everybody in its group: asked as by Ctrl-C, then told, then killed. Twice is harmless."""
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if self._wires.exited.done() or not self._grace_s:
+                    break
+                self._signal(number)
+                await asyncio.wait({self._wires.exited}, timeout=self._grace_s)
+        finally:
+            # Also for a stop that is itself cancelled: nobody is left, however one leaves.
+            self._kill()
+            self._drain.cancel()
+        await self._see_them_gone()
+        self._transport.close()
+
+    def _kill(self) -> None:
+        self._tools = [] if self._wires.exited.done() else _descendants(self.pid)
+        self._signal(signal.SIGKILL)
+        for tool in self._tools:
+            _signal_one(tool, signal.SIGKILL)
+
+    async def _see_them_gone(self) -> None:
+        """Wait until nobody is left, as far as that can be seen."""
+        await asyncio.wait({self._wires.exited})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_FOR_S):
+                while self._signal(0) or any(_signal_one(tool, 0) for tool in self._tools):
+                    self._bury()
+                    await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _bury(self) -> None:
+        """Take leave of orphans that fell to us, as they do to the first process of a container."""
+        with suppress(ChildProcessError):
+            while os.waitpid(-self.pid, os.WNOHANG) != (0, 0):
+                pass
+
+    def _signal(self, number: int) -> bool:
+        """Signal the group; whether anybody was there. Once it is empty its number may become somebody else's."""
+        if not self._group_is_gone:
+            try:
+                os.killpg(self.pid, number)
+            except (ProcessLookupError, PermissionError):
+                self._group_is_gone = True
+        return not self._group_is_gone
+
+
+def _signal_one(process: int, number: int) -> bool:
+    """Signal a process; whether it was there."""
+    try:
+        os.kill(process, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _descendants(ancestor: int) -> list[int]:
+    """All processes that descend from one, whichever group they are in; none where the platform does not show them."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended since it was listed
+            parent = int(stat.read_bytes().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [ancestor]
+    for process in found:
+        found += children.get(process, ())
+    return found[1:]

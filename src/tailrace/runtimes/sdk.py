@@ -1,0 +1,81 @@
+"""What the adapters of Python SDKs share: an SDK is imported when it is used, and what it hands over becomes plain.
+
+SDK objects end here: translators see only the values that `plain` makes of them, and how a run failed as a `Failure`.
+What those values mean is for each translator.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import msgspec
+
+from tailrace.errors import UsageError
+
+_encoder = msgspec.json.Encoder()
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What an SDK raised: the name of the exception's class, what it says, and the HTTP status behind it."""
+
+    kind: str
+    message: str
+    status_code: int | None = None
+
+
+def load_sdk(module: str, *, extra: str) -> Any:
+    """A module of an SDK; raises `UsageError` that names the extra to install."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"this agent needs the package {error.name!r}. Install it with: pip install 'tailrace[{extra}]'"
+        ) from error
+
+
+def failure_of(error: Exception) -> Failure:
+    """What an exception says of a run, as far as people can use it."""
+    status_code = getattr(error, "status_code", None)
+    kind = type(error).__name__
+    return Failure(
+        kind=kind, message=str(error) or kind, status_code=status_code if isinstance(status_code, int) else None
+    )
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; whatever JSON cannot carry is what it says of itself."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def _foreign(value: Any) -> Any:
+    """One object that is no JSON: a model as its fields, anything else as text."""
+    dump = getattr(value, "model_dump", None)
+    return dump(warnings=False) if callable(dump) else str(value)
+
+
+def decoded(arguments: Any) -> Any:
+    """The arguments of a call, which SDKs keep as the JSON that the model wrote; what is no JSON stays text."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return msgspec.json.decode(arguments) if arguments else None
+    except (msgspec.DecodeError, UnicodeError):
+        return arguments
+
+
+def as_text(value: Any) -> str:
+    """A plain value as people read it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _encoder.encode(value).decode()
+
+
+def remark(value: Any) -> str:
+    """A value that an agent's author sent along, as a line: the one text in it where there is no more than that."""
+    match value:
+        case {**fields} if len(fields) == 1:
+            return as_text(next(iter(fields.values())))
+        case _:
+            return as_text(value)

@@ -1,0 +1,73 @@
+"""Stands in for the package `claude_agent_sdk`: the part of its client that is used, playing a recording.
+
+As with the SDK, the messages end only when the input has, and whoever connected must also disconnect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from claude_streams import sdk_objects
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+
+
+class SdkError(Exception):
+    """What the SDK raises when the command fails."""
+
+
+@dataclass
+class ClaudeAgentOptions:
+    """Options: those that the runtime sets, and what to play, up to where, and what to raise then."""
+
+    resume: str | None = None
+    include_partial_messages: bool = False
+    recording: str = "claude_sdk_tool"
+    stalls_after: int | None = None
+    ends_after: int | None = None
+    raises: str = ""
+    notes: list[str] = field(default_factory=list)
+    runs: list[ClaudeAgentOptions] = field(default_factory=list)
+
+
+class ClaudeSDKClient:
+    """A client that plays."""
+
+    def __init__(self, options: ClaudeAgentOptions) -> None:
+        self._options = options
+        options.runs.append(options)
+
+    async def connect(self, prompt: AsyncIterable[dict[str, Any]]) -> None:
+        """Begin to read the prompt beside everything else."""
+        self._task = asyncio.current_task()
+        self._heard = asyncio.Event()
+        self._reading = asyncio.create_task(self._read(prompt))
+
+    async def _read(self, prompt: AsyncIterable[dict[str, Any]]) -> None:
+        async for message in prompt:
+            self._options.notes.append(message["message"]["content"])
+            self._heard.set()
+
+    async def receive_messages(self) -> AsyncIterator[object]:
+        """The messages, up to where it stalls; the last one when the input has ended."""
+        await self._heard.wait()
+        for nth, message in enumerate(sdk_objects(self._options.recording)[: self._options.ends_after]):
+            if nth == self._options.stalls_after:
+                await asyncio.Event().wait()
+            yield message
+        if self._options.raises:
+            raise SdkError(self._options.raises)
+        await self._reading
+
+    async def interrupt(self) -> None:
+        """Ask the command to stop."""
+        self._options.notes.append("interrupted")
+
+    async def disconnect(self) -> None:
+        """End the command; like the SDK's, only for the task that connected."""
+        assert asyncio.current_task() is self._task
+        self._reading.cancel()
+        self._options.notes.append("disconnected")

@@ -1,0 +1,169 @@
+"""Stands in for the command `opencode`: serves what a recording holds, and notes what it was asked.
+
+Its own arguments, before those of the runtime: a folder for the notes, and what to do, which is one of the words below
+or the name of a recording of `serve`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+DEEDS = {"forgets": "opencode_serve_tool", "stalls": "opencode_serve_abort", "dies": "opencode_serve_tool"}
+STALLED = 24  # events until a tool has printed something, or a text is half said
+
+
+def recorded(recording: str) -> list[Any]:
+    lines = (RECORDINGS / f"{recording}.ndjson").read_bytes().splitlines()
+    return [json.loads(line)["ev"] for line in lines[1:]]
+
+
+class Server(ThreadingHTTPServer):
+    """Tells the events of a recording once it is prompted."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: str, deed: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.folder = Path(folder)
+        self.deed = deed
+        self.connected, *self.recorded = recorded(DEEDS.get(deed, deed))
+        self.session = next(event["properties"]["sessionID"] for event in self.recorded)
+        self.told: queue.Queue[Any] = queue.Queue()
+        self.answered: queue.Queue[None] = queue.Queue()
+        password = os.environ["OPENCODE_SERVER_PASSWORD"]
+        self.word = f"Basic {base64.b64encode(f'opencode:{password}'.encode()).decode()}"
+        self.command: subprocess.Popen[bytes] | None = None
+
+    def note(self, asked: Any) -> None:
+        with (self.folder / "asked").open("a", encoding="utf-8") as notes:
+            notes.write(json.dumps(asked) + "\n")
+
+    def prompted(self) -> None:
+        if self.deed == "stalls":
+            command = [sys.executable, "-c", "import time; time.sleep(600)"]
+            self.command = subprocess.Popen(command, start_new_session=True)
+            (self.folder / "running").write_text(f"{os.getpid()} {self.command.pid}", encoding="utf-8")
+        for event in self.recorded[: STALLED if self.deed in {"stalls", "dies"} else None]:
+            self.told.put(event)
+            if event["type"] == "permission.asked":
+                self.answered.get()
+        if self.deed == "dies":
+            self.told.put(None)
+
+    def aborted(self) -> None:
+        if self.command is not None:
+            self.command.kill()
+            self.command.wait()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_GET(self) -> None:
+        self.take("GET")
+
+    def do_POST(self) -> None:
+        self.take("POST")
+
+    def take(self, method: str) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        server = self.server
+        if self.headers.get("Authorization") != server.word:
+            self.reply(401)
+            return
+        if self.path == "/event":
+            self.stream()
+            return
+        server.note([method, self.path, json.loads(body) if body else None])
+        match self.path.split("/")[1:]:
+            case ["session"]:
+                self.reply(200, {"id": server.session})
+            case ["session", _] if server.deed == "forgets":
+                self.reply(404)
+            case ["session", _, "prompt_async"]:
+                self.reply(204)
+                server.prompted()
+            case ["session", _, "abort"]:
+                server.aborted()
+                self.reply(200, True)
+            case ["permission" | "question", *_]:
+                server.answered.put(None)
+                self.reply(200, True)
+            case _:
+                self.reply(200, {"id": server.session})
+
+    def reply(self, status: int, value: Any = None) -> None:
+        body = b"" if value is None else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        event = self.server.connected
+        while event is not None:
+            frame = f"data: {json.dumps(event)}\n\n".encode()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
+            self.wfile.flush()
+            event = self.server.told.get()
+        os.kill(os.getpid(), 9)
+
+    def log_message(self, *_: Any) -> None:
+        """Nobody reads it."""
+
+
+def run(folder: str, deed: str, given: list[str]) -> int:
+    """What `opencode run` does."""
+    heard = sys.stdin.read()
+    with Path(folder, "asked").open("a", encoding="utf-8") as notes:
+        notes.write(json.dumps({"arguments": given, "prompt": heard}) + "\n")
+    if "--session" in given and deed == "old and forgetful":
+        print("Error: Session not found", file=sys.stderr)
+        return 1
+    if deed == "old and stalling":
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        child = subprocess.Popen(command, start_new_session=True)
+        Path(folder, "running").write_text(f"{os.getpid()} {child.pid}", encoding="utf-8")
+    said = (RECORDINGS / "opencode_run_tool.ndjson").read_bytes().splitlines(keepends=True)[1:]
+    sys.stdout.buffer.writelines(said[: 3 if deed == "old and stalling" else None])
+    sys.stdout.buffer.flush()
+    if deed == "old and stalling":
+        time.sleep(600)
+    return 0
+
+
+def main() -> int:
+    folder, deed, *given = sys.argv[1:]
+    if given[0] == "run":
+        return run(folder, deed, given)
+    if deed.startswith("old"):
+        print("Unknown command: serve", file=sys.stderr)
+        return 1
+    server = Server(folder, deed)
+    print(f"opencode server listening on http://127.0.0.1:{server.server_port}", flush=True)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

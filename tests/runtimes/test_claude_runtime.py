@@ -1,0 +1,152 @@
+"""Claude Code as a process: what it is asked, what it remembers, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailrace.contract import checked
+from tailrace.events import Event, TextDelta, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.ports import Prompt, Runtime
+from tailrace.runtimes.claude import ClaudeRuntime
+
+COMMAND = Path(__file__).parent / "stand_ins" / "claude_command.py"
+HELLO_SESSION = "e77349bd-ba6e-48cf-a338-73b3401fb591"
+FLAGS = ["-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose"]
+
+
+def claude(folder: Path, deed: str, **options: Any) -> ClaudeRuntime:
+    command = (sys.executable, str(COMMAND), str(folder), deed)
+    return ClaudeRuntime(command, sessions=folder / "sessions", **options)
+
+
+def play(runtime: Runtime, text: str = "hello", **fields: str) -> list[Event]:
+    async def collect() -> list[Event]:
+        prompt = Prompt(text=text, **fields)
+        return [event async for event in checked(runtime.run(prompt), turn_id="t")]
+
+    return asyncio.run(collect())
+
+
+def asked(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "asked").read_text(encoding="utf-8").splitlines()]
+
+
+def resumed(folder: Path) -> list[list[str]]:
+    """What each run was told beyond what every run is told."""
+    return [run["arguments"][len(FLAGS) :] for run in asked(folder)]
+
+
+def said(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def test_the_answer_comes_piece_by_piece_and_the_turn_completes(tmp_path: Path) -> None:
+    events = play(claude(tmp_path, "claude_cli_hello"))
+    assert events[0] == TurnStarted(turn_id="t", runtime="claude", session_id=HELLO_SESSION)
+    assert [event.text for event in events if isinstance(event, TextDelta)] == [
+        "Hello",
+        " from",
+        " the fake",
+        " model.",
+    ]
+    assert isinstance(events[-1], TurnCompleted)
+
+
+@pytest.mark.parametrize("text", ["hello", "", "--help", "two\nlines\n", "日本語 " * 30_000, "\ud800 alone"])
+def test_any_prompt_is_given_as_it_is_and_never_as_an_option(text: str, tmp_path: Path) -> None:
+    play(claude(tmp_path, "claude_cli_hello", env={"MOOD": "good"}), text)
+    heard = text.replace("\ud800", "?") + "\n"
+    assert asked(tmp_path) == [{"arguments": FLAGS, "prompt": heard, "mood": "good"}]
+
+
+def test_a_session_goes_on_with_its_conversation_and_no_other(tmp_path: Path) -> None:
+    runtime = claude(tmp_path, "claude_cli_hello")
+    for session in ("one", "one", "two", ""):
+        play(runtime, session_id=session)
+    again = ["--resume", HELLO_SESSION]
+    assert resumed(tmp_path) == [[], again, [], []]
+
+
+def test_a_restart_forgets_no_conversation(tmp_path: Path) -> None:
+    for _ in range(2):
+        play(claude(tmp_path, "claude_cli_hello"), session_id="one")
+    assert resumed(tmp_path) == [[], ["--resume", HELLO_SESSION]]
+
+
+def test_a_place_without_a_session_has_a_conversation_of_its_own(tmp_path: Path) -> None:
+    runtime = claude(tmp_path, "claude_cli_hello")
+    for place in ("here", "there", "here"):
+        play(runtime, conversation=place)
+    assert resumed(tmp_path) == [[], [], ["--resume", HELLO_SESSION]]
+
+
+def test_a_conversation_that_is_not_there_any_more_is_begun_anew(tmp_path: Path) -> None:
+    play(claude(tmp_path, "claude_cli_tool"), session_id="one")
+    forgetful = claude(tmp_path, "forgets")
+    events = play(forgetful, session_id="one")
+    assert (said(events), type(events[-1])) == ("Hello from the fake model.", TurnCompleted)
+    play(forgetful, session_id="one")
+    old, new = ["--resume", "49af1d15-32cd-4b05-a22d-a865e328dce9"], ["--resume", HELLO_SESSION]
+    assert resumed(tmp_path) == [[], old, [], new, []]
+
+
+def test_a_turn_that_failed_is_part_of_the_conversation(tmp_path: Path) -> None:
+    runtime = claude(tmp_path, "claude_cli_http400")
+    for _ in range(2):
+        assert isinstance(play(runtime, session_id="one")[-1], TurnFailed)
+    assert [run[:1] for run in resumed(tmp_path)] == [[], ["--resume"]]
+
+
+def test_one_that_refuses_to_start_says_why(tmp_path: Path) -> None:
+    failed = play(claude(tmp_path, "refuses"), session_id="one")[-1]
+    assert isinstance(failed, TurnFailed)
+    assert failed.message.endswith("exited with code 1: error: unknown option '--verbose'")
+    assert failed.code == "cut_off"
+
+
+def test_one_that_dies_leaves_what_it_said(tmp_path: Path) -> None:
+    events = play(claude(tmp_path, "dies"))
+    assert said(events) == "Let me check."
+    assert isinstance(events[-1], TurnFailed)
+    assert events[-1].message.endswith("was ended by signal 9")
+
+
+def test_a_command_that_is_not_installed_is_told_with_how_to_install_it(tmp_path: Path) -> None:
+    runtime = ClaudeRuntime(("no-such-claude",), sessions=tmp_path)
+    message = "there is no command 'no-such-claude'. Install Claude Code with: npm install -g @anthropic-ai/claude-code"
+    assert play(runtime)[1:] == [TurnFailed(message=message, code="not_found")]
+
+
+def test_leaving_in_the_middle_ends_the_command_and_its_children(tmp_path: Path) -> None:
+    runtime = claude(tmp_path, "stalls")
+
+    async def leave() -> list[Event]:
+        heard: list[Event] = []
+        async with aclosing(runtime.run(Prompt(text="hello", session_id="one"))) as events:
+            async for event in events:
+                heard.append(event)
+                if isinstance(event, TextDelta):
+                    break
+        return heard
+
+    heard = asyncio.run(leave())
+    assert said(heard) == "Let me "
+    for process in (tmp_path / "running").read_text(encoding="utf-8").split():
+        assert not is_running(int(process))
+    play(claude(tmp_path, "claude_cli_hello"), session_id="one")
+    assert resumed(tmp_path)[-1][0] == "--resume", "what was stopped can be gone on with"
+
+
+def is_running(process: int) -> bool:
+    """The dead whom nobody has buried yet do not run."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

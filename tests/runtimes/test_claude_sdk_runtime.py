@@ -1,0 +1,114 @@
+"""Claude through its SDK: a stand-in of the package plays what the real one was recorded to say."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from claude_streams import lines_of
+
+from tailrace.contract import checked
+from tailrace.errors import UsageError
+from tailrace.events import Event, TextDelta, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.ports import Prompt, Runtime
+from tailrace.runtimes.claude import ClaudeSdkRuntime, ClaudeTranslator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = "claude_agent_sdk"
+SESSION = "484bf1db-6d0f-48f5-b796-3e8f2265e504"
+
+
+@pytest.fixture
+def sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "stand_ins"))
+    import claude_agent_sdk  # noqa: PLC0415  # it is there only within this fixture
+
+    yield claude_agent_sdk
+    del sys.modules[PACKAGE]
+
+
+def play(runtime: Runtime, **fields: str) -> list[Event]:
+    async def collect() -> list[Event]:
+        prompt = Prompt(text="hello", **fields)
+        return [event async for event in checked(runtime.run(prompt), turn_id="t")]
+
+    return asyncio.run(collect())
+
+
+def test_it_tells_what_the_command_would_have_told(sdk: Any, tmp_path: Path) -> None:
+    options = sdk.ClaudeAgentOptions()
+    events = play(ClaudeSdkRuntime(options, sessions=tmp_path))
+    translator = ClaudeTranslator("claude-sdk")
+    lines = lines_of("claude_sdk_tool")
+    assert events[1:] == [*(event for line in lines for event in translator.feed(line)), *translator.end()][1:]
+    assert events[0] == TurnStarted(turn_id="t", runtime="claude-sdk", session_id=SESSION)
+    assert options.notes == ["hello", "disconnected"]
+
+
+def test_it_asks_for_pieces_and_goes_on_with_the_conversation_of_its_session(sdk: Any, tmp_path: Path) -> None:
+    options = sdk.ClaudeAgentOptions()
+    runtime = ClaudeSdkRuntime(options, sessions=tmp_path)
+    for session in ("one", "one", "two"):
+        play(runtime, session_id=session)
+    play(ClaudeSdkRuntime(options, sessions=tmp_path), session_id="one")
+    assert [run.resume for run in options.runs] == [None, SESSION, None, SESSION]
+    assert all(run.include_partial_messages for run in options.runs)
+    assert not options.include_partial_messages, "what belongs to the caller is left as it is"
+
+
+def test_what_the_sdk_raises_is_why_the_turn_failed(sdk: Any, tmp_path: Path) -> None:
+    options = sdk.ClaudeAgentOptions(ends_after=20, raises="the command is broken")
+    events = play(ClaudeSdkRuntime(options, sessions=tmp_path))
+    assert events[-1] == TurnFailed(message="the command is broken", code="cut_off")
+    assert options.notes == ["hello", "disconnected"]
+
+
+def test_what_the_sdk_raises_behind_a_result_changes_nothing(sdk: Any, tmp_path: Path) -> None:
+    options = sdk.ClaudeAgentOptions(raises="the command returned an error result")
+    assert isinstance(play(ClaudeSdkRuntime(options, sessions=tmp_path))[-1], TurnCompleted)
+
+
+@pytest.mark.parametrize("by_another_task", [False, True])
+def test_leaving_in_the_middle_interrupts_and_disconnects(sdk: Any, tmp_path: Path, by_another_task: bool) -> None:
+    options = sdk.ClaudeAgentOptions(stalls_after=20)
+
+    async def leave() -> None:
+        events = ClaudeSdkRuntime(options, sessions=tmp_path).run(Prompt(text="hello"))
+        async for event in events:
+            if isinstance(event, TextDelta):
+                break
+        await (asyncio.create_task(events.aclose()) if by_another_task else events.aclose())
+        assert options.notes == ["hello", "interrupted", "disconnected"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(leave())
+
+
+def test_one_who_waits_for_the_next_event_and_is_cancelled_leaves_nothing_either(sdk: Any, tmp_path: Path) -> None:
+    options = sdk.ClaudeAgentOptions(stalls_after=20)
+
+    async def cancel() -> None:
+        reached = asyncio.Event()
+
+        async def read() -> None:
+            async for event in ClaudeSdkRuntime(options, sessions=tmp_path).run(Prompt(text="hello")):
+                if isinstance(event, TextDelta):
+                    reached.set()
+
+        reading = asyncio.create_task(read())
+        await reached.wait()
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert options.notes == ["hello", "interrupted", "disconnected"]
+
+    asyncio.run(cancel())
+
+
+def test_without_the_sdk_it_says_what_to_install() -> None:
+    with pytest.raises(UsageError, match=r"pip install 'tailrace\[claude\]'"):
+        ClaudeSdkRuntime()

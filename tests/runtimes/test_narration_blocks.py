@@ -1,0 +1,125 @@
+"""Blocks that are interrupted, interleaved, or said again by another try; and thoughts that follow each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sdk_streams import turn_of
+
+from tailrace.events import BlockFinal, Event, ReasoningDelta, TextDelta, TextRetracted, TurnCompleted
+from tailrace.runtimes.narration import Narration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def answer(events: Iterable[Event]) -> list[str]:
+    return turn_of([*events, TurnCompleted()]).answer
+
+
+def test_a_try_is_taken_back_also_when_its_block_was_final() -> None:
+    told = Narration("agent")
+    events = [*told.text(1, "it breaks"), *told.final(1, "it breaks"), *told.retry("it broke")]
+    assert events[-1] == TextRetracted(reason="it broke")
+    assert told.retry("it broke") == [], "there is nothing left to take back"
+    assert answer([*events, *told.text(1, "it works")]) == ["it works"]
+
+
+def test_what_a_completed_call_said_stands_when_the_next_one_is_tried_again() -> None:
+    told = Narration("agent")
+    events = [*told.final("a", "one"), *told.text("b", "two"), *told.final("b")]
+    told.settle()
+    events += [*told.text("c", "thr"), *told.retry("it broke"), *told.text("d", "three")]
+    assert answer(events) == ["one", "two", "three"]
+
+
+def test_nothing_said_since_a_call_was_completed_is_nothing_to_take_back() -> None:
+    told = Narration("agent")
+    told.text("a", "one")
+    told.settle()
+    assert told.retry("it broke") == []
+
+
+def test_what_was_said_before_a_tool_stands() -> None:
+    told = Narration("agent")
+    events = [*told.text("a", "before"), *told.tool("1", "look"), *told.text("b", "aft"), *told.retry("it broke")]
+    assert answer([*events, *told.text("c", "after")]) == ["before", "after"]
+
+
+def test_each_voice_takes_back_its_own() -> None:
+    told = Narration("agent")
+    told.text("a", "mine")
+    told.text("b", "the child's", parent="call")
+    assert told.retry("it broke", parent="call") == [TextRetracted(reason="it broke", parent_tool_id="call")]
+    assert told.text("a", " too") == [TextDelta(text=" too")]
+
+
+def test_a_block_that_a_tool_interrupts_goes_on_behind_it() -> None:
+    told = Narration("agent")
+    events = [*told.text("a", "one "), *told.tool("1", "look"), *told.text("a", "two"), *told.final("a", "one two.")]
+    assert answer(events) == ["one ", "two."]
+
+
+def test_a_block_that_is_told_otherwise_than_it_stands_is_only_closed() -> None:
+    told = Narration("agent")
+    events = [*told.text("a", "one "), *told.tool("1", "look"), *told.text("a", "two"), *told.final("a", "uno due")]
+    assert answer(events) == ["one ", "two"]
+
+
+def test_snapshots_go_on_behind_what_interrupts_them() -> None:
+    told = Narration("agent")
+    events = [
+        *told.snapshot("a", "one "),
+        *told.notice("by the way"),
+        *told.snapshot("a", "one two"),
+        *told.snapshot("a", "one due"),
+        *told.snapshot("a", "uno due"),
+    ]
+    assert answer(events) == ["one ", "due"]
+
+
+def test_blocks_that_are_said_in_turns_are_said_once() -> None:
+    told = Narration("agent")
+    events = [*told.text("a", "A1 "), *told.text("b", "B1 "), *told.text("a", "A2 "), *told.text("b", "B2 ")]
+    events += [*told.final("a", "A1 A2 "), *told.final("b", "B1 B2 ")]
+    assert answer(events) == ["A1 ", "B1 ", "A2 ", "B2 "]
+
+
+def test_what_is_unknown_interrupts_and_costs_no_text() -> None:
+    told = Narration("agent")
+    events = [*told.text("a", "one "), *told.unknown({"odd": 1}), *told.text("a", "two"), *told.final("a", "one two")]
+    assert answer(events) == ["one ", "two"]
+
+
+def test_thoughts_that_follow_each_other_do_not_run_together() -> None:
+    told = Narration("agent")
+    events = [*told.reasoning("one"), *told.reasoning_end(), *told.reasoning("t"), *told.reasoning("wo")]
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "one\n\ntwo"
+    assert told.text("a", "said") == [TextDelta(text="said")]
+    told.reasoning_end()
+    assert told.reasoning("three") == [ReasoningDelta(text="three")]
+    told.reasoning_end({"signature": "x"})
+    assert told.reasoning("four") == [ReasoningDelta(text="four")], "a sealed thought ends by itself"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["text", "tool", "notice"])), max_size=20))
+def test_however_blocks_are_interrupted_their_finals_add_nothing(steps: list[tuple[str, str]]) -> None:
+    told = Narration("agent")
+    events: list[Event] = []
+    said: dict[str, str] = {}
+    order = ""
+    for number, (key, kind) in enumerate(steps):
+        if kind == "text":
+            piece = f"{key}{number} "
+            said[key] = said.get(key, "") + piece
+            order += piece
+            events += told.text(key, piece)
+        elif kind == "tool":
+            events += told.tool(str(number), "look")
+        else:
+            events += told.notice("by the way")
+    finals = [event for key, whole in said.items() for event in told.final(key, whole)]
+    assert all(event == BlockFinal() for event in finals)
+    assert "".join(answer([*events, *finals])) == order

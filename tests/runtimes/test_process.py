@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.errors import AgentNotFound, RuntimeFault
+from tailrace.runtimes.process import LONGEST_LINE, AgentProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+DEAF = """\
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(600)
+"""
+TIDY = """\
+import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: sys.exit(7))
+print("ready", flush=True)
+time.sleep(600)
+"""
+WITH_A_CHILD = """\
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session={apart})
+print(child.pid, flush=True)
+"""
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", "-c", code)
+
+
+def running() -> dict[int, int]:
+    """The group of every process that runs, by its number; the dead whom nobody has buried yet do not run."""
+    found: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, group = stat.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue  # it has ended since it was listed
+        if state not in "ZX":
+            found[int(stat.parent.name)] = int(group)
+    return found
+
+
+@asynccontextmanager
+async def nobody_left(process: AgentProcess) -> AsyncIterator[AgentProcess]:
+    """Run it, and look for its group when it was left."""
+    try:
+        async with process:
+            yield process
+    finally:
+        assert process.pid not in running().values()
+
+
+async def said(process: AgentProcess) -> list[bytes]:
+    return [line async for line in process.lines()]
+
+
+def outcome(*command: str) -> tuple[list[bytes], int, str]:
+    """What a command said on both its outputs, and how it exited."""
+
+    async def run() -> tuple[list[bytes], int, str]:
+        async with nobody_left(AgentProcess(command)) as process:
+            lines = await said(process)
+            return lines, await process.wait(), process.stderr_tail
+
+    return asyncio.run(run())
+
+
+def test_lines_come_without_their_ends_and_blank_ones_not_at_all() -> None:
+    lines, code, _ = outcome(*python(r"print('{\"a\": 1}\r\n\n  \n{\"b\": 2}')"))
+    assert lines == [b'{"a": 1}', b'{"b": 2}']
+    assert code == 0
+
+
+def test_garbage_is_handed_on_as_it_is() -> None:
+    garbage = bytes(byte for byte in range(256) if byte not in b"\r\n")
+    lines, _, _ = outcome(*python(f"import sys; sys.stdout.buffer.write({garbage!r} + b'\\n{{half')"))
+    assert lines == [garbage, b"{half"]
+
+
+def test_a_line_of_twenty_megabytes_comes_whole_also_without_its_end() -> None:
+    lines, _, _ = outcome(*python("print('x' * 20_000_000); print('y' * 20_000_000, end='')"))
+    assert [(line[:1], len(line)) for line in lines] == [(b"x", 20_000_000), (b"y", 20_000_000)]
+
+
+def test_a_line_without_end_is_refused_in_clear_words() -> None:
+    with pytest.raises(RuntimeFault, match="a line of more than 64 MiB"):
+        outcome(*python(f"print('x' * {LONGEST_LINE + 1_000_000})"))
+
+
+def test_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:
+    flood = "import sys; sys.stderr.write('noise ' * 1_000_000 + 'the last words\\n'); print('done')"
+    lines, code, tail = outcome(*python(flood))
+    assert (lines, code) == ([b"done"], 0)
+    assert tail.endswith("noise the last words")
+    assert len(tail) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("true",), 0),
+        (python("raise SystemExit(3)"), 3),
+        (python("import os; os.kill(os.getpid(), 9)"), -signal.SIGKILL),
+    ],
+)
+def test_one_that_exits_at_once_says_nothing_but_how(command: tuple[str, ...], code: int) -> None:
+    assert outcome(*command) == ([], code, "")
+
+
+def test_it_is_told_things_line_by_line_and_that_there_is_no_more() -> None:
+    async def run() -> list[bytes]:
+        async with nobody_left(AgentProcess(("cat",))) as process:
+            await process.write(b"one")
+            await process.write("zwölf".encode())
+            process.close_input()
+            process.close_input()
+            return await said(process)
+
+    assert asyncio.run(run()) == [b"one", "zwölf".encode()]
+
+
+def test_telling_one_that_is_gone_is_harmless() -> None:
+    async def run() -> int:
+        async with nobody_left(AgentProcess(("true",))) as process:
+            await process.wait()
+            for _ in range(10):
+                await process.write(b"x" * 100_000)
+            process.close_input()
+            return await process.wait()
+
+    assert asyncio.run(run()) == 0
+
+
+def test_its_environment_is_ours_and_what_is_added(tmp_path: Path) -> None:
+    async def run() -> list[bytes]:
+        code = python("import os; print(os.environ['PATH'] != '', os.environ['ADDED'], os.getcwd())")
+        async with nobody_left(AgentProcess(code, env={"ADDED": "this"}, cwd=str(tmp_path))) as process:
+            return await said(process)
+
+    assert asyncio.run(run()) == [f"True this {tmp_path}".encode()]
+
+
+def start(process: AgentProcess) -> None:
+    async def run() -> None:
+        async with process:
+            pass
+
+    asyncio.run(run())
+
+
+def test_a_command_that_is_not_there_is_told_with_how_to_install_it() -> None:
+    with pytest.raises(
+        AgentNotFound, match=r"^there is no command 'no-such-agent'\. Install it with: fetch no-such-agent$"
+    ):
+        start(AgentProcess(("no-such-agent",), missing="Install it with: fetch no-such-agent"))
+
+
+def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("no program")
+    with pytest.raises(AgentNotFound, match=r"plain\.txt cannot be started: Permission denied\.$"):
+        start(AgentProcess((str(tmp_path / "plain.txt"),)))
+    with pytest.raises(AgentNotFound, match=r"true cannot be started in .*/nowhere: there is no such directory\.$"):
+        start(AgentProcess(("true",), cwd=str(tmp_path / "nowhere")))
+    with pytest.raises(AgentNotFound, match=r"true cannot be started: embedded null byte\.$"):
+        start(AgentProcess(("true", "\0")))
+
+
+def exit_code_after(
+    code: str, leave: Callable[[AgentProcess], Awaitable[None]] = AgentProcess.stop, *, grace_s: float = 30.0
+) -> int:
+    """How a process exits that is left once it has said its first line."""
+
+    async def run() -> int:
+        async with nobody_left(AgentProcess(python(code), grace_s=grace_s)) as process:
+            async for _ in process.lines():
+                break
+            await leave(process)
+            return await process.wait()
+
+    return asyncio.run(run())
+
+
+def test_it_is_asked_as_by_the_keyboard_first_so_that_it_may_put_things_in_order() -> None:
+    assert exit_code_after(TIDY) == 7
+
+
+def test_one_that_does_not_listen_to_the_keyboard_is_told() -> None:
+    assert exit_code_after(DEAF.replace("SIGTERM, signal.SIG_IGN", "SIGTERM, signal.SIG_DFL"), grace_s=0.05) == -15
+
+
+def test_one_that_listens_to_nothing_is_killed() -> None:
+    assert exit_code_after(DEAF, grace_s=0.05) == -signal.SIGKILL
+
+
+def test_stopping_twice_is_stopping_once() -> None:
+    async def twice(process: AgentProcess) -> None:
+        await process.stop()
+        await process.stop()
+
+    assert exit_code_after(DEAF, twice, grace_s=0.05) == -signal.SIGKILL
+
+
+def test_a_stop_that_is_cancelled_kills_at_once() -> None:
+    async def cancelled(process: AgentProcess) -> None:
+        stopping = asyncio.create_task(process.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait({stopping})
+        assert stopping.cancelled()
+
+    assert exit_code_after(DEAF, cancelled) == -signal.SIGKILL
+
+
+def test_one_that_waits_for_a_reader_is_ended_without_one() -> None:
+    chatty = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nwhile True: print('x' * 1000, flush=True)"
+    assert exit_code_after(chatty) == -signal.SIGINT
+
+
+def test_a_reader_that_is_cancelled_leaves_nobody_behind() -> None:
+    async def run() -> None:
+        reached = asyncio.Event()
+
+        async def read() -> None:
+            async with nobody_left(AgentProcess(python(DEAF), grace_s=0.05)) as process:
+                async for _ in process.lines():
+                    reached.set()
+
+        reading = asyncio.create_task(read())
+        await reached.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(run())
+
+
+def test_a_child_that_outlives_it_neither_keeps_the_reader_nor_stays() -> None:
+    lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=False)))
+    assert code == 0
+    assert int(lines[0]) not in running()
+
+
+def test_a_child_of_one_that_is_stopped_is_ended_too() -> None:
+    parent = TIDY.replace("print", WITH_A_CHILD.format(apart=False) + "print")
+    assert exit_code_after(parent) == 7
+
+
+def test_a_tool_outside_the_group_of_one_that_must_be_killed_is_killed_with_it() -> None:
+    tools: list[int] = []
+
+    async def run() -> None:
+        deaf = DEAF.replace('print("ready", flush=True)', WITH_A_CHILD.format(apart=True))
+        async with nobody_left(AgentProcess(python(deaf), grace_s=0.05)) as process:
+            async for line in process.lines():
+                tools.append(int(line))
+                break
+            assert tools[0] in running()
+
+    asyncio.run(run())
+    assert tools[0] not in running()
+
+
+def test_one_who_left_the_group_and_holds_the_output_keeps_nobody_waiting() -> None:
+    lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=True)))
+    assert int(lines[0]) in running()
+    os.kill(int(lines[0]), signal.SIGKILL)
+    assert code == 0

@@ -1,0 +1,149 @@
+"""A person at a real pseudo-terminal answers what an agent may do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import termios
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.runtimes.permissions import Choice, Question
+from tailrace.runtimes.terminal_asks import TerminalAsks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+YES = Choice(id="1", name="Yes, once", kind="allow_once")
+NO = Choice(id="2", name="No", kind="reject_once")
+CTRL_D = b"\x04"
+
+
+def question(title: str = "rm -rf build") -> Question:
+    return Question(title=title, choices=(YES, NO))
+
+
+class Desk:
+    """A terminal, and the person before it: what they type, and what they see."""
+
+    def __init__(self) -> None:
+        self.person, self.terminal = pty.openpty()
+        self.asks = TerminalAsks(os.ttyname(self.terminal))
+        self.modes = self._without_echo()
+
+    def _without_echo(self) -> list[object]:
+        """As it is while an answer runs."""
+        modes = termios.tcgetattr(self.terminal)
+        modes[3] &= ~termios.ECHO
+        termios.tcsetattr(self.terminal, termios.TCSANOW, modes)
+        return termios.tcgetattr(self.terminal)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.person, keys)
+
+    async def sees(self, text: str) -> str:
+        """All that was shown, once it ends with the text."""
+        shown = ""
+        while not shown.endswith(text):
+            shown += (await asyncio.to_thread(os.read, self.person, 1024)).decode(errors="replace")
+        return shown.replace("\r\n", "\n")
+
+    def is_as_before(self) -> bool:
+        return bool(termios.tcgetattr(self.terminal) == self.modes)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    os.close(desk.person)
+    os.close(desk.terminal)
+
+
+def test_the_choices_are_shown_by_number_and_one_is_chosen(desk: Desk) -> None:
+    async def run() -> tuple[Choice | None, str]:
+        asking = asyncio.create_task(desk.asks.ask(question()))
+        shown = await desk.sees("? ")
+        desk.type(b"2\n")
+        return await asking, shown
+
+    assert asyncio.run(run()) == (NO, "\nrm -rf build\n  1  Yes, once\n  2  No\n? ")
+    assert desk.is_as_before()
+
+
+@pytest.mark.parametrize("nonsense", [b"\n", b"yes\n", b"0\n", b"3\n", b"-1\n", b"\xff\n"])
+def test_what_is_no_choice_is_asked_again(desk: Desk, nonsense: bytes) -> None:
+    async def run() -> Choice | None:
+        asking = asyncio.create_task(desk.asks.ask(question()))
+        await desk.sees("? ")
+        desk.type(nonsense)
+        await desk.sees("? ")
+        desk.type(b"1\n")
+        return await asking
+
+    assert asyncio.run(run()) == YES
+
+
+def test_what_is_typed_can_be_seen_while_the_question_stands(desk: Desk) -> None:
+    async def run() -> str:
+        asking = asyncio.create_task(desk.asks.ask(question()))
+        await desk.sees("? ")
+        desk.type(b"1")
+        shown = await desk.sees("1")
+        desk.type(b"\n")
+        await asking
+        return shown
+
+    assert asyncio.run(run()) == "1"
+
+
+def test_the_end_of_input_allows_nothing(desk: Desk) -> None:
+    async def run() -> Choice | None:
+        asking = asyncio.create_task(desk.asks.ask(question()))
+        await desk.sees("? ")
+        desk.type(CTRL_D)
+        return await asking
+
+    assert asyncio.run(run()) is None
+
+
+def test_a_question_that_is_withdrawn_leaves_the_terminal_as_it_was(desk: Desk) -> None:
+    async def run() -> None:
+        asking = asyncio.create_task(desk.asks.ask(question()))
+        await desk.sees("? ")
+        asking.cancel()
+        await asyncio.wait({asking})
+        assert asking.cancelled()
+
+    asyncio.run(run())
+    assert desk.is_as_before()
+
+
+def test_questions_are_put_one_after_the_other(desk: Desk) -> None:
+    async def run() -> list[Choice | None]:
+        asking = [asyncio.create_task(desk.asks.ask(question(title))) for title in ("first", "second")]
+        shown = await desk.sees("? ")
+        desk.type(b"1\n")
+        later = await desk.sees("? ")
+        desk.type(b"2\n")
+        assert ("second" in shown, "second" in later) == (False, True)
+        return [await each for each in asking]
+
+    assert asyncio.run(run()) == [YES, NO]
+
+
+def test_an_agent_has_no_power_over_the_terminal(desk: Desk) -> None:
+    async def run() -> str:
+        asking = asyncio.create_task(desk.asks.ask(question("\x1b[2Jls\x07\u202e")))
+        shown = await desk.sees("? ")
+        desk.type(CTRL_D)
+        await asking
+        return shown
+
+    assert asyncio.run(run()).startswith("\n�[2Jls��\n")
+
+
+def test_without_a_terminal_nobody_is_asked() -> None:
+    assert asyncio.run(TerminalAsks("/dev/no-such-terminal").ask(question())) is None

@@ -1,0 +1,91 @@
+"""Recorded UI message streams of the AI SDK and what a reader expects of each, and chunks as they are made by hand.
+
+Not among them: `vercel*_fullstream_tool` are the SDK's own parts on the server, and `vercel*_reader_snapshots` is what
+its client makes of a stream; neither is ever sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sdk_streams import Expected, lines_of
+
+from tailrace.events import TurnCancelled, TurnFailed
+from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.sse import FrameDecoder
+
+STEP, FINISH, DONE = {"type": "start-step"}, {"type": "finish", "finishReason": "stop"}, "[DONE]"
+CHECK, SUNNY = "Let me check.", "It is sunny."
+RUN_TOOL, KNOW = "I should run a tool.", "Now I know."
+WEATHER = ("get_weather", False)
+FOUR = [WEATHER, WEATHER, ("boom", True), ("get_weather", True)]
+DATA = ["loading", "model changed", "ready", "Source: X"]
+WORDS = "w0 w1 w2 w3 w4 "
+MASKED = "masked: provider died mid-stream"
+
+EXPECTED = [
+    Expected("pydantic_ai_vercel_errmid", ["partial text"], terminal=TurnFailed, errors=["provider died mid-stream"]),
+    Expected("pydantic_ai_vercel_tool", [CHECK, SUNNY], [WEATHER], [RUN_TOOL, KNOW]),
+    Expected("vercel5_custom_data", ["hi"], status=DATA),
+    Expected("vercel5_ui_errmid", ["partial "], terminal=TurnFailed, errors=[MASKED]),
+    Expected(
+        "vercel5_ui_parallel",
+        ["Two.", "Done."],
+        FOUR,
+        notes="the input of the last call is no good, and version 5 says so a second time, without the reason",
+    ),
+    Expected("vercel5_ui_prelim", ["Done."], [("progress", False)]),
+    Expected(
+        "vercel5_ui_tool",
+        [CHECK, SUNNY],
+        [WEATHER],
+        [RUN_TOOL],
+        notes="ids are used again in the second step, whose thought is the provider's own and has no words",
+    ),
+    Expected("vercel6_custom_data", ["hi"], status=DATA),
+    Expected("vercel6_ui_abort", [WORDS], terminal=TurnCancelled, notes="the text is open when it is aborted"),
+    Expected("vercel6_ui_tool", [CHECK, SUNNY], [WEATHER], [RUN_TOOL]),
+    Expected("vercel7_ui_abort", [WORDS], terminal=TurnCancelled),
+    Expected("vercel7_ui_errmid", ["partial "], terminal=TurnFailed, errors=[MASKED]),
+    Expected("vercel7_ui_parallel", ["Two.", "Done."], FOUR),
+    Expected("vercel7_ui_tool", [CHECK, SUNNY], [WEATHER], [RUN_TOOL]),
+]
+GARBAGE: list[Any] = [
+    None,
+    7,
+    "chunk",
+    [],
+    {},
+    {"type": 7},
+    {"type": "never-heard-of"},
+    {"type": "text-delta", "delta": "of nothing"},
+    {"type": "text-delta", "id": "0", "delta": 7},
+    {"type": "tool-input-available", "toolName": "x"},
+    {"type": "data-status"},
+    {"type": "file"},
+]
+
+
+def natives_of(recording: str) -> list[Any]:
+    """The chunks of a recording, as they come out of its bytes where those were recorded."""
+    lines = lines_of(recording)
+    stream = "".join(f"{line['sse']}\n\n" for line in lines if "sse" in line).encode()
+    recorded = [line["ev"] for line in lines if "ev" in line and "_response_headers" not in line["ev"]]
+    return recorded + [value_of(frame.data) for frame in FrameDecoder().feed(stream)]
+
+
+def text(block: str, *pieces: str) -> list[dict[str, Any]]:
+    """A text as it is streamed."""
+    return [
+        {"type": "text-start", "id": block},
+        *({"type": "text-delta", "id": block, "delta": piece} for piece in pieces),
+        {"type": "text-end", "id": block},
+    ]
+
+
+def called(call: str, tool: str = "look", given: Any = None) -> dict[str, Any]:
+    return {"type": "tool-input-available", "toolCallId": call, "toolName": tool, "input": given or {}}
+
+
+def output(call: str, given: Any = "found", **more: Any) -> dict[str, Any]:
+    return {"type": "tool-output-available", "toolCallId": call, "output": given, **more}

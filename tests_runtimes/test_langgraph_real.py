@@ -1,0 +1,223 @@
+"""Real runs of LangGraph, with a scripted chat model. Needs: langgraph==1.2.20 langchain==1.3.14"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware, PIIMiddleware
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import RetryPolicy, interrupt
+from playing import Work, cancel, leave, play, said, terminal
+from pydantic import Field
+
+from tailrace.events import (
+    Status,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    ToolInput,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+)
+from tailrace.ports import Runtime
+from tailrace.runtimes.langgraph import LangGraphRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class Scripted(BaseChatModel):
+    """Says these, one response after the other; an exception is raised, and work is waited for."""
+
+    script: list[Any]
+    heard: list[int] = Field(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, *_: Any, **__: Any) -> Any:
+        return self
+
+    def _generate(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    async def _astream(self, messages: list[Any], *_: Any, **__: Any) -> AsyncIterator[ChatGenerationChunk]:
+        self.heard.append(len(messages))
+        for piece in self.script.pop(0):
+            if isinstance(piece, Exception):
+                raise piece
+            if isinstance(piece, Work):
+                await piece.do()
+            elif isinstance(piece, str):
+                yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+            else:
+                yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[piece]))
+
+
+def call(name: str, arguments: str, *, call_id: str = "c") -> Any:
+    return {"id": call_id, "name": name, "args": arguments, "index": 0, "type": "tool_call_chunk"}
+
+
+def more(arguments: str) -> Any:
+    return {"id": None, "name": None, "args": arguments, "index": 0, "type": "tool_call_chunk"}
+
+
+def one_node(node: Any, **options: Any) -> Any:
+    graph = StateGraph(MessagesState)
+    graph.add_node("node", node, **options)
+    graph.add_edge(START, "node")
+    graph.add_edge("node", END)
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+@tool
+async def weather(city: str) -> str:
+    """Say what the weather is."""
+    get_stream_writer()({"progress": f"looking up {city}"})
+    return f"sunny in {city}"
+
+
+def test_text_tools_and_an_answer() -> None:
+    model = Scripted(script=[["Let me ", "look.", call("weather", '{"city":'), more('"Oslo"}')], ["Sunny", "."]])
+    runtime: Runtime = LangGraphRuntime(create_agent(model, tools=[weather]))
+    events = play(runtime)
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["Let me ", "look.", "Sunny", "."]
+    assert [event for event in events if isinstance(event, ToolStarted | ToolInput | ToolFinished)] == [
+        ToolStarted(id="c", name="weather"),
+        ToolInput(id="c", arguments={"city": "Oslo"}),
+        ToolFinished(id="c", result="sunny in Oslo"),
+    ]
+    assert [event.text for event in events if isinstance(event, Status)] == ["looking up Oslo"]
+    assert terminal(events) == TurnCompleted()
+
+
+def test_a_session_is_a_thread_and_what_was_said_in_it_is_not_said_again() -> None:
+    model = Scripted(script=[["one"], ["two"], ["three"]])
+    inner = create_agent(model, tools=[])
+    runtime = LangGraphRuntime(one_node(inner))
+    assert [said(play(runtime, session=session)) for session in ("a", "a", "b")] == ["one", "two", "three"]
+    assert model.heard == [1, 3, 1]
+
+
+def test_an_agent_within_a_tool_is_heard_under_its_call() -> None:
+    inner = create_agent(
+        Scripted(script=[["I ask. ", call("weather", '{"city":"Oslo"}', call_id="c2")], ["It says sunny."]]),
+        tools=[weather],
+    )
+
+    @tool
+    async def ask(question: str) -> str:
+        """Ask the other one."""
+        answered = await inner.ainvoke({"messages": [{"role": "user", "content": question}]})
+        return str(answered["messages"][-1].content)
+
+    outer = Scripted(script=[[call("ask", '{"question":"q"}', call_id="c1")], ["Sunny."]])
+    events = play(LangGraphRuntime(create_agent(outer, tools=[ask])))
+    assert said(events) == "Sunny."
+    assert said(events, parent="c1") == "I ask. It says sunny."
+    assert [(event.id, event.parent_tool_id) for event in events if isinstance(event, ToolFinished)] == [
+        ("c2", "c1"),
+        ("c1", None),
+    ]
+
+
+def test_a_model_within_a_tool_is_heard_under_its_call() -> None:
+    @tool
+    async def ask(question: str) -> str:
+        """Ask a model."""
+        answered = await Scripted(script=[["I ", "think so"]]).ainvoke(question)
+        return str(answered.content)
+
+    model = Scripted(script=[[call("ask", '{"question":"q"}')], ["Yes."]])
+    events = play(LangGraphRuntime(create_agent(model, tools=[ask])))
+    assert (said(events), said(events, parent="c")) == ("Yes.", "I think so")
+
+
+def test_a_node_that_is_tried_again_takes_back_what_it_said() -> None:
+    model = Scripted(script=[["one ", ConnectionError("broken")], ["one ", "two"]])
+
+    async def node(state: Any) -> Any:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    events = play(LangGraphRuntime(one_node(node, retry_policy=RetryPolicy(initial_interval=0.0, jitter=False))))
+    spoken = [event for event in events if isinstance(event, TextDelta | TextRetracted)]
+    assert [type(event) for event in spoken] == [TextDelta, TextRetracted, TextDelta, TextDelta]
+
+
+def test_a_message_that_a_node_makes_itself_is_told() -> None:
+    events = play(LangGraphRuntime(one_node(lambda _: {"messages": [AIMessage(content="plain")]})))
+    assert said(events) == "plain"
+
+
+def test_an_answer_that_is_redacted_after_it_was_said_is_replaced() -> None:
+    model = Scripted(script=[["write to me@", "x.example"]])
+    agent = create_agent(model, tools=[], middleware=[PIIMiddleware("email", apply_to_output=True)])
+    spoken = [event for event in play(LangGraphRuntime(agent)) if isinstance(event, TextDelta | TextRetracted)]
+    assert isinstance(spoken[-2], TextRetracted)
+    assert isinstance(spoken[-1], TextDelta)
+    assert "me@" not in spoken[-1].text
+
+
+def test_a_graph_that_asks_somebody_ends_the_turn_with_what_it_asks() -> None:
+    events = play(LangGraphRuntime(one_node(lambda _: {"messages": [interrupt({"question": "really?"})]})))
+    assert Status(text="Waiting for an answer: really?") in events
+    assert terminal(events) == TurnCompleted(text="Waiting for an answer: really?", stop_reason="interrupted")
+
+
+def test_a_call_that_waits_for_approval_ends_the_turn_with_its_name() -> None:
+    model = Scripted(script=[[call("weather", '{"city":"Oslo"}')]])
+    approval = HumanInTheLoopMiddleware(interrupt_on={"weather": True})
+    agent = create_agent(model, tools=[weather], middleware=[approval], checkpointer=InMemorySaver())
+    assert Status(text="Waiting for an answer: weather") in play(LangGraphRuntime(agent))
+
+
+def test_what_the_graph_raises_fails_the_turn() -> None:
+    events = play(LangGraphRuntime(create_agent(Scripted(script=[["partial ", RuntimeError("kaboom")]]), tools=[])))
+    assert said(events) == "partial "
+    assert terminal(events) == TurnFailed(message="kaboom", code="runtime_raised")
+
+
+def test_a_graph_that_goes_round_for_ever_fails_the_turn() -> None:
+    again = [call("weather", '{"city":"Oslo"}')]
+    model = Scripted(script=[again] * 20)
+    end = terminal(play(LangGraphRuntime(create_agent(model, tools=[weather]), config={"recursion_limit": 5})))
+    assert isinstance(end, TurnFailed)
+    assert end.code == "max_turns"
+
+
+def at_a_tool(work: Work) -> Runtime:
+    @tool
+    async def long_work() -> str:
+        """Never end."""
+        await work.do()
+        return ""
+
+    return LangGraphRuntime(create_agent(Scripted(script=[[call("long_work", "{}")]]), tools=[long_work]))
+
+
+def at_a_model(work: Work) -> Runtime:
+    return LangGraphRuntime(create_agent(Scripted(script=[["I wi", work]]), tools=[]))
+
+
+@pytest.mark.parametrize(("runtime", "event"), [(at_a_tool, ToolInput), (at_a_model, TextDelta)])
+def test_leaving_a_turn_stops_the_run_and_leaves_nothing(runtime: Any, event: Any) -> None:
+    work = Work()
+    leave(runtime(work), event)
+    assert work.was_stopped == work.begun.is_set()  # it goes no further than it is asked to
+
+
+@pytest.mark.parametrize("runtime", [at_a_tool, at_a_model])
+def test_cancelling_the_reader_stops_the_run_and_leaves_nothing(runtime: Any) -> None:
+    work = Work()
+    cancel(runtime(work), work.begun)
+    assert work.was_stopped

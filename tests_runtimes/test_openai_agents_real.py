@@ -1,0 +1,234 @@
+"""Real runs of the OpenAI Agents SDK, with its own scripted model. Needs: openai-agents==0.24.0"""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from openai.types.responses import ResponseTextDeltaEvent
+from playing import Work, cancel, leave, play, said, terminal
+
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    ModelSettings,
+    function_tool,
+    handoff,
+    input_guardrail,
+    output_guardrail,
+)
+from tailrace.events import (
+    Status,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    ToolInput,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from tailrace.ports import Runtime
+from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime, show_subagent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+def agent(*steps: Any, name: str = "agent", **options: Any) -> Agent[Any]:
+    return Agent(name=name, model=ScriptedModel(list(steps)), **options)
+
+
+@function_tool
+async def weather(city: str) -> str:
+    """Say what the weather is."""
+    return f"sunny in {city}"
+
+
+@function_tool
+async def boom(city: str) -> str:
+    """Fail."""
+    raise ValueError(city)
+
+
+@function_tool(needs_approval=True)
+async def wipe(disk: str) -> str:
+    """Do what nobody may do alone."""
+    return f"wiped {disk}"
+
+
+def test_text_tools_and_an_answer() -> None:
+    runtime: Runtime = OpenAIAgentsRuntime(
+        agent(
+            [
+                assistant_message("Let me look."),
+                function_call("weather", '{"city":"Oslo"}', call_id="c1"),
+                function_call("boom", '{"city":"Oslo"}', call_id="c2"),
+            ],
+            [assistant_message("It is sunny.")],
+            tools=[weather, boom],
+        )
+    )
+    events = play(runtime, session="s")
+    assert events[0] == TurnStarted(turn_id="t", runtime="openai-agents", session_id="s")
+    assert said(events) == "Let me look.It is sunny."
+    assert [event for event in events if isinstance(event, ToolStarted | ToolInput | ToolFinished)] == [
+        ToolStarted(id="c1", name="weather"),
+        ToolInput(id="c1", arguments={"city": "Oslo"}),
+        ToolStarted(id="c2", name="boom"),
+        ToolInput(id="c2", arguments={"city": "Oslo"}),
+        ToolFinished(id="c1", result="sunny in Oslo"),
+        ToolFinished(id="c2", result="An error occurred while running the tool. Please try again.", is_error=True),
+    ]
+    assert terminal(events) == TurnCompleted(text="It is sunny.")
+
+
+def test_a_session_remembers_its_turns_and_only_its_own(home: Path) -> None:
+    asked = agent(*([assistant_message(f"answer {number}")] for number in range(3)))
+    runtime = OpenAIAgentsRuntime(asked)
+    play(runtime, "first", session="a")
+    play(runtime, "second", session="a")
+    assert [item.get("content") for item in asked.model.last_call.input if item.get("role") == "user"] == [
+        "first",
+        "second",
+    ]
+    play(runtime, "third", session="b")
+    assert [item.get("content") for item in asked.model.last_call.input] == ["third"]
+    assert stat.S_IMODE((home / "openai-agents.db").stat().st_mode) == 0o600
+
+
+def test_without_a_session_nothing_is_kept(home: Path) -> None:
+    play(OpenAIAgentsRuntime(agent([assistant_message("hello")])))
+    play(OpenAIAgentsRuntime(agent([assistant_message("hello")]), session=lambda _: None), session="s")
+    assert not home.exists()
+
+
+def test_an_agent_that_is_a_tool_is_heard_under_its_call() -> None:
+    writer = agent([assistant_message("sub answer")], name="writer")
+    tool = writer.as_tool(tool_name="ask_writer", tool_description="Ask.", on_stream=show_subagent)
+    events = play(
+        OpenAIAgentsRuntime(
+            agent(
+                [function_call("ask_writer", '{"input":"q"}', call_id="c")],
+                [assistant_message("parent answer")],
+                tools=[tool],
+            )
+        )
+    )
+    assert said(events, parent="c") == "sub answer"
+    assert said(events) == "parent answer"
+    order = [event for event in events if isinstance(event, ToolStarted | TextDelta | ToolFinished)]
+    assert [type(event) for event in order] == [ToolStarted, TextDelta, ToolFinished, TextDelta]
+
+
+def test_a_handoff_is_a_status_and_no_tool() -> None:
+    spanish = agent([assistant_message("hola")], name="spanish")
+    events = play(
+        OpenAIAgentsRuntime(
+            agent([function_call("transfer_to_spanish", "{}", call_id="h")], name="triage", handoffs=[spanish])
+        )
+    )
+    assert [event.text for event in events if isinstance(event, Status)] == ["Handed over to spanish"]
+    assert not any(isinstance(event, ToolStarted) for event in events)
+    assert terminal(events) == TurnCompleted(text="hola")
+
+
+def test_a_handoff_under_another_name_is_finished() -> None:
+    spanish = agent([assistant_message("hola")], name="spanish")
+    named = handoff(spanish, tool_name_override="escalate")
+    events = play(
+        OpenAIAgentsRuntime(agent([function_call("escalate", "{}", call_id="h")], name="triage", handoffs=[named]))
+    )
+    assert [event.id for event in events if isinstance(event, ToolFinished)] == ["h"]
+
+
+def test_what_an_output_guardrail_objects_to_is_taken_back() -> None:
+    @output_guardrail
+    async def never(*_: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+    events = play(OpenAIAgentsRuntime(agent([assistant_message("a secret")], output_guardrails=[never])))
+    assert said(events) == "a secret"
+    assert any(isinstance(event, TextRetracted) and event.scope == "turn" for event in events)
+    end = terminal(events)
+    assert isinstance(end, TurnFailed)
+    assert end.code == "guardrail"
+
+
+def test_an_input_guardrail_fails_the_turn() -> None:
+    @input_guardrail
+    async def never(*_: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+    end = terminal(play(OpenAIAgentsRuntime(agent([assistant_message("x")], input_guardrails=[never]))))
+    assert isinstance(end, TurnFailed)
+    assert end.code == "guardrail"
+
+
+def test_too_many_turns_fail_the_turn() -> None:
+    again = [function_call("weather", '{"city":"Oslo"}', call_id="c")]
+    end = terminal(play(OpenAIAgentsRuntime(agent(again, again, tools=[weather]), max_turns=1)))
+    assert isinstance(end, TurnFailed)
+    assert (end.code, end.message) == ("max_turns", "Max turns (1) exceeded")
+
+
+def test_a_provider_that_fails_fails_the_turn() -> None:
+    end = terminal(play(OpenAIAgentsRuntime(agent(ModelStep.raise_error(RuntimeError("provider died"))))))
+    assert end == TurnFailed(message="provider died", code="runtime_raised")
+
+
+def test_a_call_that_waits_for_approval_ends_the_turn_and_the_next_one_works() -> None:
+    runtime = OpenAIAgentsRuntime(
+        agent(
+            [function_call("wipe", '{"disk":"a"}', call_id="c")],
+            [assistant_message("then not")],
+            tools=[wipe],
+        )
+    )
+    events = play(runtime, session="s")
+    assert Status(text="Waiting for approval: wipe") in events
+    assert terminal(events) == TurnCompleted(text="Waiting for approval: wipe", stop_reason="approval")
+    assert terminal(play(runtime, session="s")) == TurnCompleted(text="then not")
+
+
+def at_a_tool(work: Work) -> Runtime:
+    @function_tool
+    async def long_work() -> str:
+        """Never end."""
+        await work.do()
+        return ""
+
+    return OpenAIAgentsRuntime(agent([function_call("long_work", "{}", call_id="c")], tools=[long_work]))
+
+
+def at_a_model(work: Work) -> Runtime:
+    async def stream(_: Any) -> AsyncIterator[Any]:
+        yield ResponseTextDeltaEvent(
+            content_index=0,
+            delta="I wi",
+            item_id="m",
+            logprobs=[],
+            output_index=0,
+            sequence_number=0,
+            type="response.output_text.delta",
+        )
+        await work.do()
+
+    return OpenAIAgentsRuntime(agent(ModelStep.stream(stream), model_settings=ModelSettings()))
+
+
+@pytest.mark.parametrize(("runtime", "event"), [(at_a_tool, ToolInput), (at_a_model, TextDelta)])
+def test_leaving_a_turn_stops_the_run_and_leaves_nothing(runtime: Any, event: Any) -> None:
+    work = Work()
+    leave(runtime(work), event, at_work=work.begun)
+    assert work.was_stopped
+
+
+@pytest.mark.parametrize("runtime", [at_a_tool, at_a_model])
+def test_cancelling_the_reader_stops_the_run_and_leaves_nothing(runtime: Any) -> None:
+    work = Work()
+    cancel(runtime(work), work.begun)
+    assert work.was_stopped

@@ -1,0 +1,218 @@
+"""Real runs of Pydantic AI, with its own models for tests. Needs: pydantic-ai-slim==2.62.0"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playing import Work, cancel, leave, play, said, terminal
+from pydantic import BaseModel
+from pydantic_ai import Agent, CustomEvent, DeferredToolRequests, ModelRetry, RunContext
+from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from tailrace.events import (
+    ReasoningDelta,
+    ReasoningEnd,
+    Status,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    Usage,
+)
+from tailrace.ports import Runtime
+from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+def scripted(*responses: list[Any]) -> FunctionModel:
+    """A model that says these, one response after the other; a piece that is an exception is raised."""
+    left = list(responses)
+
+    async def stream(_messages: Any, _info: Any) -> AsyncIterator[Any]:
+        for piece in left.pop(0):
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    return FunctionModel(stream_function=stream)
+
+
+def call(name: str, arguments: str, *, index: int = 0) -> Any:
+    return {index: DeltaToolCall(name=name, json_args=arguments, tool_call_id=f"c{index}")}
+
+
+def test_thoughts_text_tools_and_an_answer() -> None:
+    thought = {0: DeltaThinkingPart(content="I should look.", signature="s1")}
+    agent = Agent(scripted([thought, "Let me ", "look.", call("weather", '{"city": "Oslo"}', index=1)], ["Sunny."]))
+
+    @agent.tool_plain
+    def weather(city: str) -> str:
+        return f"sunny in {city}"
+
+    runtime: Runtime = PydanticAIRuntime(agent)
+    events = play(runtime, session="s")
+    assert said(events) == "Let me look.Sunny."
+    assert [event.text for event in events if isinstance(event, ReasoningDelta)] == ["I should look."]
+    assert [event.metadata for event in events if isinstance(event, ReasoningEnd)] == ["s1"]
+    assert [event for event in events if isinstance(event, ToolStarted | ToolFinished)] == [
+        ToolStarted(id="c1", name="weather", arguments={"city": "Oslo"}),
+        ToolFinished(id="c1", result="sunny in Oslo"),
+    ]
+    assert [event.scope for event in events if isinstance(event, Usage)] == ["turn"]
+    assert terminal(events) == TurnCompleted(text="Sunny.")
+
+
+def test_the_model_for_tests_calls_every_tool_and_says_what_came_of_it() -> None:
+    agent = Agent(TestModel())
+
+    @agent.tool_plain
+    def weather(city: str) -> str:
+        return f"sunny in {city}"
+
+    events = play(PydanticAIRuntime(agent))
+    assert said(events) == '{"weather":"sunny in a"}'
+    assert [event.is_error for event in events if isinstance(event, ToolFinished)] == [False]
+
+
+def test_a_session_remembers_its_turns_and_only_its_own(home: Path) -> None:
+    async def count(messages: list[Any], _: Any) -> AsyncIterator[str]:
+        yield f"{len(messages)} messages"
+
+    runtime = PydanticAIRuntime(Agent(FunctionModel(stream_function=count)))
+    assert [said(play(runtime, session=session)) for session in ("a", "a", "b", "")] == [
+        "1 messages",
+        "3 messages",
+        "1 messages",
+        "1 messages",
+    ]
+    assert len(list((home / "pydantic-ai").iterdir())) == 2
+
+
+def test_a_tool_that_asks_for_another_try_has_failed() -> None:
+    agent = Agent(TestModel())
+    tries: list[str] = []
+
+    @agent.tool_plain
+    def flaky(x: str) -> str:
+        tries.append(x)
+        if len(tries) == 1:
+            raise ModelRetry("not like this")
+        return "ok"
+
+    events = play(PydanticAIRuntime(agent))
+    assert [(event.result, event.is_error) for event in events if isinstance(event, ToolFinished)] == [
+        ("not like this", True),
+        ("ok", False),
+    ]
+
+
+def test_an_answer_that_is_refused_is_taken_back() -> None:
+    agent = Agent(scripted(["first ", "try"], ["second ", "try"]))
+
+    @agent.output_validator
+    def refuse(output: str) -> str:
+        if output.startswith("first"):
+            raise ModelRetry("no")
+        return output
+
+    events = play(PydanticAIRuntime(agent))
+    spoken = [event for event in events if isinstance(event, TextDelta | TextRetracted)]
+    assert [type(event) for event in spoken] == [TextDelta, TextDelta, TextRetracted, TextDelta, TextDelta]
+    assert terminal(events) == TurnCompleted(text="second try")
+
+
+def test_an_output_of_another_type_is_told_at_the_end() -> None:
+    class Place(BaseModel):
+        city: str
+
+    events = play(PydanticAIRuntime(Agent(TestModel(), output_type=Place)))
+    assert not any(isinstance(event, ToolStarted) for event in events)
+    assert terminal(events) == TurnCompleted(text='{"city":"a"}')
+
+
+def test_a_call_that_waits_for_approval_ends_the_turn_and_the_next_one_works() -> None:
+    agent = Agent(scripted([call("wipe", "{}")], ["then not"]), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def wipe() -> str:
+        return "wiped"
+
+    runtime = PydanticAIRuntime(agent)
+    events = play(runtime, session="s")
+    assert Status(text="Waiting for approval: wipe") in events
+    assert terminal(events) == TurnCompleted(text="Waiting for approval: wipe", stop_reason="approval")
+    assert terminal(play(runtime, session="s")) == TurnCompleted(text="then not")
+
+
+@dataclass(kw_only=True)
+class Progress(CustomEvent):
+    """What a tool tells on its way."""
+
+    step: str
+
+
+def test_what_a_tool_sends_along_is_a_status() -> None:
+    agent = Agent(scripted([call("work", "{}")], ["done"]))
+
+    @agent.tool
+    async def work(context: RunContext[None]) -> str:
+        await context.emit(Progress(step="reading"))
+        return "ok"
+
+    events = play(PydanticAIRuntime(agent))
+    assert [event.text for event in events if isinstance(event, Status)] == ["reading"]
+
+
+@pytest.mark.parametrize("broken", ["the model", "a tool"])
+def test_what_the_agent_raises_fails_the_turn(broken: str) -> None:
+    raising = ["partial ", RuntimeError("kaboom")] if broken == "the model" else ["partial ", call("boom", "{}")]
+    agent = Agent(scripted(raising))
+
+    @agent.tool_plain
+    def boom() -> str:
+        raise RuntimeError("kaboom")
+
+    events = play(PydanticAIRuntime(agent))
+    assert said(events) == "partial "
+    assert terminal(events) == TurnFailed(message="kaboom", code="runtime_raised")
+
+
+def at_a_tool(work: Work) -> Runtime:
+    agent = Agent(scripted([call("long_work", "{}")]))
+
+    @agent.tool_plain
+    async def long_work() -> str:
+        await work.do()
+        return ""
+
+    return PydanticAIRuntime(agent)
+
+
+def at_a_model(work: Work) -> Runtime:
+    async def stream(_messages: Any, _info: Any) -> AsyncIterator[str]:
+        yield "I wi"
+        await work.do()
+
+    return PydanticAIRuntime(Agent(FunctionModel(stream_function=stream)))
+
+
+@pytest.mark.parametrize(("runtime", "event"), [(at_a_tool, ToolStarted), (at_a_model, TextDelta)])
+def test_leaving_a_turn_stops_the_run_and_leaves_nothing(runtime: Any, event: Any) -> None:
+    work = Work()
+    leave(runtime(work), event)
+    assert work.was_stopped == work.begun.is_set()  # it goes no further than it is asked to
+
+
+@pytest.mark.parametrize("runtime", [at_a_tool, at_a_model])
+def test_cancelling_the_reader_stops_the_run_and_leaves_nothing(runtime: Any) -> None:
+    work = Work()
+    cancel(runtime(work), work.begun)
+    assert work.was_stopped
