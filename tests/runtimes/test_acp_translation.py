@@ -530,6 +530,13 @@ def test_what_a_subagent_does_stands_under_its_call() -> None:
     ]
 
 
+def test_what_a_subagent_says_does_not_run_into_what_the_agent_says() -> None:
+    under = {"claudeCode": {"parentToolUseId": "p"}}
+    child, done = text("Child result.", messageId="c", _meta=under), more("p", status="completed")
+    found = turn_of(told(text("Go."), call("p"), child, done, text("Parent "), child, text("done."), result=DONE))
+    assert found.answer == ["Go.", "Child result.", "Parent ", "Child result.", "done."]
+
+
 # Rule 10: what is unknown
 
 

@@ -100,7 +100,15 @@ def _recorded(face: _Face, recorder: Recorder) -> _Face:
     return face._replace(show=show)
 
 
+# Those that ask a person what they may do.
+_ASK = ("acp:", "codex", "opencode")
+
+
 def _runtime(agent: str, *, fast: bool) -> Runtime:
+    if not fast and agent.startswith(_ASK) and sys.stdin.isatty():
+        from tailrace.runtimes.terminal_asks import TerminalAsks  # noqa: PLC0415 -- only where there is a terminal
+
+        return load_agent(agent, permissions="ask", asks=TerminalAsks())
     if not fast:
         return load_agent(agent)
     if agent != "demo":

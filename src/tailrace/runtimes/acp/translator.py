@@ -39,7 +39,7 @@ from tailrace.runtimes.acp.shapes import (
     said_by,
     within,
 )
-from tailrace.runtimes.narration import Key, Narration
+from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.permissions import Choice, Question
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class AcpTranslator:
         self._narration = Narration(runtime)
         self._calls: dict[str, _Call] = {}
         self._unfinished: set[str] = set()
-        self._block: Key | None = None
+        self._block: tuple[str | None, str | None] | None = None
+        self._last: tuple[str | None, str | None] | None = None
         self._spoken: list[str] = []
         self._held: list[Callable[[], list[Event]]] = []
         self._thought: tuple[str | None, str | None] | None = None
@@ -192,12 +193,7 @@ class AcpTranslator:
     def _message(self, said: Piece) -> list[Event]:
         piece = as_text(said.content)
         if piece is None:
-            media = as_media(said.content, said.parent)
-            return (
-                self._aside(partial(self._narration.unknown, said.content))
-                if media is None
-                else [*self._settle(), media]
-            )
+            return self._medium(said)
         if said.message_id is None and self._has_failed:
             self._reason.append(piece)
             return []
@@ -206,13 +202,25 @@ class AcpTranslator:
         if not piece:
             return []
         key = (said.parent, said.message_id)
-        events: list[Event] = []
-        if key != self._block:
-            events += self._settle()
-            self._narration.settle(parent=said.parent)
-            self._block, self._spoken = key, []
+        events = [] if key == self._block else self._turn_to(key)
         self._spoken.append(piece)
         return [*events, *self._narration.text(key, piece, parent=said.parent)]
+
+    def _turn_to(self, key: tuple[str | None, str | None]) -> list[Event]:
+        """Another block begins: what a message before it said stands, and what somebody else said is apart."""
+        events = self._settle()
+        if self._last is not None and self._last[0] != key[0]:
+            events += self._narration.final(self._last, parent=self._last[0])
+        self._narration.settle(parent=key[0])
+        self._block = self._last = key
+        self._spoken = []
+        return events
+
+    def _medium(self, said: Piece) -> list[Event]:
+        media = as_media(said.content, said.parent)
+        if media is None:
+            return self._aside(partial(self._narration.unknown, said.content))
+        return [*self._settle(), media]
 
     def _reflection(self, said: Piece) -> list[Event]:
         piece = as_text(said.content)
