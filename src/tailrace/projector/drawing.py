@@ -118,10 +118,10 @@ class Drawing:
         """What to show now; a `Post`, an `OpenStream` and a `CloseStream` are to stay, all else is not."""
         if self._look.growth == "hidden":
             return IDLE
-        if (sheet := document.open_sheet) is None:
+        if (sheet := document.sheaf.open_sheet) is None:
             if not document.tail.strip() and not self._footer(activity, now):
                 return IDLE
-            sheet = document.opened_sheet()
+            sheet = document.sheaf.opened_sheet()
         if sheet is not self._sheet:
             self._begin(sheet)
         return IDLE if sheet.frozen or sheet.lost else self._way(sheet)(sheet, document, activity, now)
@@ -200,7 +200,7 @@ class Drawing:
             return WaitUntil(due)
         self._has_news = False
         self._shown_at = now
-        return Draft(target=self._target, draft_id=document.sheets.index(sheet) + 1, body=body)
+        return Draft(target=self._target, draft_id=document.sheaf.sheets.index(sheet) + 1, body=body)
 
     def _append(self, sheet: Sheet, document: Document, activity: Activity, now: float) -> Step:
         rules = self._limits.native

@@ -215,7 +215,7 @@ class Projector:
                 sheet.answered(asked, outcome)
                 self._drawing.spent(now)
                 if self._is_stopped:
-                    self._document.drop_unseen()
+                    self._document.sheaf.drop_unseen()
                 return
         if operation is not self._interim:
             return
@@ -233,7 +233,7 @@ class Projector:
         """Whether the turn has ended and all is asked for that will ever be."""
         if not self._is_closed:
             return False
-        sheets = self._document.unfinished()
+        sheets = self._document.sheaf.unfinished()
         if any(not (sheet.is_over or sheet.awaits_last_word) for sheet in sheets):
             return False
         return self._aside is None or self._aside.is_over
@@ -300,7 +300,7 @@ class Projector:
 
     def _sealed(self, now: float) -> Operation | WaitUntil | None:
         """The first sealed sheet that does not say what it shall: what makes it so. None where there is none."""
-        for sheet in self._document.unfinished():
+        for sheet in self._document.sheaf.unfinished():
             # Behind the one that is being written there is only what shall not be there.
             if sheet.is_over or sheet.awaits_last_word or not sheet.is_sealed:
                 continue
@@ -310,7 +310,7 @@ class Projector:
                 return WaitUntil(due)
             operation = sheet.closing(self._target, self._limits, self._tasks(sheet))
             if isinstance(operation, Post | PostMedia):
-                self._document.send_behind(sheet)
+                self._document.sheaf.send_behind(sheet)
             if operation is not None:
                 return self._ask(operation, sheet, now)
         return None
@@ -339,7 +339,7 @@ class Projector:
             case Post(aside=True) as post if self._aside is not None:
                 return self._ask(post, self._aside.sheet, now)
             case Post() | OpenStream() | CloseStream() as durable:
-                return self._ask(durable, self._document.opened_sheet(), now)
+                return self._ask(durable, self._document.sheaf.opened_sheet(), now)
             case Edit() | AppendStream() | Draft() | Typing() as interim:
                 self._interim = interim
                 return interim

@@ -61,7 +61,7 @@ def _apply(sheet: Sheet, delivery: Delivery) -> None:
         sheet.media = operation
     if delivery.state in LEFT_OUT or delivery.receipt is None:
         if isinstance(operation, Post | PostMedia | OpenStream):
-            sheet.lost = True
+            sheet.lost, sheet.message_id = True, None
             sheet.said = None if isinstance(operation, PostMedia) else imprint(operation.body)
         return
     if isinstance(operation, Delete):

@@ -206,8 +206,9 @@ class Sheet:
                 pass
             case Refused(gone=True) if isinstance(operation, Edit | CloseStream | Delete):
                 self._forget_message()  # somebody took it away: what it says in the end comes as a new one
-            case Ambiguous() if isinstance(operation, Edit | Delete | CloseStream):
-                self.shown = None  # doing it again does no harm
+            case Ambiguous() if isinstance(operation, Edit | CloseStream) and operation.body != self.body:
+                self.shown = None  # it may be there, or not any more: what it says in the end will tell
+                self.frozen = True
             case _:
                 self._missed(operation)
 

@@ -124,7 +124,7 @@ class Account:
                 said += _closing(said)
                 said += "" if said.endswith("\n\n") else "\n" if said.endswith("\n") else "\n\n"
             said += block
-        return said
+        return said if self._is_open else said + _closing(said)
 
     @property
     def words(self) -> list[str]:
@@ -170,6 +170,7 @@ class Account:
         self.is_cancelled = isinstance(event, TurnCancelled)
         if isinstance(event, TurnCompleted) and event.text and not self._is_answered:
             self._blocks.append(event.text)
+            self._is_open = True
         if isinstance(event, TurnFailed):
             self._put(_complaint(event.message, event.code))
         if self._wants_usage and self._usage and not self.is_cancelled:

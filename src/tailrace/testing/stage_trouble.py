@@ -6,12 +6,11 @@ nobody can answer for. That is what the verdict excuses, and nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tailrace.deliveries import Delivery, Policy, State, moved, plan, sending
 from tailrace.operations import (
     Ambiguous,
-    AppendStream,
     CloseStream,
     Delete,
     Delivered,
@@ -89,11 +88,12 @@ class Trouble:
     def answer(self, operation: Operation, *, is_durable: bool, is_last: bool = False) -> Outcome:
         """Perform it or not, and say what is known of that. `is_last`: nothing that stays is on its way behind it."""
         self.counts["operations"] += 1
-        if is_durable:
-            assert not isinstance(operation, AppendStream), "what is shown in between is not recorded"
-            outcome = self._put_off() if is_last and self._can_put_off() else self._settle(operation)  # type: ignore[arg-type]  # the projector says that it stays
-        else:
+        if not is_durable:
             outcome = self._show(operation)
+        elif is_last and self._can_put_off():
+            outcome = self._put_off()
+        else:
+            outcome = self._settle(cast("Durable", operation))
         for name, kind in (("refused", Refused), ("not_now", NotNow), ("ambiguous", Ambiguous)):
             self.counts[name] += isinstance(outcome, kind)
         return outcome
@@ -183,16 +183,15 @@ class Trouble:
                 self.ledger.end(ordinal, operation, State.UNKNOWN)
             case _:
                 self.ledger.end(ordinal, operation, State.FAILED)
-        is_repeated = isinstance(outcome, Ambiguous) and isinstance(operation, Edit | Delete | CloseStream)
-        if isinstance(outcome, Delivered) or is_repeated or (isinstance(outcome, Refused) and outcome.gone):
+        if isinstance(outcome, Delivered) or (isinstance(outcome, Refused) and outcome.gone):
             return
         self.damages = True
         words = set(WORD.findall(shown_by(operation)))
         self.missing |= words
-        if isinstance(outcome, Ambiguous) and words:
-            self.unknown.add(shown_by(operation))
         if (message_id := addressed_by(operation)) is not None:
             self._give_up(message_id)
+        elif isinstance(outcome, Ambiguous) and words:
+            self.unknown.add(shown_by(operation))
 
     def _perform(self, operation: Durable) -> Outcome:
         if not self._strikes():

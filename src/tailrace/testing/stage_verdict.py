@@ -60,7 +60,8 @@ def _words(performance: Performance, account: Account, messages: list[Message]) 
     if stray := sorted(set(found) - set(said)):
         return [f"never said, or taken back: {stray}"]
     is_in_order = found == [word for word in said if word in set(found)]
-    if not is_in_order and not trouble.disorders and not (is_stuck and account.is_cancelled):
+    is_excused = trouble.disorders or (is_stuck and (account.is_cancelled or performance.lives > 1))
+    if not is_in_order and not is_excused:
         return [f"out of order: {' '.join(found)}"]
     lost = [word for word in said if word not in found and word not in trouble.missing]
     return [f"lost: {' '.join(lost)}"] if lost and not account.is_cancelled else []
