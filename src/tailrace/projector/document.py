@@ -261,7 +261,7 @@ class Document:
     def end(self) -> None:
         """Nothing is said any more."""
         self._end_flow()
-        self.sheaf.end()
+        self.sheaf.drop_earlier()
 
     def break_off(self) -> None:
         """The turn was stopped: what people see is finished where it stands, and nothing new is said."""

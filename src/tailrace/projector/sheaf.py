@@ -119,8 +119,8 @@ class Sheaf:
             if sheet.asked is None and not is_there:
                 sheet.drop()
 
-    def end(self) -> None:
-        """Nothing is said any more: what a former process said beyond it shall not be there."""
+    def drop_earlier(self) -> None:
+        """What a former process said beyond what was said until now shall not be there."""
         for sheet in self._earlier:
             sheet.drop()
         self.sheets += self._earlier
@@ -137,6 +137,7 @@ class Sheaf:
             again = later.renewed()
             self.sheets.insert(nth + 1, again)
             self._mine = [again if mine is later else mine for mine in self._mine]
+        self.drop_earlier()
 
     def _sheet_for(self, body: Body | None) -> Sheet:
         """The next sheet of the text that can say this; those that cannot are left behind."""

@@ -144,7 +144,7 @@ class Watch:
         self._on_the_way = [(other, kind) for other, kind in self._on_the_way if other is not operation]
         match outcome:
             case NotNow():
-                wait = 0.0 if outcome.retry_after is None else outcome.retry_after
+                wait = 1.0 if outcome.retry_after is None else outcome.retry_after
                 self._not_before = max(self._not_before, now + wait)
             case Delivered() if isinstance(operation, Post | OpenStream | PostMedia | Edit | CloseStream):
                 self._known.add(outcome.receipt.message_id)

@@ -106,7 +106,8 @@ def _parts(text: str, scene: Scene) -> list[str]:
 
 def _in_other_parts(scene: Scene, account: Account, messages: list[Message]) -> list[str]:
     """However it was cut, all that is to be read of the text is there, as what it was."""
-    if scene.capabilities.dialect != "markdown":
+    has_torn_tables = scene.look.growth == "stream" and any("|---|" in item.text for item in account.items)
+    if scene.capabilities.dialect != "markdown" or has_torn_tables:
         return []
     shall = [glyph for item in account.items if item.kind == "text" for glyph in _glyphs(item.text)]
     text = [message for message in messages if any(word[0] == "w" for word in WORD.findall(message.text))]
@@ -115,9 +116,8 @@ def _in_other_parts(scene: Scene, account: Account, messages: list[Message]) -> 
 
 
 def _glyphs(markdown: str) -> list[str]:
-    """What a reader sees, but for space and the heads and lines of tables, which a cut repeats or tears."""
-    glyphs = (glyph for glyph in read(markdown).glyphs if glyph.kind != "head_cell")
-    return [glyph.char for glyph in glyphs if not glyph.char.isspace() and glyph.char not in "|-"]
+    """What a reader sees, but for space and the heads of tables, which a cut repeats."""
+    return [glyph.char for glyph in read(markdown).glyphs if glyph.kind != "head_cell" and not glyph.char.isspace()]
 
 
 def _processing(performance: Performance, account: Account) -> list[str]:
