@@ -166,7 +166,7 @@ def in_a_room(
         await asyncio.sleep(120.0)  # what is told of a part that did not arrive comes behind it
         # The next process does not know what the one before it has spent.
         complaints = [found for found in room.platform.complaints if room.courier is first or found.about != "pace"]
-        assert complaints == []
+        assert complaints == [], complaints
         return room
 
     return run(scene)

@@ -79,8 +79,8 @@ class _Layout:
                 return self._table_lines(block)
             case Rule():
                 return [Line(_RULE)]
-            case HtmlBlock(start, end, text) | Definition(start, end, text):
-                return self.leaf_lines(Paragraph(start, end, (Text(text),)))
+            case HtmlBlock(text) | Definition(text):
+                return self.leaf_lines(Paragraph((Text(text),)))
             case _:
                 return self.leaf_lines(block)
 
@@ -94,10 +94,9 @@ class _Layout:
         return [marked, *(line if line.code else Line(indent + line.text) for line in rest)]
 
     def _table_lines(self, table: Table) -> list[Line]:
-        start, end = table.start, table.end
         if aligned_width(table) <= _WIDEST_TABLE:
-            return self.leaf_lines(CodeBlock(start, end, "\n".join(aligned(table))))
-        rows = (Paragraph(start, end, _row_text(row)) for row in labelled(table))
+            return self.leaf_lines(CodeBlock("\n".join(aligned(table))))
+        rows = (Paragraph(_row_text(row)) for row in labelled(table))
         return list(chain.from_iterable(map(self.leaf_lines, rows)))
 
 

@@ -7,10 +7,12 @@ dropping what looks like a tag would lose `List<T>`.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from tailrace.markdown.links import visible_target, without_overrides
 from tailrace.markdown.outline import parsable, ranged_events
+from tailrace.markdown.piecewise import piecewise
 from tailrace.markdown.tree import (
     Block,
     Blocks,
@@ -53,8 +55,16 @@ _TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
 
 
 def parse(source: str) -> Blocks:
-    """The top-level blocks of a text in order; `start` and `end` of every block count in the source."""
+    """The top-level blocks of a text in order."""
+    return tuple(chain.from_iterable(_pieces(source)))
+
+
+def parse_whole(source: str) -> Blocks:
+    """The same, read from beginning to end now."""
     return _Builder(source).build()
+
+
+_pieces = piecewise(parse_whole)
 
 
 class _Frame:
@@ -98,7 +108,6 @@ class _Builder:
         self.open = [_Frame("Document", None, 0, len(source))]
         self.unread = 0  # how many constructs are open inside of what is shown as it was written
         self.read_until = 0  # up to where the parser told of what it read
-        self.text_start = 0  # where the text of a tight item begins
 
     def build(self) -> Blocks:
         for tag, value, start, end in ranged_events(self.source):
@@ -121,7 +130,7 @@ class _Builder:
             self._begin_block(start)
             if len(self.open) > _DEEPEST_BLOCK and name in _CONTAINERS:
                 written = Text(_line_fed(self.source[start:end].rstrip()))
-                self.open[-1].blocks.append(Paragraph(start, end, (written,)))
+                self.open[-1].blocks.append(Paragraph((written,)))
                 self._literal(end)
                 return
         self.open.append(_Frame(name, value, start, end))
@@ -131,7 +140,6 @@ class _Builder:
                 self.read_until += 1
 
     def _begin_inline(self, name: str, value: Any, start: int, end: int) -> None:
-        self._begin_text(start)
         kind = value[name]["link_type"] if name in ("Link", "Image") else ""
         if kind not in _REFERENCES and len(self.open) <= _DEEPEST_BLOCK + _DEEPEST_INLINE:
             self.open.append(_Frame(name, value, start, end))
@@ -148,12 +156,11 @@ class _Builder:
     def _leaf(self, tag: str, value: Any, start: int, end: int) -> None:
         if tag == "Rule":
             self._begin_block(start)
-            self.open[-1].blocks.append(Rule(start, end))
+            self.open[-1].blocks.append(Rule())
         elif tag == "TaskListMarker":
             item = next(frame for frame in reversed(self.open) if frame.name == "Item")
             item.done = value
         else:
-            self._begin_text(start)
             frame = self.open[-1]
             if tag == "Code":
                 frame.add(CodeSpan(value))
@@ -165,18 +172,13 @@ class _Builder:
                 frame.words.append(value)
         self.read_until = max(self.read_until, end)
 
-    def _begin_text(self, start: int) -> None:
-        frame = self.open[-1]
-        if frame.name == "Item" and not frame.words and not frame.inlines:
-            self.text_start = start
-
     def _begin_block(self, start: int) -> None:
         self._end_tight_text()
         self._definitions(start)
 
     def _end_tight_text(self) -> None:
         if inlines := self.open[-1].take():
-            self.open[-1].blocks.append(Paragraph(self.text_start, self.read_until, inlines, tight=True))
+            self.open[-1].blocks.append(Paragraph(inlines, tight=True))
 
     def _finish(self, frame: _Frame) -> None:
         around = self.open[-1]
@@ -199,11 +201,11 @@ class _Builder:
         self._definitions(frame.end)
         self.open.pop()
         if frame.name == "Item":
-            around.items.append(Item(frame.start, frame.end, tuple(frame.blocks), frame.done))
+            around.items.append(Item(tuple(frame.blocks), frame.done))
         elif frame.name == "List":
-            around.blocks.append(List(frame.start, frame.end, tuple(frame.items), frame.value["List"]))
+            around.blocks.append(List(tuple(frame.items), frame.value["List"]))
         else:
-            around.blocks.append(Quote(frame.start, frame.end, tuple(frame.blocks)))
+            around.blocks.append(Quote(tuple(frame.blocks)))
 
     def _excess(self, row: _Frame) -> Cells:
         """The parser passes over cells that have no column; they are kept as they stand."""
@@ -214,7 +216,7 @@ class _Builder:
         """The parser passes over link definitions; they are kept as they stand."""
         gap = self.source[self.read_until : until].strip(" \t\r\n>")
         if gap.startswith("[") and "]:" in gap:
-            self.open[-1].blocks.append(Definition(self.read_until, until, _line_fed(gap)))
+            self.open[-1].blocks.append(Definition(_line_fed(gap)))
         self.read_until = max(self.read_until, until)
 
 
@@ -255,16 +257,16 @@ def _block(frame: _Frame) -> Block:
     inlines = frame.take()
     match frame.name:
         case "Heading":
-            return Heading(frame.start, frame.end, int(frame.value["Heading"]["level"][1:]), inlines)
+            return Heading(int(frame.value["Heading"]["level"][1:]), inlines)
         case "CodeBlock":
             kind = frame.value["CodeBlock"]
             info = kind["Fenced"] if isinstance(kind, dict) else ""
-            return CodeBlock(frame.start, frame.end, words(inlines), info)
+            return CodeBlock(words(inlines), info)
         case "HtmlBlock":
-            return HtmlBlock(frame.start, frame.end, words(inlines))
+            return HtmlBlock(words(inlines))
         case "Table":
             header, *rows = frame.rows
             alignments = tuple(alignment.lower() for alignment in frame.value["Table"])
-            return Table(frame.start, frame.end, alignments, header, tuple(rows))
+            return Table(alignments, header, tuple(rows), written=frame.end - frame.start)
         case _:
-            return Paragraph(frame.start, frame.end, inlines)
+            return Paragraph(inlines)

@@ -1,6 +1,6 @@
-"""What can be told of a text's blocks without parsing it: the last blank line between two top-level blocks.
+"""What can be told of a text's blocks without parsing it: the blank lines between two top-level blocks.
 
-Most parts end there, and for those a parse of the whole window would be the greater part of all work; the others
+Most parts end at one, and for those a parse of the whole window would be the greater part of all work; the others
 need to be parsed from there on only. A line that follows a blank line and begins in the first column is outside
 every list item, quote, table and paragraph; only a fence or an HTML block can still hold it. So it is enough to
 follow the fences. Wherever that does not settle the matter, the answer is None and the parser is asked.
@@ -9,6 +9,7 @@ follow the fences. Wherever that does not settle the matter, the answer is None 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 _SPACED_BLANK_LINE = re.compile(r"\n[ \t]+\n")
@@ -16,6 +17,10 @@ _FENCE_RUN = re.compile(r"([`~])\1{2,}")  # not anchored to the line, which woul
 _FIRST_COLUMN = re.compile(r"^[^ \t\n]", re.MULTILINE)
 # The HTML blocks that go on over blank lines.
 _LONG_HTML = re.compile(r"^ {0,3}<(?:pre|script|style|textarea|[!?])", re.MULTILINE | re.IGNORECASE)
+
+
+# A blank line at the top level before what cannot be a further item of the list before it.
+_APART = re.compile(r"\n\n(?=[^\s\-+*\d]|\*\*)")
 
 
 class TopLevelBreak(NamedTuple):
@@ -36,11 +41,14 @@ def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
     """
     if "\r" in text or ("<" in text and _LONG_HTML.search(text)):
         return None
-    fences = _fences(text, fits + 2)
+    reach = fits  # what is only whitespace is not part of the text before it
+    while text[reach].isspace():
+        reach += 1
+    fences = _fences(text, reach)
     if fences is None:
         return None
     is_last = True
-    blank = text.rfind("\n\n", 0, fits + 2)
+    blank = text.rfind("\n\n", 0, reach)
     while blank > 0:
         opened = next((start for start, end in fences if start < blank < end), None)
         if opened is not None:
@@ -51,15 +59,35 @@ def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
         while text[resume] == "\n":
             resume += 1
         if 0 < end <= fits and not text[resume].isspace():
-            return TopLevelBreak(end, resume, is_last and not _spaced_blank_line(text, blank, fits, fences))
+            return TopLevelBreak(end, resume, is_last and not _spaced_blank_line(text, blank, reach, fences))
         is_last = False
         blank = text.rfind("\n\n", 0, blank)
     return None
 
 
-def _spaced_blank_line(text: str, start: int, fits: int, fences: list[tuple[int, int]]) -> bool:
+def standing_alone(text: str) -> list[str]:
+    """The text in pieces that each mean alone what they mean together; the last one may go on."""
+    # A definition of a link's target is for all of the text.
+    if "\n\n" not in text or "\r" in text or "]:" in text or ("<" in text and _LONG_HTML.search(text)):
+        return [text]
+    fences = _fences(text, len(text))
+    if fences is None:
+        return [text]
+    starts = [0]
+    ranges = iter((*fences, (len(text), len(text))))
+    opened, closed = next(ranges)
+    for blank in _APART.finditer(text):
+        at = blank.start()
+        while closed <= at:
+            opened, closed = next(ranges)
+        if at < opened:
+            starts.append(blank.end())
+    return [text[start:end] for start, end in pairwise((*starts, len(text)))]
+
+
+def _spaced_blank_line(text: str, start: int, reach: int, fences: list[tuple[int, int]]) -> bool:
     """Whether a blank line that is not empty comes after `start`, outside of fences."""
-    places = (found.start() for found in _SPACED_BLANK_LINE.finditer(text, start, fits + 2))
+    places = (found.start() for found in _SPACED_BLANK_LINE.finditer(text, start, reach))
     return any(not any(opened < at < closed for opened, closed in fences) for at in places)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tailrace.markdown.addresses import encoded, pieces
 from tailrace.markdown.links import deceives, scheme, spelled, visible_target, without_overrides
 from tailrace.markdown.outline import parsable, ranged_events
+from tailrace.markdown.piecewise import piecewise
 
 SCHEMES = frozenset(("http", "https", "mailto"))
 """What Slack makes links of."""
@@ -26,7 +27,14 @@ _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
 def safe_markdown(source: str) -> str:
     """The source with nothing in it that Slack would take for a mention, or for a link that hides where it leads."""
-    return _Copy(parsable(source)).made()
+    return "".join(_pieces(parsable(source)))
+
+
+def _copied(source: str) -> str:
+    return _Copy(source).made()
+
+
+_pieces = piecewise(_copied)
 
 
 def _literal(text: str) -> str:

@@ -14,7 +14,7 @@ from tailrace.markdown.dialects import Ruler, shared_ruler, text_size
 from tailrace.markdown.objections import Verdict
 from tailrace.markdown.part import Part
 from tailrace.markdown.reopening import NOTHING, Opening
-from tailrace.markdown.shortcut import last_top_level_break
+from tailrace.markdown.shortcut import TopLevelBreak, last_top_level_break
 from tailrace.markdown.window import Window
 
 _BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # and, as a group, up to what follows
@@ -248,28 +248,39 @@ class Splitter:
             if fits == available:
                 self._look_at = available + ruler.room(opened + text)
             return fits
-        length = max(ruler.limit, self._fits)
+        # What grows as it is rendered is over the limit long before its source is, and the looks before tell how it
+        # grows; what does not is over it as soon as its source is.
+        length = max(ruler.limit // 8, self._fits)
         while length < available:
             size = ruler.size(opened + self._text[start : start + length + 1])
             if size > ruler.limit:
                 return length
-            length += max(ruler.limit - size, _FIRST_STEP)
+            further = length + max((ruler.limit - size) * length // max(size, length, 1), _FIRST_STEP)
+            length = min(further, 2 * length + 1, ruler.limit) if length < ruler.limit else further
         self._look_at = length
         return available
 
     def _clear_cut(self) -> Cut | None:
         """The cut at a top-level blank line, found without parsing; else `_anchor` says where to parse from."""
+        text = self._text[self._start : self._start + self._window].rstrip()
+        if self._ruler.fits(self._opening.text + text):
+            return None  # there is nothing to cut yet
         self._anchor = 0
-        if not self._ruler.verbatim or self._opening != NOTHING or self._ruler.unit != "code_points":
+        if self._opening != NOTHING or (found := self._last_break(text)) is None:
             return None
-        limit = self._ruler.limit
-        found = last_top_level_break(self._text[self._start : self._start + self._window], limit)
-        if found is None:
-            return None
-        if found.is_last and found.end * 3 >= limit:
-            return Cut(end=found.end, resume=found.resume, opened="", closed="", opening=NOTHING, size=found.end)
+        size = self._ruler.size(text[: found.end])
+        if found.is_last and size * 3 >= self._ruler.limit:
+            return Cut(end=found.end, resume=found.resume, opened="", closed="", opening=NOTHING, size=size)
         self._anchor = found.resume
         return None
+
+    def _last_break(self, text: str) -> TopLevelBreak | None:
+        """The last break before which the text fits. It is nearly always the last of all, and asking that is cheap."""
+        found = last_top_level_break(text, len(text) - 1)
+        if found is None or (found.is_last and self._ruler.fits(text[: found.end])):
+            return found
+        found = last_top_level_break(text, self._ruler.fitting("", text))
+        return found if found is not None and self._ruler.fits(text[: found.end]) else None
 
     def _paragraph_cut(self, available: int) -> Cut | None:
         """The next blank line outside code, if it comes before the limit does."""

@@ -68,7 +68,7 @@ def labelled(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
 
 def _has_room_for_labels(table: Table) -> bool:
     header = sum(len(spoken(cell)) for cell in table.header)
-    return header * len(table.rows) <= _GROWTH * (table.end - table.start)
+    return header * len(table.rows) <= _GROWTH * table.written
 
 
 def _texts(table: Table) -> list[list[str]]:

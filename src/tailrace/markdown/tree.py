@@ -1,7 +1,7 @@
 """A text as a tree of blocks and inlines: what every dialect renders from.
 
 Owns the kinds of nodes and the words they say. `parsing.parse` makes a tree of a text; how anything looks is a
-dialect's to say. Every block knows where it stands in the source.
+dialect's to say.
 """
 
 from __future__ import annotations
@@ -87,8 +87,6 @@ Inlines: TypeAlias = tuple[Inline, ...]
 class Paragraph(msgspec.Struct, frozen=True, gc=False):
     """Running text; `tight` where it is the text of a list item without blank lines around it."""
 
-    start: int
-    end: int
     inlines: Inlines
     tight: bool = False
 
@@ -96,8 +94,6 @@ class Paragraph(msgspec.Struct, frozen=True, gc=False):
 class Heading(msgspec.Struct, frozen=True, gc=False):
     """A heading of level 1 to 6."""
 
-    start: int
-    end: int
     level: int
     inlines: Inlines
 
@@ -105,8 +101,6 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
 class CodeBlock(msgspec.Struct, frozen=True, gc=False):
     """Code, every byte as it was written, its last line end included; line ends are line feeds."""
 
-    start: int
-    end: int
     content: str
     info: str = ""
 
@@ -119,16 +113,12 @@ class CodeBlock(msgspec.Struct, frozen=True, gc=False):
 class Quote(msgspec.Struct, frozen=True, gc=False):
     """Blocks that somebody else said."""
 
-    start: int
-    end: int
     blocks: Blocks
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
     """One item of a list; `done` is None where it is no task. It may be empty."""
 
-    start: int
-    end: int
     blocks: Blocks
     done: bool | None = None
 
@@ -136,8 +126,6 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 class List(msgspec.Struct, frozen=True, gc=False):
     """Items, numbered from `first` on, or with bullets where that is None."""
 
-    start: int
-    end: int
     items: tuple[Item, ...]
     first: int | None = None
 
@@ -151,33 +139,25 @@ class List(msgspec.Struct, frozen=True, gc=False):
 class Table(msgspec.Struct, frozen=True, gc=False):
     """A table: `header` and `rows` hold cells; a row has as many as the header, or more where more were written."""
 
-    start: int
-    end: int
     alignments: tuple[Alignment, ...]
     header: Cells
     rows: tuple[Cells, ...]
+    written: int  # in how many characters
 
 
 class Rule(msgspec.Struct, frozen=True, gc=False):
     """A line across."""
 
-    start: int
-    end: int
-
 
 class HtmlBlock(msgspec.Struct, frozen=True, gc=False):
     """Lines of HTML, as they were written."""
 
-    start: int
-    end: int
     text: str
 
 
 class Definition(msgspec.Struct, frozen=True, gc=False):
     """Definitions of link targets, as they were written."""
 
-    start: int
-    end: int
     text: str
 
 

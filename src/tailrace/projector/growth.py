@@ -26,13 +26,14 @@ _WORTH_KEEPING = 1_000  # characters; most messages are shorter, and many turns 
 class Growth:
     """One message that grows; `body` is asked with all of its text each time, which only ever becomes longer."""
 
-    __slots__ = ("_done", "_done_body", "_fits", "_ruler")
+    __slots__ = ("_done", "_done_body", "_fits", "_fitted", "_ruler")
 
     def __init__(self, ruler: Ruler) -> None:
         self._ruler = ruler
         self._done = 0  # how much of the text are blocks that ended and are kept
         self._done_body: Body | None = None
-        self._fits: int | None = None  # how much of the text fits, once that is not all of it
+        self._fitted = 0  # how much of the text did, when last asked
+        self._fits: int | None = None  # how much of it people see, once that is not all
 
     def body(self, text: str, footer: str) -> Body | None:
         """What people see of the text, and below it the footer where there is room; None where there is nothing."""
@@ -50,11 +51,12 @@ class Growth:
         if not text:
             return None
         body = self._grown(text)
-        if self._ruler.load(body) > self._ruler.limit:
-            # Once too long it stays so: where it ends is asked for once.
-            self._fits = self._ruler.fitting("", text)
-            body = self._ruler.body(text[: self._fits].rstrip() or text[: self._fits])
-        return body
+        if self._ruler.load(body) <= self._ruler.limit:
+            self._fitted = len(text)
+            return body
+        # Once too long it stays so: people see what fitted last, and only where nothing did it is asked what does.
+        self._fits = self._fitted or self._ruler.fitting("", text)
+        return self._ruler.body(text[: self._fits].rstrip() or text[: self._fits])
 
     def _grown(self, text: str) -> Body:
         rest = text[self._done :]

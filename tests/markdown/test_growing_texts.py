@@ -1,0 +1,32 @@
+"""Texts that are longer as rendered than as written: no part waits until the source is too long, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailrace.markdown import Splitter, join, split
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "dialect", "lines"),
+    [
+        pytest.param("fish & chips, " * 30, 450, "slack", None, id="escapes"),
+        pytest.param("".join(f"line {nth}\n" for nth in range(90)), 2000, "discord", 60, id="lines"),
+        pytest.param(f"| {'a' * 40} | b |\n|---|---|\n" + "| x | y |\n" * 50, 600, "discord", None, id="table"),
+    ],
+)
+def test_a_part_is_given_when_the_rendered_text_exceeds_the_limit(
+    text: str, limit: int, dialect: str, lines: int | None
+) -> None:
+    assert len(text) <= limit, "the source alone would not tell"
+    splitter = Splitter(limit, dialect=dialect, lines=lines)
+    fed = [part for character in text for part in splitter.feed(character)]
+    assert fed
+    assert join(fed + splitter.close()) == text
+
+
+def test_where_it_exceeds_it_is_cut_as_the_whole_text_is() -> None:
+    text = "fish & chips, " * 30
+    splitter = Splitter(450, dialect="slack")
+    fed = [part for character in text for part in splitter.feed(character)]
+    assert fed + splitter.close() == split(text, 450, dialect="slack")
