@@ -1,8 +1,8 @@
 """The body of a message that is still being written.
 
-Blocks that ended are rendered once and kept; only the open end is rendered each time it is shown. What does not fit
-yet, because where the message ends is not decided, is held back. This is for what is shown in between: what stays is
-rendered as a whole by whoever cuts.
+Blocks that ended are rendered once and kept; only the open end is rendered each time it is shown, and is read as it is
+probably meant: no half link, no star that waits for its pair. What does not fit yet, because where the message ends is
+not decided, is held back. This is for what is shown in between: what stays is rendered as a whole by whoever cuts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from tailrace.markdown.cutting import closing_fence
 from tailrace.markdown.outline import outline
 from tailrace.markdown.shortcut import last_top_level_break
+from tailrace.markdown.unfinished import as_meant
 from tailrace.operations import Body
 
 if TYPE_CHECKING:
@@ -54,8 +55,16 @@ class Growth:
         if self._ruler.load(body) <= self._ruler.limit:
             self._fitted = len(text)
             return body
-        # Once too long it stays so: people see what fitted last, and only where nothing did it is asked what does.
-        self._fits = self._fitted or self._ruler.fitting("", text)
+        return self._held_back(text)
+
+    def _held_back(self, text: str) -> Body:
+        """Once too long it stays so: people see what fitted last, and only where nothing did it is asked what does."""
+        if self._fitted:
+            body = self._ruler.body(as_meant(text[: self._fitted]))
+            if self._ruler.load(body) <= self._ruler.limit:
+                self._fits = self._fitted
+                return body
+        self._fits = self._ruler.fitting("", text)
         return self._ruler.body(text[: self._fits].rstrip() or text[: self._fits])
 
     def _grown(self, text: str) -> Body:
@@ -66,6 +75,7 @@ class Growth:
             self._done_body = block if self._done_body is None else joined(self._done_body, block)
             self._done += ended.resume
             rest = rest[ended.resume :]
+        rest = as_meant(rest)
         if self._ruler.verbatim:
             rest += closing_fence(outline(rest)) if "```" in rest or "~~~" in rest else ""
         body = self._ruler.body(rest)

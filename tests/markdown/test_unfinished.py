@@ -1,0 +1,67 @@
+"""What people see of a text that is not complete yet."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from strategies import documents, raw_texts
+
+from tailrace.markdown.unfinished import as_meant
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("Take **bo", "Take **bo**"),
+        ("Take **", "Take"),
+        ("Take **bold*", "Take **bold**"),
+        ("Take **bold**", "Take **bold**"),
+        ("***both", "***both***"),
+        ("~~gone", "~~gone~~"),
+        ("a **b `c", "a **b `c`**"),
+        ("a `co", "a `co`"),
+        ("a `b` `co", "a `b` `co`"),
+        ("`a ** b", "`a ** b`"),
+        ("- item **x", "- item **x**"),
+        ("> q *a", "> q *a*"),
+        ("# Head **b", "# Head **b**"),
+        ("done **twice**\n\nand *once", "done **twice**\n\nand *once*"),
+        ("see [the page](https://ex", "see the page"),
+        ("see **[the page](htt", "see **the page**"),
+        ("[a](b) and [c](", "[a](b) and c"),
+        ("![pic](http", "pic"),
+        ("text\n```", "text"),
+    ],
+)
+def test_what_is_open_at_the_end_is_read_as_it_is_probably_meant(text: str, meant: str) -> None:
+    assert as_meant(text) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a * b * c",
+        "5 * 3",
+        "x_y_z",
+        "see [the pa",
+        "```py\na = b**",
+        "```py\na = '**b",
+        "    a = b**",
+        "| a | b",
+        "**",
+        "a\n\n**b** c",
+    ],
+)
+def test_what_is_not_open_stays_as_it_is(text: str) -> None:
+    assert as_meant(text) == text
+
+
+@given(raw_texts() | documents())
+def test_whatever_was_said_something_is_shown(text: str) -> None:
+    assert bool(as_meant(text).strip()) == bool(text.strip())
+
+
+@given(documents())
+def test_no_word_is_made_up(text: str) -> None:
+    shown, said = iter(text), as_meant(text).rstrip("*_~`")
+    assert all(character in shown for character in said), "what is shown are characters of the text, in their order"
