@@ -19,7 +19,7 @@ from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.performing import Extent, perform
 from tailrace.cli.preview.recording import turn_of
 from tailrace.cli.preview.sample import sample_turn
-from tailrace.cli.preview.wishes import settings_of
+from tailrace.cli.wishes import settings_of
 from tailrace.errors import UsageError
 from tailrace.events import TextDelta, TurnCompleted, TurnFailed, TurnStarted, encode_event
 from tailrace.operations import Interim, Operation

@@ -22,9 +22,11 @@ from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_path, naming
 from tailrace.cli.progress import Progress
 from tailrace.cli.reckoning import reckoned
 from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
+from tailrace.cli.shadowing import ShadowSetOption, hearing, shadow_beside, shadow_settings, watched_by
 from tailrace.cli.speech import Speech
 from tailrace.cli.standard_input import EventLines
 from tailrace.cli.stopping import stops_in_time
+from tailrace.cli.wishes import Presented
 from tailrace.contract import checked
 from tailrace.deliveries import LEFT_OUT, TurnState
 from tailrace.delivery import CourierSettings
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier, OpenTurn
+    from tailrace.delivery.watched import Watched
     from tailrace.events import Event
     from tailrace.operations import Durable
     from tailrace.ports import Channel
@@ -56,17 +59,6 @@ class OnDead(StrEnum):
 
     SKIP = "skip"
     HALT = "halt"
-
-
-class Presented(StrEnum):
-    """How people see the answer while it comes."""
-
-    LIVE = "live"
-    NATIVE = "native"
-    PROCESSING = "processing"
-    BLOCKS = "blocks"
-    FINAL = "final"
-    TOKENS = "tokens"
 
 
 def deliver(  # noqa: PLR0913 -- one for each option of the command
@@ -90,6 +82,11 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
     on_dead: Annotated[
         OnDead, typer.Option("--on-dead", help="A part that cannot arrive: skip it, or halt the turn there.")
     ] = OnDead.SKIP,
+    shadow_presentation: Annotated[
+        Presented | None,
+        typer.Option("--shadow-presentation", help="Say at the end what would have differed, had it looked like this."),
+    ] = None,
+    shadow_wishes: ShadowSetOption = None,
     json: Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -107,6 +104,7 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
             presentation=presentation,
             ledger=ledger,
             settings=CourierSettings(on_unknown=on_unknown.value, on_dead=on_dead.value),
+            shadow=shadow_settings(shadow_wishes, shadow_presentation),
             json=sys.stdout if json else None,
         )
         # A channel that prints must not come between lines of JSON.
@@ -124,6 +122,7 @@ class Errand(NamedTuple):
     presentation: Presented | None
     ledger: Path | None
     settings: CourierSettings
+    shadow: ProjectorSettings | None
     json: TextIO | None
 
     @property
@@ -150,10 +149,13 @@ async def _deliver(errand: Errand, *, debug: bool) -> int:
     progress = Progress(errand.turn_id, json=errand.json, quiet=is_seen_here)
     last_words = f"ended at once; go on with the same input and: {errand.resumption}"
     with warnings_in_one_line(progress.say, debug=debug), stops_in_time(last_words=last_words) as stop:
-        async with dispatch(ledger_path(errand.ledger), errand.settings, progress.tell) as at_work:
+        async with (
+            shadow_beside(errand.shadow, channel.capabilities, progress) as shadow,
+            dispatch(ledger_path(errand.ledger), errand.settings, hearing(progress.tell, shadow)) as at_work,
+        ):
             await at_work.connect(channel)
-            carriage = Carriage(errand, channel, at_work.courier, progress)
-            return await carriage.run(stop)
+            with watched_by(shadow, errand.turn_id, errand.target) as watched:
+                return await Carriage(errand, channel, at_work.courier, progress, watched).run(stop)
 
 
 _Batch: TypeAlias = tuple[list["Durable"], TurnState | None]
@@ -162,8 +164,11 @@ _Batch: TypeAlias = tuple[list["Durable"], TurnState | None]
 class Carriage:
     """One turn on its way from standard input to its chat."""
 
-    def __init__(self, errand: Errand, channel: Channel, courier: Courier, progress: Progress) -> None:
+    def __init__(
+        self, errand: Errand, channel: Channel, courier: Courier, progress: Progress, watched: Watched
+    ) -> None:
         self._errand = errand
+        self._watched = watched
         self._courier = courier
         self._progress = progress
         self._lines = EventLines()
@@ -214,7 +219,7 @@ class Carriage:
         try:
             events = checked(lines.events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
             async with aclosing(events) as turn:
-                async for event in turn:
+                async for event in self._watched.hears(turn):
                     if lines.problem and not self._speech.has_begun:
                         raise UsageError(f"{lines.problem} Nothing was sent.")
                     if isinstance(event, TurnFailed) and not lines.count:
@@ -226,8 +231,8 @@ class Carriage:
     async def _present(self, settings: ProjectorSettings) -> None:
         """Carry the turn as a projector decides."""
         lines = self._lines
-        events = checked(lines.events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
-        async with aclosing(events) as heard:
+        listening = checked(lines.events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
+        async with aclosing(listening) as heard:
             # What is wrong from the start is said before anything is sent.
             beginning = [await anext(heard), await anext(heard)]
             if lines.problem:
@@ -235,9 +240,8 @@ class Carriage:
             if isinstance(beginning[-1], TurnFailed) and not lines.count:
                 raise UsageError("nothing came on standard input: give it events, one JSON object per line")
             turn = await self._begin()
-            self._parts += await present(
-                _behind(beginning, heard), turn, self._limits, settings, clock=self._courier.clock
-            )
+            events = self._watched.hears(_behind(beginning, heard))
+            self._parts += await present(events, turn, self._limits, settings, clock=self._courier.clock)
         if any(part.state in LEFT_OUT for part in self._parts):
             await self._say_what_is_missing()
 
@@ -280,6 +284,8 @@ class Carriage:
         if self._errand.is_new:
             self._progress.say(f"turn {self._errand.turn_id} (--turn {self._errand.turn_id} resumes it)")
         turn = await self._courier.begin(self._errand.turn_id, self._errand.target)
+        if turn.turn.attempt > 1:
+            self._watched.give_up("what a former process said of the turn has no times")
         if turn.turn.target != self._errand.target:
             raise UsageError(
                 f"turn {self._errand.turn_id} goes to {turn.turn.target.conversation}: name that place, or choose "

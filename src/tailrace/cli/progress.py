@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tailrace.channels.terminal.lines import DIM, Line, Lines
 from tailrace.cli.telling import json_line, one_line, outcome, wait_of
@@ -125,10 +125,14 @@ class Progress:
 
     def _write(self, delivery: Delivery) -> None:
         self._ended.add(delivery.delivery_id)
+        self.put(outcome(delivery))
+
+    def put(self, record: dict[str, Any]) -> None:
+        """Write an object where JSON was asked for."""
         if self._json is None:
             return
         try:
-            self._json.write(json_line(outcome(delivery)))
+            self._json.write(json_line(record))
             self._json.flush()
         except BrokenPipeError:
             self.is_unread = True

@@ -7,7 +7,7 @@ chosen, how turns are compared, and how we look at our own work; nothing here ca
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import msgspec
 
@@ -28,15 +28,19 @@ from tailrace.operations import (
     Task,
     Typing,
 )
-from tailrace.projector import Idle, Projector, WaitUntil
+from tailrace.projector import Idle, Projector, ProjectorSettings, WaitUntil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeAlias
 
     from tailrace.capabilities import Capabilities
     from tailrace.events import Event
-    from tailrace.operations import Target
-    from tailrace.projector import ProjectorSettings
+    from tailrace.operations import Outcome, Target
+    from tailrace.projector import Step
+
+    Projecting: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "Projection"]
+    """What makes the projector of one turn in one place."""
 
 ANSWER_S = 0.1
 """How long a platform takes to answer, where nothing else is said."""
@@ -55,14 +59,42 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, and what the chat shows after it. `stays`: whether the call is written down before and after."""
+    """One call, and what the chat shows after it. `stays`: whether the call is written down before and after.
+
+    `message_id` names the message that it began or changed, and is empty where it was about none.
+    """
 
     at: float
     operation: Operation
     stays: bool
+    message_id: str
     chat: tuple[Seen, ...]
     draft: Body | None = None
     is_typing: bool = False
+
+
+class Projection(Protocol):
+    """What a rehearsal asks of a projector: ours, an older or a newer one, or another altogether."""
+
+    def feed(self, event: Event, now: float) -> None:
+        """Take in what the agent said or did."""
+        ...
+
+    def close(self, now: float) -> None:
+        """No more events come."""
+        ...
+
+    def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
+        """Take in what came of an operation that was asked for."""
+        ...
+
+    def next(self, now: float) -> Step:
+        """What the channel shall be asked for now; or that there is nothing, or nothing before a certain time."""
+        ...
+
+    def is_durable(self, operation: Operation) -> bool:
+        """Whether what was asked for is to stay."""
+        ...
 
 
 def rehearse(
@@ -70,9 +102,12 @@ def rehearse(
     target: Target,
     capabilities: Capabilities,
     settings: ProjectorSettings | None = None,
+    *,
+    projecting: Projecting = Projector,
 ) -> Iterator[Moment]:
     """Perform a turn whose events come at these times, in order; gives each call with what is seen after it."""
-    return _Rehearsal(events, target, capabilities, settings).moments()
+    projector = projecting(target, capabilities, settings or ProjectorSettings())
+    return _Rehearsal(events, target, capabilities, projector).moments()
 
 
 class _Rehearsal:
@@ -83,10 +118,10 @@ class _Rehearsal:
         events: Iterable[tuple[float, Event]],
         target: Target,
         capabilities: Capabilities,
-        settings: ProjectorSettings | None,
+        projector: Projection,
     ) -> None:
         self._events = deque(events)
-        self._projector = Projector(target, capabilities, settings)
+        self._projector = projector
         self._pace = Pace(capabilities)
         self._place, self._is_group = target.chat, target.group
         self._chat = Chat()
@@ -133,6 +168,7 @@ class _Rehearsal:
             at=at,
             operation=operation,
             stays=self._projector.is_durable(operation),
+            message_id=receipt.message_id,
             chat=self._chat.seen,
             draft=self._chat.draft,
             is_typing=isinstance(operation, Typing),

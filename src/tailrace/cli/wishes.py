@@ -1,8 +1,9 @@
-"""The settings a person wishes for a preview: `name=value`, held to what a projector takes."""
+"""How a person wishes an answer to look: a presentation, and settings as `name=value`, as a projector takes them."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NAMES = tuple(name for name in ProjectorSettings.__struct_fields__ if name != "presentation")  # which is an option
+
+
+class Presented(StrEnum):
+    """How people see the answer while it comes."""
+
+    LIVE = "live"
+    NATIVE = "native"
+    PROCESSING = "processing"
+    BLOCKS = "blocks"
+    FINAL = "final"
+    TOKENS = "tokens"
 
 
 def settings_of(wishes: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:
