@@ -64,6 +64,10 @@ def not_to_be_made(*_: object) -> NoReturn:
     raise ConnectionError("there is no such projector")
 
 
+def takes_nothing() -> None:
+    """Is called with more than it takes."""
+
+
 class FailsToListen(_AsOurs):
     def feed(self, event: Event, now: float) -> NoReturn:
         raise LookupError(f"never heard of {type(event).__name__} at {now}")
@@ -83,7 +87,7 @@ class EditsNothing(_AsOurs):
 
 
 class Hangs(_AsOurs):
-    def next(self, now: float) -> Step:
+    def next(self, *_: object) -> Step:
         while True:
             pass
 
@@ -96,17 +100,17 @@ class WaitsForThePast(_AsOurs):
 class Floods(_AsOurs):
     """Has always one more thing to say."""
 
-    def next(self, now: float) -> Step:
+    def next(self, *_: object) -> Step:
         return Post(target=self.target, body=Body(text="and another thing " * 100))
 
-    def is_durable(self, operation: Operation) -> bool:
+    def is_durable(self, *_: object) -> bool:
         return True
 
 
 class Devours(_AsOurs):
     """Takes all memory there is."""
 
-    def feed(self, event: Event, now: float) -> None:
+    def feed(self, *_: object) -> None:
         self.taken = [bytearray(64_000_000)]
         while True:
             self.taken.append(bytearray(64_000_000))
@@ -115,20 +119,27 @@ class Devours(_AsOurs):
 class Leaves(_AsOurs):
     """Ends its process."""
 
-    def feed(self, event: Event, now: float) -> NoReturn:
+    def feed(self, *_: object) -> NoReturn:
         os._exit(3)
 
 
 class TellsItsEnvironment(_AsOurs):
-    def feed(self, event: Event, now: float) -> NoReturn:
+    def feed(self, *_: object) -> NoReturn:
         raise RuntimeError(" ".join(sorted(os.environ)))
 
 
 def leaves_a_child(place: str, *_: object) -> NoReturn:
-    """Starts a process that would go on for ever, says who is there, and hangs."""
-    child = subprocess.Popen([sys.executable, "-c", "import signal\nwhile True: signal.pause()"])
-    unfinished = Path(f"{place}.part")
-    unfinished.write_text(f"{os.getpid()} {child.pid}")
-    unfinished.rename(place)
+    """Starts a process that would go on for ever and has the pipe open as well, says so, and hangs."""
+    pipe = os.open(place, os.O_WRONLY)
+    subprocess.Popen([sys.executable, "-c", "import signal\nwhile True: signal.pause()"], pass_fds=[pipe])
+    os.write(pipe, b"here")
     while True:
         pass
+
+
+def fails_once(place: str, target: Target, capabilities: Capabilities, settings: ProjectorSettings) -> Projector:
+    """Fails the first time, in whichever process."""
+    if not Path(place).exists():
+        Path(place).touch()
+        raise RuntimeError("not yet")
+    return Projector(target, capabilities, settings)

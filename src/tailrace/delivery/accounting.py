@@ -100,13 +100,15 @@ class _Book:
         match operation:
             case Post() | OpenStream() | PostMedia():
                 self._new += 1
+                before = self._said.get(self._last)
                 # What never arrived has no name; no platform has names like these.
                 self._last = message_id or f"\0{self._new}"
                 if isinstance(operation, Post) and operation.aside:
                     self._asides.add(self._last)
-                else:
-                    text, media = _content(operation)
-                    self._said[self._last] = Said(text=text, media=media, at=at, done=at, arrival=arrival, why=why)
+                    return
+                text, media = _content(operation)
+                said = Said(text=text, media=media, at=at, done=at, arrival=arrival, why=why)
+                self._said[self._last] = said if before is None else self._instead(before, said)
             case Edit() | CloseStream():
                 self._changes += 1
                 self._finish(_changed(operation), operation, at=at, arrival=arrival, why=why)
@@ -134,6 +136,14 @@ class _Book:
         """The last message stands for one that could not be finished."""
         if (said := self._said.get(self._last)) is not None:
             self._said[self._last] = replace(said, manner=Manner.ANEW)
+
+    def _instead(self, before: Said, said: Said) -> Said:
+        """The message; where the one before it was refused as its beginning, it stands for that as well."""
+        beginning = before.text.rstrip()
+        if before.arrival is not Arrival.REFUSED or not beginning or not said.text.startswith(beginning):
+            return said
+        self._said = {name: each for name, each in self._said.items() if each is not before}
+        return replace(said, manner=Manner.ANEW, why=said.why or before.why)
 
     def _finish(self, message_id: str, operation: Edit | CloseStream, *, at: float, arrival: Arrival, why: str) -> None:
         before = self._said.get(message_id)
