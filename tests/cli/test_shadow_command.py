@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+
+import pytest
 
 from pseudo_terminal import TAILRACE
+from tailrace.delivery.comparing import Kind
+from tailrace.delivery.shadow import ShadowSettings
 
-if TYPE_CHECKING:
-    from pathlib import Path
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "shadow.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -52,11 +59,108 @@ def test_text_that_would_be_lost_is_a_failure(tmp_path: Path) -> None:
 def test_as_json_each_turn_is_an_object(tmp_path: Path) -> None:
     done = run("shadow", "--replay", turns(tmp_path, "Hello.", LONG), "--shadow-presentation", "blocks", "--json")
     first, second = map(json.loads, done.stdout.splitlines())
-    assert first == {"turn": "0.ndjson", "same": True, "counts": {"identical": 1}, "later_s": 0.0, "examples": {}}
-    assert second["counts"] == {"cut moved": 1}
+    times = {"first_s": 0.0, "later_s": 0.0, "apart_s": 0.0}
+    assert first == {"turn": "0.ndjson", "same": True, "counts": {"identical": 1}, **times, "examples": {}}
+    assert second["counts"] == {"cut moved": 1, "calls": 1, "timing": 1}
+    assert second["examples"].keys() == second["counts"].keys()
+
+
+def test_a_tolerance_says_what_is_no_difference_in_time(tmp_path: Path) -> None:
+    options = ("shadow", "--replay", turns(tmp_path, LONG), "--shadow-set", "first_s=9", "--shadow-set")
+    late = run(*options, "first_characters=400")
+    assert (late.returncode, "1 timing" in late.stdout) == (0, True)
+    assert "timing" not in run(*options, "first_characters=400", "--tolerance", "60").stdout
+
+
+def recordings(folder: Path, name: str, **texts: str) -> str:
+    """A folder of turns whose files have these names."""
+    place = folder / name
+    place.mkdir()
+    for number, (turn, text) in enumerate(texts.items()):
+        turns(place, *[text] * (number + 1))
+        (place / f"{number}.ndjson").rename(place / f"{turn}.ndjson")
+        for other in range(number):
+            (place / f"{other}.ndjson").unlink()
+    return str(place)
+
+
+def test_turns_recorded_on_two_ways_to_the_agent_are_compared_by_their_names(tmp_path: Path) -> None:
+    ours = recordings(tmp_path, "a", one="Hello.", two="The river turns the wheel.", three="Only here.")
+    theirs = recordings(tmp_path, "b", one="Hello.", two="The river turns a wheel.", four="Only there.")
+    done = run("shadow", "--replay", ours, "--against", theirs)
+    assert done.returncode == 1
+    assert "three.ndjson: only in the folder of --replay" in done.stdout
+    assert "four.ndjson: only in the folder of --against" in done.stdout
+    assert "two.ndjson: 1 text differs" in done.stdout
+    assert "2 turns, 1 of them the same, 2 without a counterpart" in done.stdout
+    told = run("shadow", "--replay", ours, "--against", theirs, "--json").stdout
+    assert {"turn": "four.ndjson", "only_in": "against"} in map(json.loads, told.splitlines())
+
+
+def test_turns_that_a_recorder_named_are_compared_by_their_numbers(tmp_path: Path) -> None:
+    ours = recordings(tmp_path, "a", **{"0001-abc": "Hello.", "0002-def": "Good bye."})
+    theirs = recordings(tmp_path, "b", **{"0001-uvw": "Hello.", "0002-xyz": "Good bye."})
+    done = run("shadow", "--replay", ours, "--against", theirs)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "2 turns, 2 of them the same")
+
+
+PROJECTORS = """
+from tailrace.projector import Projector
+
+class Deaf(Projector):
+    __slots__ = ()
+    def feed(self, event, now):
+        if type(event).__name__ != "TextDelta":
+            super().feed(event, now)
+
+class Broken(Projector):
+    __slots__ = ()
+    def feed(self, event, now):
+        raise RuntimeError("not today")
+"""
+
+
+def test_another_projector_is_tried_on_what_was_recorded(tmp_path: Path) -> None:
+    (tmp_path / "others.py").write_text(PROJECTORS, encoding="utf-8")
+    folder = turns(tmp_path, "Hello.")
+
+    def tried(name: str) -> subprocess.CompletedProcess[str]:
+        command = [TAILRACE, "shadow", "--replay", folder, "--shadow-projector", name]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+
+    assert "1 lost" in tried("others:Deaf").stdout
+    broken = tried("others:Broken")
+    assert (broken.returncode, broken.stderr) == (1, "")
+    assert "0.ndjson: the shadow was given up: RuntimeError: not today" in broken.stdout
+    for wrong in ("others", "others:Nobody", "others:__name__"):
+        refused = tried(wrong)
+        assert (refused.returncode, f"--shadow-projector {wrong}" in refused.stderr) == (2, True)
 
 
 def test_a_folder_without_turns_is_said(tmp_path: Path) -> None:
     assert "holds no turns" in run("shadow", "--replay", str(tmp_path)).stderr
     gone = run("shadow", "--replay", str(tmp_path / "gone"))
     assert (gone.returncode, "there is no such folder" in gone.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_commands_of_the_page_run(tmp_path: Path, example: str) -> None:
+    path = f"{Path(TAILRACE).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-ec", example], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    assert "identical" in done.stdout + done.stderr
+
+
+def test_the_program_of_the_page_runs() -> None:
+    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "One. Two. Three.\n1 lost, 1 calls\n"
+
+
+def test_every_kind_and_every_setting_is_on_the_page() -> None:
+    assert len(EXAMPLES) == 4
+    names = [str(kind) for kind in Kind] + list(ShadowSettings.__struct_fields__)
+    assert [name for name in names if f"| `{name}` |" not in PAGE] == []

@@ -20,13 +20,13 @@ from msgspec.structs import replace
 from post_office import HERE, PostOffice
 
 from tailrace.capabilities import Capabilities, EditRules, Keyed, StreamRules
-from tailrace.cli.watching import WatchedLedger
 from tailrace.delivery import Courier
 from tailrace.delivery.comparing import Kind
 from tailrace.delivery.desk import SystemClock
 from tailrace.delivery.presenting import present
 from tailrace.delivery.replaying import Way
 from tailrace.delivery.shadow import Report, Shadow, ShadowSettings
+from tailrace.delivery.watching import WatchedLedger
 from tailrace.errors import UsageError
 from tailrace.events import Event, TextDelta, ToolFinished, TurnCompleted, TurnStarted
 from tailrace.ledger.memory import MemoryLedger
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
     from pathlib import Path
 
-    from tailrace.delivery.watched import Watched
+    from tailrace.delivery.shadowed import Shadowed
     from tailrace.projector import Presentation
 
 PATIENCE_S = 60.0
@@ -110,7 +110,7 @@ class Scene:
         return report
 
 
-async def carried(office: PostOffice, watched: Watched | None, events: list[Event], turn_id: str = "t") -> Any:
+async def carried(office: PostOffice, watched: Shadowed | None, events: list[Event], turn_id: str = "t") -> Any:
     turn = await office.courier.begin(turn_id, HERE)
     limits = office.channel.capabilities
     if watched is None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier, OpenTurn
-    from tailrace.delivery.watched import Watched
+    from tailrace.delivery.shadowed import Shadowed
     from tailrace.events import Event
     from tailrace.operations import Durable
     from tailrace.ports import Channel
@@ -165,7 +165,7 @@ class Carriage:
     """One turn on its way from standard input to its chat."""
 
     def __init__(
-        self, errand: Errand, channel: Channel, courier: Courier, progress: Progress, watched: Watched
+        self, errand: Errand, channel: Channel, courier: Courier, progress: Progress, watched: Shadowed
     ) -> None:
         self._errand = errand
         self._watched = watched

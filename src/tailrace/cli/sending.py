@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tailrace.cli.ledgers import write_ledger
-from tailrace.cli.watching import WatchedLedger
 from tailrace.delivery import Courier, Spool
+from tailrace.delivery.watching import WatchedLedger
 from tailrace.errors import ChannelFault, LedgerUnavailable, UsageError
 from tailrace.plugins import load
 from tailrace.ports import Channel

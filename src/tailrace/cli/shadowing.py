@@ -14,7 +14,7 @@ from tailrace.delivery.comparing import Kind
 from tailrace.delivery.desk import SystemClock
 from tailrace.delivery.replaying import Way
 from tailrace.delivery.shadow import Shadow
-from tailrace.delivery.watched import Watched
+from tailrace.delivery.shadowed import Shadowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -61,9 +61,9 @@ async def shadow_beside(
             _tell(report, progress)
 
 
-def watched_by(shadow: Shadow | None, turn_id: str, target: Target) -> Watched:
+def watched_by(shadow: Shadow | None, turn_id: str, target: Target) -> Shadowed:
     """The turn as the shadow sees it; let alone where there is none."""
-    return Watched(turn_id, target, SystemClock()) if shadow is None else shadow.beside(turn_id, target)
+    return Shadowed(turn_id, target, SystemClock()) if shadow is None else shadow.beside(turn_id, target)
 
 
 def hearing(first: Callable[[Delivery], None], shadow: Shadow | None) -> Callable[[Delivery], None]:

@@ -21,7 +21,7 @@ from tailrace.delivery.accounting import delivered
 from tailrace.delivery.comparing import TOLERANCE_S, Comparison
 from tailrace.delivery.examination import Answer, Examiner, Question
 from tailrace.delivery.replaying import Summary
-from tailrace.delivery.watched import Watched
+from tailrace.delivery.shadowed import Shadowed
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class Shadow:
         limits = self._settings
         self._examiner = Examiner(way, within_s=limits.within_s, memory_mb=limits.memory_mb)
         self._room = threading.BoundedSemaphore(limits.most_turns)
-        self._watching: dict[str, Watched] = {}
-        self._over: queue.SimpleQueue[Watched | None] = queue.SimpleQueue()
+        self._watching: dict[str, Shadowed] = {}
+        self._over: queue.SimpleQueue[Shadowed | None] = queue.SimpleQueue()
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name=f"shadow {way.name}".rstrip(), daemon=True)
         self._thread.start()
@@ -107,7 +107,7 @@ class Shadow:
         drawn = hashlib.blake2b(turn_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(drawn) < self._settings.share * 2**64
 
-    def beside(self, turn_id: str, target: Target) -> Watched:
+    def beside(self, turn_id: str, target: Target) -> Shadowed:
         """Whoever presents a turn has it watched, `with` this, from its first event until all is delivered.
 
         A turn that was begun by a former process is not to be watched: its times are not known. One that is not of the
@@ -115,11 +115,11 @@ class Shadow:
         """
         limits = self._settings
         if self._is_closed or turn_id in self._watching or not self.is_chosen(turn_id):
-            return Watched(turn_id, target, self._clock)
+            return Shadowed(turn_id, target, self._clock)
         if not self._room.acquire(blocking=False):
             self.summary.dropped += 1
-            return Watched(turn_id, target, self._clock)
-        watched = Watched(turn_id, target, self._clock)
+            return Shadowed(turn_id, target, self._clock)
+        watched = Shadowed(turn_id, target, self._clock)
         watched.begin(limits.most_events, limits.most_characters, within_s=limits.within_s, over=self._end)
         self._watching[turn_id] = watched
         return watched
@@ -144,7 +144,7 @@ class Shadow:
         # What `reported` does can only be waited for.
         self._thread.join(_LEAVE_S)
 
-    def _end(self, watched: Watched) -> None:
+    def _end(self, watched: Shadowed) -> None:
         self._watching.pop(watched.turn_id, None)
         self._over.put(watched)
 
@@ -158,7 +158,7 @@ class Shadow:
                 watched.forget()
                 self._room.release()
 
-    def _examined(self, watched: Watched) -> Report:
+    def _examined(self, watched: Shadowed) -> Report:
         given_up = "the shadow was closed" if self._is_closed else watched.given_up
         answer = Answer(given_up=given_up)
         if not given_up:

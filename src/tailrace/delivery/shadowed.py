@@ -28,7 +28,7 @@ _OVERHEAD = 100  # what an event takes besides its text, in characters
 _MOST_VALUES = 10_000
 
 
-class Watched:
+class Shadowed:
     """A turn that is watched once it was `begin`, until it is left; one that was not is let alone.
 
     `given_up` says why nothing can be told of it, where that is so.
@@ -47,12 +47,12 @@ class Watched:
         self._events_left = 0
         self._characters_left = 0
         self._within_s = 0.0
-        self._over: Callable[[Watched], None] | None = None
+        self._over: Callable[[Shadowed], None] | None = None
         self._is_following = False
         self._patience: asyncio.Timeout | None = None
 
     def begin(
-        self, most_events: int, most_characters: int, *, within_s: float, over: Callable[[Watched], None]
+        self, most_events: int, most_characters: int, *, within_s: float, over: Callable[[Shadowed], None]
     ) -> None:
         """Watch it from now on; `over` is told once nothing more is to come."""
         self.given_up = ""
@@ -134,7 +134,7 @@ class Watched:
 
     def told(self, delivery: Delivery) -> None:
         """A delivery of the turn was recorded, or has changed."""
-        if self.is_running and not self.given_up:
+        if self.is_running and not self.given_up and delivery.turn_id == self.turn_id:
             self._events_left -= delivery.ordinal not in self.rows
             self.rows[delivery.ordinal] = delivery
             self._check_room()
@@ -176,7 +176,7 @@ class Watched:
 class _Heard:
     """Events on their way to whoever presents them. No step of its own is waited for."""
 
-    def __init__(self, events: AsyncIterable[Event], watched: Watched) -> None:
+    def __init__(self, events: AsyncIterable[Event], watched: Shadowed) -> None:
         self._events = aiter(events)
         self._feed = watched.feed
 

@@ -1,4 +1,4 @@
-"""A ledger that tells somebody what is recorded in it: how a command knows what becomes of its deliveries.
+"""A ledger that tells somebody what is recorded in it: how others learn what becomes of deliveries.
 
 Everything is the ledger's that stands behind it. Whoever watches is told after a change was made, and must not fail.
 """
