@@ -137,6 +137,13 @@ def leaves_a_child(place: str, *_: object) -> NoReturn:
         pass
 
 
+def hangs_with_a_pipe(place: str, *_: object) -> NoReturn:
+    """Opens the pipe, says so, and hangs."""
+    os.write(os.open(place, os.O_WRONLY), b"here")
+    while True:
+        pass
+
+
 def fails_once(place: str, target: Target, capabilities: Capabilities, settings: ProjectorSettings) -> Projector:
     """Fails the first time, in whichever process."""
     if not Path(place).exists():

@@ -10,8 +10,11 @@ import asyncio
 import gc
 import os
 import select
+import subprocess
+import sys
 import threading
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import other_projectors
@@ -37,7 +40,6 @@ from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-    from pathlib import Path
 
     from tailrace.delivery.shadowed import Shadowed
     from tailrace.projector import Presentation
@@ -222,6 +224,22 @@ def test_turns_for_which_there_is_no_room_are_dropped_and_counted() -> None:
     assert (shadow.summary.turns, shadow.summary.dropped) == (1, 1)
 
 
+def test_closing_does_not_wait_for_somebody_who_never_stops_being_told() -> None:
+    asked, let_go = threading.Event(), threading.Event()
+
+    def tell(_: Report) -> None:
+        asked.set()
+        let_go.wait(PATIENCE_S)
+
+    shadow = Shadow(Way(capabilities=LIMITS), clock=SystemClock(), reported=tell)
+    with shadow.beside("t", HERE) as watched:
+        watched.feed(TurnCompleted())
+    assert asked.wait(PATIENCE_S)
+    shadow.close()
+    assert not let_go.is_set()
+    let_go.set()
+
+
 def test_a_flood_of_events_is_not_kept_and_the_turn_has_them_all() -> None:
     scene = Scene(most_events=50)
     assert scene.carry() == without_a_shadow()
@@ -392,6 +410,27 @@ def test_whatever_another_path_does_the_turn_goes_as_it_would_without_it(
     assert scene.only_report.given_up == why
 
 
+def test_a_flood_of_another_path_does_not_keep_the_turn_from_being_heard() -> None:
+    order: list[str] = []
+
+    async def told(name: str) -> AsyncIterator[Event]:
+        for _ in range(100):
+            order.append(name)
+            yield TextDelta(text="x")
+            if name == "turn":
+                await asyncio.sleep(0)
+
+    async def main(_: PostOffice, shadow: Shadow) -> None:
+        with shadow.beside("t", HERE) as watched:
+            following = asyncio.create_task(watched.follow(told("other")))
+            async for _ in watched.hears(told("turn")):
+                pass
+            await following
+
+    Scene().run(main)
+    assert order[:20].count("turn") > 5
+
+
 def test_another_path_is_not_asked_for_where_the_turn_is_not_watched() -> None:
     asked: list[str] = []
 
@@ -418,6 +457,38 @@ def test_closing_ends_the_process_and_all_that_it_started(tmp_path: Path) -> Non
     with shadow.beside("later", HERE) as watched:
         watched.feed(TurnCompleted())
     assert shadow.summary.turns == 0
+
+
+LEFT_ALONE = """
+import os, sys
+from functools import partial
+import other_projectors
+from tailrace.capabilities import TELEGRAM
+from tailrace.delivery.desk import SystemClock
+from tailrace.delivery.replaying import Way
+from tailrace.delivery.shadow import Shadow, ShadowSettings
+from tailrace.events import TurnCompleted
+from tailrace.operations import Target
+
+way = Way(capabilities=TELEGRAM, projecting=partial(other_projectors.hangs_with_a_pipe, sys.argv[1]))
+shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=3.0))
+with shadow.beside("t", Target(channel="telegram", chat="1")) as watched:
+    watched.feed(TurnCompleted())
+sys.stdin.read()
+"""
+
+
+def test_a_shadow_that_hangs_ends_also_where_we_were_killed(tmp_path: Path) -> None:
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    ours = subprocess.Popen([sys.executable, "-c", LEFT_ALONE, str(place)], stdin=subprocess.PIPE, env=env)
+    with place.open("rb", buffering=0) as pipe:
+        assert pipe.read(4) == b"here"
+        ours.kill()
+        ours.communicate()
+        assert select.select([pipe], [], [], PATIENCE_S)[0], "its end is closed once it has ended"
+        assert pipe.read() == b""
 
 
 def test_the_process_knows_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
