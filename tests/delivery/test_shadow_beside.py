@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import queue
 import select
 import subprocess
 import sys
@@ -31,7 +32,17 @@ from tailrace.delivery.replaying import Way
 from tailrace.delivery.shadow import Report, Shadow, ShadowSettings
 from tailrace.delivery.watching import WatchedLedger
 from tailrace.errors import UsageError
-from tailrace.events import Event, TextDelta, ToolFinished, TurnCompleted, TurnStarted
+from tailrace.events import (
+    Error,
+    Event,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
 from tailrace.ledger.memory import MemoryLedger
 from tailrace.projector import Projector, ProjectorSettings
 from tailrace.testing.faults import Refuse, Rule
@@ -133,9 +144,19 @@ def without_a_shadow() -> Any:
 def test_the_same_way_beside_a_turn_would_have_done_the_same() -> None:
     scene = Scene()
     assert scene.carry() == without_a_shadow()
-    assert scene.only_report.comparison is not None, scene.only_report
-    assert scene.only_report.comparison.is_alike, scene.only_report.comparison
     assert (scene.shadow.summary.turns, scene.shadow.summary.same) == (1, 1)
+
+
+@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final", "native", "tokens"])
+@pytest.mark.parametrize(
+    "end", [TurnCompleted(), TurnFailed(message="the model is gone"), TurnCancelled(reason="stopped")]
+)
+def test_a_rehearsal_foretells_what_the_courier_does(presentation: Presentation, end: Event) -> None:
+    scene = Scene(limits=replace(LIMITS, presentation=presentation))
+    tool = ToolStarted(id="1", name="bash"), ToolFinished(id="1", result="x")
+    scene.carry([*spoken()[:40], *tool, Error(message="a hiccup"), *spoken()[40:-1], end])
+    assert scene.only_report.comparison is not None, scene.only_report
+    assert scene.only_report.comparison.is_alike, scene.only_report.comparison.examples
 
 
 def test_another_way_beside_a_turn_is_told_as_it_ends(caplog: pytest.LogCaptureFixture) -> None:
@@ -222,6 +243,18 @@ def test_turns_for_which_there_is_no_room_are_dropped_and_counted() -> None:
     let_go.set()
     shadow.close(within_s=PATIENCE_S)
     assert (shadow.summary.turns, shadow.summary.dropped) == (1, 1)
+
+
+def test_a_turn_that_was_told_of_makes_room_for_the_next() -> None:
+    told: queue.SimpleQueue[Report] = queue.SimpleQueue()
+    settings = ShadowSettings(most_turns=2)
+    shadow = Shadow(Way(capabilities=LIMITS), clock=SystemClock(), settings=settings, reported=told.put)
+    for number in range(6):
+        with shadow.beside(f"{number}", HERE) as watched:
+            watched.feed(TurnCompleted())
+        assert told.get(timeout=PATIENCE_S).turn_id == f"{number}"
+    shadow.close(within_s=PATIENCE_S)
+    assert (shadow.summary.turns, shadow.summary.dropped) == (6, 0)
 
 
 def test_closing_does_not_wait_for_somebody_who_never_stops_being_told() -> None:
@@ -423,9 +456,9 @@ def test_a_flood_of_another_path_does_not_keep_the_turn_from_being_heard() -> No
     async def main(_: PostOffice, shadow: Shadow) -> None:
         with shadow.beside("t", HERE) as watched:
             following = asyncio.create_task(watched.follow(told("other")))
-            async for _ in watched.hears(told("turn")):
-                pass
+            heard = [event async for event in watched.hears(told("turn"))]
             await following
+        assert len(heard) == 100
 
     Scene().run(main)
     assert order[:20].count("turn") > 5
@@ -446,7 +479,7 @@ def test_closing_ends_the_process_and_all_that_it_started(tmp_path: Path) -> Non
     place = tmp_path / "pipe"
     os.mkfifo(place)
     way = Way(capabilities=LIMITS, projecting=partial(other_projectors.leaves_a_child, str(place)))
-    shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=PATIENCE_S))
+    shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=10 * PATIENCE_S))
     with shadow.beside("t", HERE) as watched:
         watched.feed(TurnCompleted())
     with place.open("rb", buffering=0) as pipe:
