@@ -130,11 +130,21 @@ class TellsItsEnvironment(_AsOurs):
 
 def leaves_a_child(place: str, *_: object) -> NoReturn:
     """Starts a process that would go on for ever and has the pipe open as well, says so, and hangs."""
+    _start_a_child(place)
+    while True:
+        pass
+
+
+def leaves_a_child_and_goes(place: str, *_: object) -> NoReturn:
+    """The same, and ends."""
+    _start_a_child(place)
+    os._exit(0)
+
+
+def _start_a_child(place: str) -> None:
     pipe = os.open(place, os.O_WRONLY)
     subprocess.Popen([sys.executable, "-c", "import signal\nwhile True: signal.pause()"], pass_fds=[pipe])
     os.write(pipe, b"here")
-    while True:
-        pass
 
 
 def hangs_with_a_pipe(place: str, *_: object) -> NoReturn:

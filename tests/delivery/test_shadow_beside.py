@@ -25,7 +25,7 @@ from post_office import HERE, PostOffice
 
 from tailrace.capabilities import Capabilities, EditRules, Keyed, StreamRules
 from tailrace.delivery import Courier
-from tailrace.delivery.comparing import Kind
+from tailrace.delivery.comparing import GRAVE, Kind
 from tailrace.delivery.desk import SystemClock
 from tailrace.delivery.presenting import present
 from tailrace.delivery.replaying import Way
@@ -403,12 +403,15 @@ def followed(other: Callable[[], AsyncIterator[Event]], **settings: Any) -> tupl
     return scene, scene.run(main)
 
 
-def test_a_shadow_presents_the_events_of_another_path() -> None:
-    scene, done = followed(lambda: paced(spoken(ANSWER.replace("files", "house")), every_s=0.09))
+@pytest.mark.parametrize("every_s", [0.02, 0.05, 0.09])
+def test_a_shadow_presents_the_events_of_another_path(every_s: float) -> None:
+    scene, done = followed(lambda: paced(spoken(ANSWER.replace("files", "house")), every_s))
     assert done == without_a_shadow()
-    assert scene.only_report.comparison is not None, scene.only_report
-    assert scene.only_report.comparison.counts[Kind.TEXT_DIFFERS] == 1
-    assert scene.only_report.comparison.later_s > 1.0
+    found = scene.only_report.comparison
+    assert found is not None, scene.only_report
+    assert found.counts.keys() & GRAVE == {Kind.TEXT_DIFFERS}
+    assert "house" in found.examples[Kind.TEXT_DIFFERS]
+    assert (found.later_s > 1.0, found.later_s < -1.0) == (every_s > 0.05, every_s < 0.05)
 
 
 async def failing() -> AsyncIterator[Event]:
@@ -490,6 +493,21 @@ def test_closing_ends_the_process_and_all_that_it_started(tmp_path: Path) -> Non
     with shadow.beside("later", HERE) as watched:
         watched.feed(TurnCompleted())
     assert shadow.summary.turns == 0
+
+
+def test_what_a_process_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    place = tmp_path / "pipe"
+    os.mkfifo(place)
+    way = Way(capabilities=LIMITS, projecting=partial(other_projectors.leaves_a_child_and_goes, str(place)))
+    shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=PATIENCE_S))
+    with shadow.beside("t", HERE) as watched:
+        watched.feed(TurnCompleted())
+    with place.open("rb", buffering=0) as pipe:
+        assert pipe.read(4) == b"here"
+        assert select.select([pipe], [], [], PATIENCE_S)[0], "nobody has its other end any more"
+        assert pipe.read() == b""
+    shadow.close(within_s=PATIENCE_S)
+    assert shadow.summary.given_up == 1
 
 
 LEFT_ALONE = """

@@ -77,10 +77,15 @@ class Examiner:
         self._limits = [f"{within_s}", f"{memory_mb * 1_048_576}"]
         self._process: subprocess.Popen[bytes] | None = None
         self._changing = threading.Lock()
+        self._asking = threading.Lock()
         self._is_closed = False
 
     def examine(self, question: Question, events: Sequence[tuple[float, Event]]) -> Answer:
         """Have it compared; takes no longer than it may. Never raises for what the other way does."""
+        with self._asking:
+            return self._examine(question, events)
+
+    def _examine(self, question: Question, events: Sequence[tuple[float, Event]]) -> Answer:
         is_late = threading.Event()
         try:
             process = self._started()
@@ -108,7 +113,10 @@ class Examiner:
             process = self._process
         if process is not None:
             _kill(process)
-            _reap(process)
+        # Whoever asks it now hears that it has ended, and lets go of it.
+        if self._asking.acquire(timeout=_REAPED_S):
+            self._asking.release()
+            self._end()
 
     def _started(self) -> subprocess.Popen[bytes] | None:
         with self._changing:
@@ -157,8 +165,8 @@ def _end_late(process: subprocess.Popen[bytes], is_late: threading.Event) -> Non
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End it together with all that it started."""
-    if process.poll() is not None:
-        return  # its number may be somebody else's by now
+    if process.returncode is not None:
+        return  # it was waited for: its number may be somebody else's by now
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -29,7 +29,7 @@ _MOST_VALUES = 10_000
 
 
 class Shadowed:
-    """A turn that is watched once it was `begin`, until it is left; one that was not is let alone.
+    """A turn that is watched from `begin` on until it is left; without that it is let alone.
 
     `given_up` says why nothing can be told of it, where that is so.
     """
@@ -48,6 +48,7 @@ class Shadowed:
         self._characters_left = 0
         self._within_s = 0.0
         self._over: Callable[[Shadowed], None] | None = None
+        self._has_other = False  # it is another path whose events are kept
         self._is_following = False
         self._patience: asyncio.Timeout | None = None
 
@@ -82,7 +83,7 @@ class Shadowed:
 
     def feed(self, event: Event) -> None:
         """The turn said this."""
-        if not self._is_following:
+        if not self._has_other:
             self._keep(event)
 
     def follow(self, other: AsyncIterable[Event]) -> Coroutine[None, None, None]:
@@ -92,7 +93,7 @@ class Shadowed:
         for it. It ends with the events, and is cut off where they do not end soon after the turn has. Raises nothing
         that they do. Where the turn is not watched they are not asked for.
         """
-        self._is_following = self.is_running and not self.given_up
+        self._has_other = self._is_following = self.is_running and not self.given_up
         self.events.clear()
         return self._follow(other)
 
