@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tailrace.markdown import matrix, slack, units
+from tailrace.markdown import matrix, slack, telegram_rich, units
 from tailrace.markdown.discord import discord
 from tailrace.markdown.html import html
 from tailrace.markdown.outline import parsable
@@ -46,6 +46,7 @@ RENDERERS: dict[str, Renderer] = {
     "markdown": Renderer(_markdown),
     "plain": Renderer(_plain),
     "telegram": Renderer(telegram),
+    "telegram_rich": Renderer(telegram_rich.telegram_rich, telegram_rich.size),
     "slack": Renderer(slack.slack, slack.size),
     "discord": Renderer(discord),
     "matrix": Renderer(matrix.matrix, matrix.size),

@@ -22,6 +22,8 @@ from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.plain import readable
+from tailrace.markdown.spoilers import MARK
+from tailrace.markdown.tables import labelled
 from tailrace.markdown.tree import (
     Alignment,
     Blocks,
@@ -43,6 +45,7 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
+    Spoiler,
     Strike,
     Strong,
     Table,
@@ -51,28 +54,39 @@ from tailrace.markdown.tree import (
 )
 from tailrace.operations import Body
 
-# No tag stands deeper than the second, and no quote or list begins deeper than the first, so that what is in it, be
-# it a table with styles in its cells, still has its tags: readers of HTML refuse what is nested without end.
-_DEEPEST_CONTAINER = 12
-_DEEPEST = 20
-
 _LANGUAGE = re.compile(r"[\w.+#-]+")
 _STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader of the HTML takes: links of these schemes, with these attributes, and cells that are aligned.
+    """What a reader of the HTML takes: which links, with which attributes, tables of which make and how many columns.
 
-    `defuse` is applied to all text that is not code.
+    `defuse` is applied to all text that is not code. `spoiler` is the tag that hides what is in it, and `box` the one
+    that says whether a task is done. No quote or list begins where more than `deepest_container` tags are open, and no
+    style where more than `deepest_style` are, so that what is in them still has its tags: readers of HTML refuse what
+    is nested without end. Beyond that there is one link and one spoiler at most.
     """
 
-    schemes: frozenset[str]
+    links: Callable[[str], bool]
     link_attributes: str = ""
     aligned: bool = False
+    sectioned: bool = True
+    most_columns: int | None = None
     defuse: Callable[[str], str] = str
+    spoiler: str = ""
+    box: str = ""
+    deepest_container: int = 12
+    deepest_style: int = 18
 
 
-_WEB = Rules(schemes=frozenset(("http", "https", "mailto")), link_attributes=' rel="noopener noreferrer"', aligned=True)
+def of_schemes(*schemes: str) -> Callable[[str], bool]:
+    """Whether an address is of one of the schemes."""
+    return lambda url: scheme(url) in schemes
+
+
+_WEB = Rules(
+    links=of_schemes("http", "https", "mailto"), link_attributes=' rel="noopener noreferrer"', aligned=True
+)
 
 
 def html(source: str) -> Body:
@@ -99,7 +113,7 @@ class _Pen:
         self.rules = rules
         self.out: list[str] = []
         self.open = 0
-        self.in_link = False
+        self.in_link = self.in_spoiler = False
 
     def blocks(self, blocks: Blocks, *, mark: str = "", in_item: bool = False) -> None:
         """Write blocks one after the other, the first behind the mark of the item that they are in."""
@@ -123,7 +137,7 @@ class _Pen:
                 with self._tag("pre"), self._tag("code", f' class="language-{language[0]}"' if language else ""):
                     self.out.append(escape(block.content))
             case Quote(blocks=blocks):
-                with self._tag("blockquote") if self.open < _DEEPEST_CONTAINER else nullcontext():
+                with self._tag("blockquote") if self.open < self.rules.deepest_container else nullcontext():
                     self.blocks(blocks)
             case List():
                 self._list(block)
@@ -138,7 +152,7 @@ class _Pen:
                 assert_never(block)
 
     def _list(self, block: List) -> None:
-        if self.open >= _DEEPEST_CONTAINER:
+        if self.open >= self.rules.deepest_container:
             marks = repeat("• ") if block.first is None else (f"{number}. " for number in count(block.first))
             for mark, item in zip(marks, block.items, strict=False):
                 self.blocks(item.blocks, mark=mark + TASKS[item.done])
@@ -147,17 +161,36 @@ class _Pen:
         with self._tag(name, "" if block.first == 1 else start):
             for item in block.items:
                 with self._tag("li"):
-                    self.blocks(item.blocks, mark=TASKS[item.done], in_item=True)
+                    self.out.append(self._box(item.done))
+                    self.blocks(item.blocks, mark="" if self.rules.box else TASKS[item.done], in_item=True)
+
+    def _box(self, done: bool | None) -> str:
+        return f"<{self.rules.box}{' checked' if done else ''}>" if self.rules.box and done is not None else ""
 
     def _table(self, table: Table) -> None:
+        most = self.rules.most_columns
+        if most is not None and max(map(len, (table.header, *table.rows))) > most:
+            self._labelled_rows(table)
+            return
         with self._tag("table"):
-            with self._tag("thead"):
+            with self._section("thead"):
                 self._row("th", table.header, table.alignments)
             if not table.rows:
                 return
-            with self._tag("tbody"):
+            with self._section("tbody"):
                 for row in table.rows:
                     self._row("td", row, table.alignments)
+
+    def _section(self, name: str) -> AbstractContextManager[None]:
+        return self._tag(name) if self.rules.sectioned else nullcontext()
+
+    def _labelled_rows(self, table: Table) -> None:
+        for row in labelled(table):
+            with self._tag("p"):
+                for nth, (label, value) in enumerate(row):
+                    self.out.append("<br>" if nth else "")
+                    self._inlines((Strong(label), Text(": ")) if label else ())
+                    self._inlines(value)
 
     def _row(self, name: str, cells: Cells, alignments: tuple[Alignment, ...]) -> None:
         with self._tag("tr"):
@@ -180,6 +213,8 @@ class _Pen:
             case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
                 with self._style(_STYLES[type(inline)]):
                     self._inlines(inlines)
+            case Spoiler(inlines=inlines):
+                self._spoiler(inlines)
             case Link(url=url, inlines=inlines):
                 self._link(url, inlines)
             case Image(url=url):
@@ -193,7 +228,7 @@ class _Pen:
         text = words(inlines)
         if self.in_link:  # a picture: the address of one is nothing to read on the way to another
             self._inlines(inlines)
-        elif scheme(url) in self.rules.schemes and not deceives(text, url):
+        elif self.rules.links(url) and not deceives(text, url):
             self._anchor(url, inlines if text.strip() else (Text(url),))
         else:
             self._inlines(inlines)
@@ -201,20 +236,29 @@ class _Pen:
 
     def _anchor(self, url: str, inlines: Inlines) -> None:
         self.in_link = True
-        with self._style("a", f' href="{escape(url)}"{self.rules.link_attributes}'):
+        with self._tag("a", f' href="{escape(url)}"{self.rules.link_attributes}'):
             self._inlines(inlines)
         self.in_link = False
+
+    def _spoiler(self, inlines: Inlines) -> None:
+        if self.in_spoiler or not self.rules.spoiler:
+            self._inlines(inlines if self.in_spoiler else (Text(MARK), *inlines, Text(MARK)))
+            return
+        self.in_spoiler = True
+        with self._tag(self.rules.spoiler):
+            self._inlines(inlines)
+        self.in_spoiler = False
 
     def _text(self, text: str) -> None:
         """Write text; an address in it becomes a link, as on every page that people chat on."""
         for piece, is_address in [(text, False)] if self.in_link else pieces(text):
-            if is_address:
+            if is_address and self.rules.links(piece):
                 self._anchor(piece, (Text(piece),))
             else:
                 self.out.append(escape(self.rules.defuse(piece)).replace("\n", "<br>"))
 
     def _style(self, name: str, attributes: str = "") -> AbstractContextManager[None]:
-        return self._tag(name, attributes) if self.open < _DEEPEST else nullcontext()
+        return self._tag(name, attributes) if self.open < self.rules.deepest_style else nullcontext()
 
     @contextmanager
     def _tag(self, name: str, attributes: str = "") -> Iterator[None]:

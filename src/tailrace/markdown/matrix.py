@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from tailrace.markdown import units
-from tailrace.markdown.html import Rules, fragment
+from tailrace.markdown.html import Rules, fragment, of_schemes
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.plain import readable
@@ -29,7 +29,7 @@ def _defused(text: str) -> str:
     return _ROOM.sub("@\u200b", text)
 
 
-_RULES = Rules(schemes=frozenset(("https", "http", "ftp", "mailto", "magnet")), defuse=_defused)
+_RULES = Rules(links=of_schemes("https", "http", "ftp", "mailto", "magnet"), defuse=_defused)
 
 
 def matrix(source: str) -> Body:

@@ -11,7 +11,7 @@ from tailrace.markdown.outline import ranged_events
 Said = list[tuple[str, str]]
 """Runs of text, each with how it is set: the styles, links, code and quotes around it."""
 
-_SETTINGS = {"Emphasis": "e", "Strong": "s", "Strikethrough": "~", "BlockQuote": ">", "CodeBlock": "```"}
+_SETTINGS = {"Emphasis": "e", "Strong": "s", "Strikethrough": "~", "Spoiler": "||", "BlockQuote": ">", "CodeBlock": "```"}
 
 
 def meaning(source: str, skip: int = 0, since: int = 0) -> Said:
@@ -52,6 +52,8 @@ def _words(tag: str, value: Any, *, code: bool) -> str:
     if code:
         return str(value).replace("\r", "").replace("\n", "")
     words = "".join(str(value).split())
+    if tag == "Html":
+        return words.replace(">", "")  # of quotes that are nested too deeply each line has its own
     return f"`{words}" if tag == "Code" else words
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Any, cast
 
 import msgspec
 import pyromark
+
+from tailrace.markdown.spoilers import MARK, Event, spoiled
 
 OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 
@@ -23,9 +25,12 @@ _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
     name: name.lower() for name in ("Paragraph", "Heading", "Item", "Table")
 }
 _CELLS = frozenset(("TableCell", "TableRow"))
-_STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
+_STYLES = frozenset(("Emphasis", "Strong", "Strikethrough", "Spoiler"))
 _INLINES = _STYLES | {"Link", "Image"}
 _DELIMITERS = "*_~[]`<"
+_CONTAINERS = frozenset(("BlockQuote", "Item"))
+# No answer is nested this deeply on purpose, and everything that is done at a place is done for each container there.
+_DEEPEST = 24
 
 
 class Block(msgspec.Struct, gc=False):
@@ -58,7 +63,7 @@ class Block(msgspec.Struct, gc=False):
 
 
 class Style(msgspec.Struct, frozen=True, gc=False):
-    """Emphasis, strong or strikethrough over a range that includes its markers."""
+    """Emphasis, strong, strikethrough or a spoiler over a range that includes its markers."""
 
     start: int
     end: int
@@ -82,12 +87,36 @@ def parsable(source: str) -> str:
 
 def ranged_events(
     source: str, since: int = 0, skip: frozenset[str] = frozenset()
-) -> Iterator[tuple[str, Any, int, int]]:
+) -> Iterable[Event]:
     """The parser's events as (tag, value, start, end), in characters of the source.
 
+    What is nested too deeply for any reader is text: a paragraph of HTML, which everybody leaves as it was written.
     Reads from `since` on, where a top-level block must begin; leaves out the tags whose value is in `skip`.
     """
-    source = parsable(source[since:])
+    return spoiled(_shallow(_parsed(parsable(source[since:]), since, skip), source), source)
+
+
+def _shallow(events: Iterable[Event], source: str) -> Iterator[Event]:
+    depth = unread = 0
+    for event in events:
+        tag, value, start, end = event
+        if unread:
+            unread += (tag == "Start") - (tag == "End")
+        elif tag == "Start" and (value if isinstance(value, str) else next(iter(value))) in _CONTAINERS:
+            depth += 1
+            if depth <= _DEEPEST:
+                yield event
+                continue
+            depth, unread = depth - 1, 1
+            yield "Start", "Paragraph", start, end
+            yield "Html", source[start:end].rstrip().replace("\r\n", "\n").replace("\r", "\n"), start, end
+            yield "End", "Paragraph", start, end
+        else:
+            depth -= tag == "End" and (value if isinstance(value, str) else next(iter(value))) in _CONTAINERS
+            yield event
+
+
+def _parsed(source: str, since: int, skip: frozenset[str]) -> Iterator[Event]:
     starts: list[int] = []
     if not source.isascii():
         data = source.encode()
@@ -195,6 +224,8 @@ class _Builder:
             self.found.solids.append((start - 1, start + 1))
         elif end - start != len(value):
             self.found.solids.append((start, end))
+        elif value == MARK:
+            self.found.loose.append(start)
         elif value == "![":
             self.found.loose.append(start + 1)
         elif not value.strip(_DELIMITERS):

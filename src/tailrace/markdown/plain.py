@@ -11,6 +11,7 @@ from typing import assert_never
 
 from tailrace.markdown.links import spelled
 from tailrace.markdown.parsing import parse
+from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tree import (
     Block,
     CodeBlock,
@@ -29,6 +30,7 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
+    Spoiler,
     Strike,
     Strong,
     Table,
@@ -115,6 +117,8 @@ def _spoken(inline: Inline) -> str:
             return "\n"
         case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
             return spoken(inlines)
+        case Spoiler(inlines):
+            return f"{MARK}{spoken(inlines)}{MARK}"
         case Link() | Image():
             return spelled(spoken(inline.inlines), inline.url)
         case _:

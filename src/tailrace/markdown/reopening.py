@@ -6,6 +6,7 @@ place is cut is `cutting`'s decision.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -19,6 +20,8 @@ from tailrace.markdown.containers import (
 )
 from tailrace.markdown.graphemes import past_space
 from tailrace.markdown.outline import Block
+
+_FENCE = re.compile("`+|~+")
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,10 +101,8 @@ def seams(place: Place) -> Iterator[Seam]:
 
 def fence_marker(source: str, fence: Block) -> str:
     """The run of backticks or tildes that opens a fence."""
-    after = fence.start
-    while after < len(source) and source[after] == source[fence.start]:
-        after += 1
-    return source[fence.start : after]
+    found = _FENCE.match(source, fence.start)
+    return found[0] if found else ""
 
 
 def _fence_seams(place: Place, fence: Block) -> Iterator[Seam]:

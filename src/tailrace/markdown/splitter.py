@@ -204,7 +204,7 @@ class Splitter:
     def _pass_delimiters(self, available: int) -> None:
         """Let the window not end inside a run of delimiters: half a closer is another closer."""
         while self._window < min(self._last_window, available + 1):
-            if self._text[self._start + self._window - 1] not in "*_~`":
+            if self._text[self._start + self._window - 1] not in "*_~`|":
                 break
             self._window += 1
 

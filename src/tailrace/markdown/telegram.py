@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from tailrace.markdown import tables
+from tailrace.markdown.addresses import pieces
 from tailrace.markdown.links import deceives, spelled
 from tailrace.markdown.marked import MarkedText
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
+from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tree import (
     Block,
     CodeBlock,
@@ -35,6 +37,7 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
+    Spoiler,
     Strike,
     Strong,
     Table,
@@ -52,32 +55,53 @@ _TASK = {None: "", False: "☐ ", True: "☑ "}
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
 # The library knows a host by its dot, so `localhost` is refused, and with it the message.
 _HOST = r"(?:[\w-]+\.)+[\w-]+(?::[1-9]\d{0,3}|:[1-5]\d{4})?"
-_LINKABLE = re.compile(rf"(?:https?://{_HOST}|tg://[a-z0-9_-]+)(?:[/?#]\S*)?", re.IGNORECASE)
+# A link to a user is a mention, and nobody is called by what an agent says.
+_LINKABLE = re.compile(rf"(?:https?://{_HOST}|tg://(?!user\b)[a-z0-9_-]+)(?:[/?#]\S*)?", re.IGNORECASE)
+# What Telegram would take for somebody's name, with what comes next; it looks for none in an address or in code.
+_CALL = re.compile(r"(?<![A-Za-z0-9_])@(?=[^ \n]|\Z)")
 # What Telegram takes for nothing at all: a message of these alone is empty to it.
 _SEEN = re.compile(
     "[^\\x00-\\x20\\xa0\u030a\u0333\u033f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc"
     "\U000e0000-\U000e007f]"
 )
-# Which entities stay where there are more than the server takes: a link without its target would be a loss.
-_RANK = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
+# Which entities stay where there are more than the server takes: a link without its target would be a loss, and what
+# is to be hidden is.
+_RANK = {"spoiler": 0, "text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
 
 
 def telegram(source: str) -> Body:
     """The text and its entities."""
+    if (alone := parsable(source).strip()) == "@":
+        return Body(text=alone)  # which calls nobody, and must fit any limit
     message = _Message()
     message.add_blocks(parse(source))
     text, entities = message.out.finished()
-    if not _SEEN.search(text):
-        return Body(text=_seen(parsable(source).strip()))
+    if not seen(text):
+        return Body(text=_seen(alone))
     if len(entities) > _MOST_ENTITIES:
         ranked = sorted(range(len(entities)), key=lambda nth: _RANK.get(entities[nth].type, len(_RANK)))
         entities = [entities[nth] for nth in sorted(ranked[:_MOST_ENTITIES])]
     return Body(text=text, entities=tuple(entities))
 
 
+def linkable(url: str) -> bool:
+    """Whether Telegram takes the address for the target of a link."""
+    return len(url) <= _LONGEST_URL and _LINKABLE.fullmatch(url) is not None
+
+
+def defused(text: str) -> str:
+    """The text with every name in it, but for addresses, parted from its sign by a character of no width."""
+    return "".join(piece if is_address else _CALL.sub("@\u200b", piece) for piece, is_address in pieces(text))
+
+
+def seen(text: str) -> bool:
+    """Whether Telegram finds anything in the text: what it does not is an empty message to it."""
+    return _SEEN.search(text) is not None
+
+
 def _seen(source: str) -> str:
     """The source as it stands, where it has anything to see; else with a sign for each character."""
-    return source if _SEEN.search(source) else re.sub(r"\S", "\ufffd", source)
+    return defused(source) if seen(source) else re.sub(r"\S", "\ufffd", source)
 
 
 class _Message:
@@ -93,7 +117,7 @@ class _Message:
         self.lead: str | None = None
         self.prefix = ""
         self.styles: dict[str, int] = {}  # the open ones, and where each began
-        self.links = 0
+        self.hidden = 0  # links and spoilers
         self.in_link = self.in_quote = False
 
     def add_blocks(self, blocks: Sequence[Block]) -> None:
@@ -122,7 +146,7 @@ class _Message:
             case Rule():
                 self._say(_RULE)
             case HtmlBlock() | Definition():
-                self._say(block.text.strip())
+                self._say(defused(block.text.strip()))
             case _:
                 assert_never(block)
 
@@ -211,7 +235,7 @@ class _Message:
         for inline in inlines:
             match inline:
                 case Text(text) | InlineHtml(text):
-                    self._say(text)
+                    self._say(defused(text))
                 case CodeSpan(text):
                     self._add_code_span(text)
                 case SoftBreak() | HardBreak():
@@ -222,6 +246,8 @@ class _Message:
                     self._add_styled("italic", inner)
                 case Strike(inner):
                     self._add_styled("strikethrough", inner)
+                case Spoiler(inner):
+                    self._add_spoiler(inner)
                 case Link() | Image():
                     self._add_link(inline)
                 case _:
@@ -236,10 +262,17 @@ class _Message:
         self._add_inlines(inlines)
         self.out.mark(style, self.styles.pop(style))
 
+    def _add_spoiler(self, inlines: Sequence[Inline]) -> None:
+        if self.hidden == _MOST_ENTITIES and "spoiler" not in self.styles:
+            self._add_inlines((Text(MARK), *inlines, Text(MARK)))
+        else:
+            self.hidden += "spoiler" not in self.styles
+            self._add_styled("spoiler", inlines)
+
     def _add_code_span(self, text: str) -> None:
-        """Code has no style and is in none, so the open ones end before it and begin again after it."""
-        if self.in_link:
-            self._say(text)
+        """Code has no style and is in none, so the open ones end before it and begin again after it; but none is shown."""
+        if self.in_link or "spoiler" in self.styles:
+            self._say(defused(text))
             return
         self._begin_line()
         for style, start in self.styles.items():
@@ -252,10 +285,10 @@ class _Message:
     def _add_link(self, link: Link | Image) -> None:
         text = words(link.inlines)
         if not text.strip() and not _has_link(link.inlines):
-            self._say(link.url)
+            self._say(defused(link.url))
         elif not self._may_hide(link, text):
             self._add_inlines(link.inlines)
-            self._say("" if spelled(text, link.url) == text else f" ({link.url})")
+            self._say("" if spelled(text, link.url) == text else defused(f" ({link.url})"))
         else:
             self._begin_line()
             start = self.out.position
@@ -263,11 +296,11 @@ class _Message:
             self._add_inlines(link.inlines)
             self.in_link = False
             self.out.mark("text_link", start, url=link.url)
-            self.links += 1
+            self.hidden += 1
 
     def _may_hide(self, link: Link | Image, text: str) -> bool:
         """Whether a target may stand behind its text; not one of a link around a picture, which has its own."""
-        if self.links == _MOST_ENTITIES or len(link.url) > _LONGEST_URL or not _LINKABLE.fullmatch(link.url):
+        if self.hidden == _MOST_ENTITIES or not linkable(link.url):
             return False
         return not _has_link(link.inlines) and not deceives(text, link.url)
 
@@ -277,7 +310,7 @@ def _has_link(inlines: Sequence[Inline]) -> bool:
         match inline:
             case Link() | Image():
                 return True
-            case Strong(inner) | Emphasis(inner) | Strike(inner):
+            case Strong(inner) | Emphasis(inner) | Strike(inner) | Spoiler(inner):
                 if _has_link(inner):
                     return True
     return False

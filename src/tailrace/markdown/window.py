@@ -84,7 +84,7 @@ class Window:
 
     def _drop_half_closer(self) -> None:
         """A delimiter at the very end may be half of a closer, which is another closer; the cut is far before it."""
-        beyond = self.source[self.furthest + 1 :].rstrip(" \t\r\n*_~`[<\\")
+        beyond = self.source[self.furthest + 1 :].rstrip(" \t\r\n*_~`[<|\\")
         if beyond.strip():
             self.source = self.source[: self.furthest + 1] + beyond
             self._end = len(self.source)

@@ -1,0 +1,67 @@
+"""The dialect `telegram_rich`: the form of a message that Telegram takes as a document, with headings, lists and tables.
+
+It is sent as HTML (`InputRichMessage.html`), though Telegram takes Markdown as well: its Markdown has formulas,
+footnotes and marks that no agent meant by a dollar sign or a bracket, and in HTML nothing is markup but what is
+written here. Owns what such a message may hold. Its text and entities are those of the dialect `telegram`, for whoever
+cannot show it; they may be longer than a message of that kind, and must be cut anew to be one.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape, unescape
+
+import msgspec
+
+from tailrace.markdown import units
+from tailrace.markdown.html import Rules, fragment
+from tailrace.markdown.links import scheme
+from tailrace.markdown.parsing import parse
+from tailrace.markdown.telegram import defused, linkable, seen, telegram
+from tailrace.operations import Body
+
+_MOST_COLUMNS = 20
+# A message has at most 32,768 characters and 500 blocks; with these, one of that length has no more. Blocks beyond the
+# first hundred take their share of the limit, so that they count under any other limit, too.
+_FREE_BLOCKS = 100
+_BLOCK_SHARE = 82
+_TAG = re.compile(r"<[^>]*>")
+_BLOCK = re.compile(r"<(?:p|h[1-6r]|pre|blockquote|[uo]l|table|tr|li)\b")
+_ITEM = "<li>"  # one block, and another for what is in it
+
+
+def _is_web(url: str) -> bool:
+    return linkable(url) and scheme(url) in ("http", "https")
+
+
+_RULES = Rules(
+    links=_is_web,
+    aligned=True,
+    sectioned=False,
+    most_columns=_MOST_COLUMNS,
+    defuse=defused,
+    spoiler="tg-spoiler",
+    box='input type="checkbox"',
+    # Sixteen levels of blocks and styles. Telegram does not say whether a list and its item are one or two of them.
+    deepest_container=8,
+    deepest_style=13,
+)
+
+
+def telegram_rich(source: str) -> Body:
+    """The text as HTML, and as text with entities."""
+    body = telegram(source)
+    html = fragment(parse(source), _RULES)
+    return msgspec.structs.replace(body, html=html if seen(_visible(html)) else f"<p>{escape(body.text)}</p>")
+
+
+def size(body: Body, unit: str) -> int:
+    """How much of a limit the body takes: the text that people read in either form, or its blocks if that is more."""
+    html = body.html or ""
+    blocks = len(_BLOCK.findall(html)) + html.count(_ITEM)
+    shown = max(units.size(body.text, unit), units.size(_visible(html), unit))
+    return max(shown, (blocks - _FREE_BLOCKS) * _BLOCK_SHARE)
+
+
+def _visible(html: str) -> str:
+    return unescape(_TAG.sub("", html))
