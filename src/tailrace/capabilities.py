@@ -135,6 +135,15 @@ TELEGRAM = Capabilities(
     unverified=frozenset({"edits.notifies", "edits.every_s", "native.every_s", "deletes"}),
 )
 
+# A message as a document, with headings, lists and tables: sendRichMessage, sendRichMessageDraft, and editMessageText
+# with rich_message. It has at most 500 blocks, 16 levels and 20 columns, too: see `markdown.telegram_rich`.
+TELEGRAM_RICH = msgspec.structs.replace(
+    TELEGRAM,
+    limit=32_768,  # of text, after the markup is parsed
+    dialect="telegram_rich",
+    unverified=TELEGRAM.unverified | {"unit"},  # the documentation says "UTF-8 characters"
+)
+
 SLACK = Capabilities(
     idempotency=Readback(settle_s=2.0),  # by the metadata of the message; client_msg_id is not for apps
     limit=12_000,  # of markdown_text, in each call
@@ -204,6 +213,7 @@ WEB = Capabilities(
 
 CHANNELS: dict[str, Capabilities] = {
     "telegram": TELEGRAM,
+    "telegram_rich": TELEGRAM_RICH,
     "slack": SLACK,
     "discord": DISCORD,
     "matrix": MATRIX,

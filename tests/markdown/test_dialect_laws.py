@@ -106,9 +106,13 @@ def test_every_example_of_the_specification_keeps_the_laws(dialect: str, limit: 
 
 
 def _shown(source: str, dialect: str) -> Counter[str]:
-    """The characters that people see of the body; Slack reads three of them from what stands for them."""
-    text = render(source, dialect).text
-    return Counter(unescape(text) if dialect == "slack" else text)
+    """The characters that people see of the body; Slack reads three of them from what stands for them.
+
+    The bars around what is hidden are markup to Telegram.
+    """
+    body = render(source, dialect)
+    bars = 4 * sum(entity.type == "spoiler" for entity in body.entities)
+    return Counter((unescape(body.text) if dialect == "slack" else body.text) + "|" * bars)
 
 
 @rendering_dialects
@@ -147,3 +151,13 @@ def test_a_part_may_have_as_many_lines_as_there_is_room_for(dialect: str) -> Non
     assert len(splitter.feed(source) + splitter.close()) == 1
     splitter = Splitter(1000, dialect=dialect, lines=5)
     assert [part.body.text.count("\n") + 1 for part in splitter.feed(source) + splitter.close()] == [5, 5]
+
+
+@pytest.mark.parametrize(("dialect", "text", "grown"), [("slack", "a & b ", 10), ("telegram", "@a ", 4)])
+def test_a_part_is_given_once_the_rendered_text_is_too_long(dialect: str, text: str, grown: int) -> None:
+    splitter = Splitter(1000, dialect=dialect)
+    fed = 0
+    while not splitter.feed(text):
+        fed += len(text)
+    rendered = fed * grown / len(text)
+    assert 1000 - grown <= rendered <= 1100

@@ -62,7 +62,7 @@ def test_markup_is_written_as_discord_has_it(source: str, text: str) -> None:
     [
         ("\\*a\\* \\_b\\_ \\`c\\`", "\\*a\\* \\_b\\_ \\`c\\`"),
         ("snake_case_name 2 * 3", "snake\\_case\\_name 2 \\* 3"),
-        ("||no spoiler|| a|b ~~~ ~", "\\|\\|no spoiler\\|\\| a|b \\~\\~\\~ ~"),
+        ("\\||no spoiler|| a|b ~~~ ~", "\\|\\|no spoiler\\|\\| a|b \\~\\~\\~ ~"),
         ("C:\\new\\\\x", "C:\\\\new\\\\x"),
         ("\\[a\\](http://x.y)", "\\[a](http://x.y)"),
         ("\\# a\n\\## b\n#c", "\\# a\n\\## b\n#c"),

@@ -122,8 +122,9 @@ def test_containers_end_while_the_text_goes_on(mark: str) -> None:
 def test_styles_end_while_the_text_goes_on() -> None:
     opened = "".join(f"{mark}a " for mark in ("**", "_", "~~") * 5)
     closed = "".join(f" b{mark}" for mark in ("~~", "_", "**") * 5)
-    fragment = Fragment(shown(f"{'> ' * 12}{opened}deep{closed}"))
+    fragment = Fragment(shown(f"{'> ' * 12}{opened}[deep](https://x.y){closed}"))
     assert fragment.deepest == 20
+    assert fragment.targets == ["https://x.y"]
     assert fragment.text == "a " * 15 + "deep" + " b" * 15
 
 

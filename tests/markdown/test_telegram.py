@@ -15,7 +15,6 @@ from test_spec_examples import EXAMPLES
 from tailrace.markdown import render, split
 from tailrace.operations import Body, Entity
 
-STYLES = ("bold", "italic", "strikethrough")
 EMPTY = re.compile("[\x00- \xa0\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc]*")
 
 
@@ -90,6 +89,11 @@ def _crossing(body: Body) -> list[tuple[Entity, Entity]]:
         ("List<T> &amp; \\*x\\*", "List<T> & *x*"),
         ("<div>\nx\n</div>\n\n[r]: /u", "<div>\nx\n</div>\n\n[r]: /u"),
         ("a||b||c", "a||b||c"),
+        ("a ||b|| c", "a b c"),
+        ("`@a` @a a@b.c https://x.y/@a", "@a @\u200ba a@b.c https://x.y/@a"),
+        ("@**a** &#64;b [@c](https://x.y) [](@d) <@e>", "@\u200ba @\u200bb @\u200bc @\u200bd <@\u200be>"),
+        ("@", "@"),
+        ("a @ b", "a @ b"),
     ],
 )
 def test_people_read_text_without_markup(source: str, shown: str) -> None:
@@ -135,6 +139,7 @@ def test_a_target_that_telegram_takes_stands_behind_its_text(url: str) -> None:
     "url",
     [
         *("/u", "#x", "ftp://x.y", "javascript:alert(1)", "mailto:me@x.y", "tel:+49", "http://localhost:3000", "x.y"),
+        *("tg://user?id=1", "TG://user/?id=1", "tg:user?id=1", "tg://user#x?id=1"),
         *("http://x.y:0", "http://x.y:99999", "https://me@x.y", "http://[::1]/", "https://x", "tg://a.b", "http://"),
         "https://x.y/" + "a" * 3000,
     ],

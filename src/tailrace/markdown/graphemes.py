@@ -7,6 +7,7 @@ import unicodedata
 import regex
 
 _CLUSTER = regex.compile(r"\X")
+_BLANKS = regex.compile(r"[ \t]+")
 # Characters of these categories join nothing before or after them, the scripts and flags below aside.
 _ALONE = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", "Sm", "Sc", "So", "Zs"))
 # Kana, Chinese characters and Hangul syllables, most of the letters that have no case and are not joined.
@@ -41,7 +42,8 @@ def is_single(text: str) -> bool:
 def past_space(text: str, at: int) -> int:
     """Where the spaces from `at` on end, on the same line; a space that carries a combining mark is no space."""
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_border(text, at + 1):
-        at += 1
+        blanks = _BLANKS.match(text, at)
+        at = max(at + 1, blanks.end() - 1 if blanks else 0)  # all but the last of them stand before another one
     return at
 
 

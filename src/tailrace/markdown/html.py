@@ -39,6 +39,7 @@ from tailrace.markdown.tree import (
     Inline,
     InlineHtml,
     Inlines,
+    Item,
     Link,
     List,
     Paragraph,
@@ -76,7 +77,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     spoiler: str = ""
     box: str = ""
     deepest_container: int = 12
-    deepest_style: int = 18
+    deepest_style: int = 19
 
 
 def of_schemes(*schemes: str) -> Callable[[str], bool]:
@@ -84,9 +85,7 @@ def of_schemes(*schemes: str) -> Callable[[str], bool]:
     return lambda url: scheme(url) in schemes
 
 
-_WEB = Rules(
-    links=of_schemes("http", "https", "mailto"), link_attributes=' rel="noopener noreferrer"', aligned=True
-)
+_WEB = Rules(links=of_schemes("http", "https", "mailto"), link_attributes=' rel="noopener noreferrer"', aligned=True)
 
 
 def html(source: str) -> Body:
@@ -161,11 +160,13 @@ class _Pen:
         with self._tag(name, "" if block.first == 1 else start):
             for item in block.items:
                 with self._tag("li"):
-                    self.out.append(self._box(item.done))
+                    self.out.append(self._box(item))
                     self.blocks(item.blocks, mark="" if self.rules.box else TASKS[item.done], in_item=True)
 
-    def _box(self, done: bool | None) -> str:
-        return f"<{self.rules.box}{' checked' if done else ''}>" if self.rules.box and done is not None else ""
+    def _box(self, item: Item) -> str:
+        if not self.rules.box or item.done is None:
+            return ""
+        return f"<{self.rules.box} checked>" if item.done else f"<{self.rules.box}>"
 
     def _table(self, table: Table) -> None:
         most = self.rules.most_columns

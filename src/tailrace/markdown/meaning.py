@@ -11,7 +11,14 @@ from tailrace.markdown.outline import ranged_events
 Said = list[tuple[str, str]]
 """Runs of text, each with how it is set: the styles, links, code and quotes around it."""
 
-_SETTINGS = {"Emphasis": "e", "Strong": "s", "Strikethrough": "~", "Spoiler": "||", "BlockQuote": ">", "CodeBlock": "```"}
+_SETTINGS = {
+    "Emphasis": "e",
+    "Strong": "s",
+    "Strikethrough": "~",
+    "Spoiler": "||",
+    "BlockQuote": ">",
+    "CodeBlock": "```",
+}
 
 
 def meaning(source: str, skip: int = 0, since: int = 0) -> Said:

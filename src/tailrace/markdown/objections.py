@@ -146,10 +146,7 @@ def _moves_a_block(window: Window, place: Place, _kind: Kind) -> Verdict | None:
     for block in window.outline.blocks:
         if not (window.base < block.start < place.end and block.end > place.at and block.stays_whole):
             continue
-        if not window.ruler.fits(window.source[block.start : block.end].strip()):
-            continue
-        before = window.source[window.base : block.start].rstrip(" \t\r\n>")
-        if window.ruler.size(window.opening.text + before) < window.least:
+        if not window.is_movable(block):
             continue
         if window.ended(block):
             return UNLAWFUL

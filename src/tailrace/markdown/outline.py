@@ -85,35 +85,13 @@ def parsable(source: str) -> str:
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
-def ranged_events(
-    source: str, since: int = 0, skip: frozenset[str] = frozenset()
-) -> Iterable[Event]:
+def ranged_events(source: str, since: int = 0, skip: frozenset[str] = frozenset()) -> Iterable[Event]:
     """The parser's events as (tag, value, start, end), in characters of the source.
 
     What is nested too deeply for any reader is text: a paragraph of HTML, which everybody leaves as it was written.
     Reads from `since` on, where a top-level block must begin; leaves out the tags whose value is in `skip`.
     """
-    return spoiled(_shallow(_parsed(parsable(source[since:]), since, skip), source), source)
-
-
-def _shallow(events: Iterable[Event], source: str) -> Iterator[Event]:
-    depth = unread = 0
-    for event in events:
-        tag, value, start, end = event
-        if unread:
-            unread += (tag == "Start") - (tag == "End")
-        elif tag == "Start" and (value if isinstance(value, str) else next(iter(value))) in _CONTAINERS:
-            depth += 1
-            if depth <= _DEEPEST:
-                yield event
-                continue
-            depth, unread = depth - 1, 1
-            yield "Start", "Paragraph", start, end
-            yield "Html", source[start:end].rstrip().replace("\r\n", "\n").replace("\r", "\n"), start, end
-            yield "End", "Paragraph", start, end
-        else:
-            depth -= tag == "End" and (value if isinstance(value, str) else next(iter(value))) in _CONTAINERS
-            yield event
+    return spoiled(_parsed(parsable(source[since:]), since, skip), source)
 
 
 def _parsed(source: str, since: int, skip: frozenset[str]) -> Iterator[Event]:
@@ -121,18 +99,40 @@ def _parsed(source: str, since: int, skip: frozenset[str]) -> Iterator[Event]:
     if not source.isascii():
         data = source.encode()
         starts = list(compress(range(len(data)), data.translate(_BEGINS_CHARACTER)))
+    depth = unread = 0
     value: Any
     for event, span in pyromark.events_with_range(source, options=OPTIONS):
+        if unread:
+            unread += ("Start" in event) - ("End" in event)
+            continue
         if isinstance(event, str):
-            tag, value = cast("str", event), None
+            tag, value, name = cast("str", event), None, ""
         else:
             ((tag, value),) = event.items()
-            if tag != "Text" and isinstance(value, str) and value in skip:
+            name = _name(value) if tag in ("Start", "End") else ""
+            if name in skip:
                 continue
+        start, end = span["start"], span["end"]
         if starts:
-            yield tag, value, bisect_left(starts, span["start"]) + since, bisect_left(starts, span["end"]) + since
-        else:
-            yield tag, value, span["start"] + since, span["end"] + since
+            start, end = bisect_left(starts, start), bisect_left(starts, end)
+        if name in _CONTAINERS:
+            depth += 1 if tag == "Start" else -1
+            if depth > _DEEPEST:
+                depth, unread = _DEEPEST, 1
+                yield from _as_written(source[start:end], start + since, end + since)
+                continue
+        yield tag, value, start + since, end + since
+
+
+def _name(value: Any) -> str:
+    """Of a construct, as the parser tells it: alone, or with what there is to say of it."""
+    return value if isinstance(value, str) else str(next(iter(value)))
+
+
+def _as_written(text: str, start: int, end: int) -> Iterator[Event]:
+    yield "Start", "Paragraph", start, end
+    yield "Html", text.rstrip().replace("\r\n", "\n").replace("\r", "\n"), start, end
+    yield "End", "Paragraph", start, end
 
 
 def outline(source: str, since: int = 0) -> Outline:

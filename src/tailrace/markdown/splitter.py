@@ -20,6 +20,7 @@ from tailrace.markdown.window import Window
 _BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # and, as a group, up to what follows
 _MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
 _ROOM = 8  # characters: as many as what a person sees as one may take
+_SELDOM = 16
 _FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
 
 
@@ -255,7 +256,9 @@ class Splitter:
             size = ruler.size(opened + self._text[start : start + length + 1])
             if size > ruler.limit:
                 return length
-            further = length + max((ruler.limit - size) * length // max(size, length, 1), _FIRST_STEP)
+            step = (ruler.limit - size) * length // max(size, length, 1)
+            # What hardly shows at all is looked at ever more seldom: it is read from its beginning each time.
+            further = length + max(step, length // _SELDOM - size, _FIRST_STEP)
             length = min(further, 2 * length + 1, ruler.limit) if length < ruler.limit else further
         self._look_at = length
         return available

@@ -270,8 +270,8 @@ class _Message:
             self._add_styled("spoiler", inlines)
 
     def _add_code_span(self, text: str) -> None:
-        """Code has no style and is in none, so the open ones end before it and begin again after it; but none is shown."""
-        if self.in_link or "spoiler" in self.styles:
+        """Code has no style and is in none, so the open ones end before it and begin again after it."""
+        if self.in_link or "spoiler" in self.styles:  # what is hidden must not show for being code
             self._say(defused(text))
             return
         self._begin_line()

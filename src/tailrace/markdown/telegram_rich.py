@@ -1,4 +1,4 @@
-"""The dialect `telegram_rich`: the form of a message that Telegram takes as a document, with headings, lists and tables.
+"""The dialect `telegram_rich`: a message that Telegram takes as a document, with headings, lists and tables.
 
 It is sent as HTML (`InputRichMessage.html`), though Telegram takes Markdown as well: its Markdown has formulas,
 footnotes and marks that no agent meant by a dollar sign or a bracket, and in HTML nothing is markup but what is
@@ -13,9 +13,10 @@ from html import escape, unescape
 
 import msgspec
 
-from tailrace.markdown import units
+from tailrace.markdown import graphemes, units
 from tailrace.markdown.html import Rules, fragment
 from tailrace.markdown.links import scheme
+from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.telegram import defused, linkable, seen, telegram
 from tailrace.operations import Body
@@ -52,7 +53,9 @@ def telegram_rich(source: str) -> Body:
     """The text as HTML, and as text with entities."""
     body = telegram(source)
     html = fragment(parse(source), _RULES)
-    return msgspec.structs.replace(body, html=html if seen(_visible(html)) else f"<p>{escape(body.text)}</p>")
+    if graphemes.is_single(parsable(source).strip()) or not seen(_visible(html)):
+        html = f"<p>{escape(body.text)}</p>"  # a character alone calls nobody, and must fit any limit
+    return msgspec.structs.replace(body, html=html)
 
 
 def size(body: Body, unit: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from tailrace.markdown.containers import containers
+from tailrace.markdown.containers import Container, containers
 from tailrace.markdown.dialects import Ruler
 from tailrace.markdown.emphasis import closers, unresolved
 from tailrace.markdown.graphemes import past_space
@@ -43,6 +43,8 @@ class Window:
             self._drop_half_closer()
         self.outline = outline(self.source, anchor)
         self.last_line = self.source.rfind("\n") + 1
+        self._around: dict[tuple[int, ...], tuple[Container, ...]] = {}
+        self._movable: dict[tuple[int, int], bool] = {}
         self.least = -(-ruler.limit // 3)  # a part less full than a third is a bad part
         if exhausted and not final:
             self._take_open_styles_as_meant()
@@ -116,6 +118,16 @@ class Window:
         """Whether more text can no longer make the block longer."""
         return self.final or (block.end <= self.last_line and block.end < len(self.source))
 
+    def is_movable(self, block: Block) -> bool:
+        """Whether the block fits a part alone, and the text before it fills one well enough."""
+        movable = self._movable.get((block.start, block.end))
+        if movable is None:
+            before = self.source[self.base : block.start].rstrip(" \t\r\n>")
+            movable = self.ruler.fits(self.source[block.start : block.end].strip())
+            movable = movable and self.ruler.size(self.opening.text + before) >= self.least
+            self._movable[block.start, block.end] = movable
+        return movable
+
     @cached_property
     def _codes(self) -> list[Block]:
         return [block for block in self.outline.blocks if block.is_code]
@@ -160,6 +172,13 @@ class Window:
         """Where the line ends that the place is on; -1 if its end is not known yet."""
         return self.source.find("\n", at)
 
+    def _containers(self, blocks: list[Block]) -> tuple[Container, ...]:
+        starts = tuple(block.start for block in blocks)
+        around = self._around.get(starts)
+        if around is None:
+            around = self._around[starts] = containers(self.source, blocks)
+        return around
+
     def place(self, at: int) -> Place:
         """A place and what is open there. In code the line end stays with its line; elsewhere it is whitespace."""
         in_code = self.code_at(at) is not None and not self.hides_wrapper
@@ -171,7 +190,7 @@ class Window:
             end=end,
             at=at,
             leaf=next((block for block in reversed(over) if not block.holds), None),
-            around=containers(self.source, [block for block in over if block.holds]),
+            around=self._containers([block for block in over if block.holds]),
             styles=tuple(s.marker for s in self.outline.styles if s.start < end and s.end > at),
             item_follows=any(b.kind == "item" and at <= b.start <= content for b in self.outline.blocks),
         )

@@ -30,6 +30,7 @@ class ChannelName(StrEnum):
     """The platforms there is a table of."""
 
     TELEGRAM = "telegram"
+    TELEGRAM_RICH = "telegram_rich"
     SLACK = "slack"
     DISCORD = "discord"
     MATRIX = "matrix"

@@ -123,6 +123,7 @@ def _as_text(body: Body) -> str:
 
 _WAYS: dict[str, Callable[[Body], str]] = {
     "telegram": _with_entities,
+    "telegram_rich": _from_html,
     "slack": _from_slack,
     "discord": _from_markdown,
     "matrix": _from_html,

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from html import escape
 from html.parser import HTMLParser
 
+from tailrace.markdown.layout import TASKS
+
 _TAGS = frozenset(
     (
         *("a", "blockquote", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "p", "pre", "strong"),
@@ -60,6 +62,8 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Open the tag if it may be there."""
+        if tag == "input":
+            self.out.append(TASKS["checked" in dict(attrs)])  # a box of a task, of which a picture will do
         if tag not in _TAGS and tag not in _VOID:
             return
         kept = [(name, value) for name, value in attrs if value is not None and _may_be(tag, name, value)]

@@ -1,0 +1,135 @@
+"""The dialect `telegram_rich`: what people read there, and that Telegram has nothing to refuse, whatever the text."""
+
+from __future__ import annotations
+
+import pytest
+from hostile_texts import hostile_texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading_rich import RichMessage
+from strategies import documents, raw_texts
+from test_hard_texts import DOCUMENTS
+from test_spec_examples import EXAMPLES
+
+from tailrace.capabilities import TELEGRAM_RICH
+from tailrace.markdown import Splitter, join, render, split
+from tailrace.markdown.dialects import Ruler
+
+
+def read(source: str) -> RichMessage:
+    return RichMessage(render(source, "telegram_rich").html or "")
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("# a\n\n###### b", "<h1>a</h1><h6>b</h6>"),
+        ("**a** *b* ~~c~~ `d`", "<p><strong>a</strong> <em>b</em> <del>c</del> <code>d</code></p>"),
+        ("a ||b||", "<p>a <tg-spoiler>b</tg-spoiler></p>"),
+        ("```py\na < b\n```", '<pre><code class="language-py">a &lt; b\n</code></pre>'),
+        ("- a\n  1. b\n- c", "<ul><li>a<ol><li>b</li></ol></li><li>c</li></ul>"),
+        (
+            "- [x] a\n- [ ] b",
+            '<ul><li><input type="checkbox" checked>a</li><li><input type="checkbox">b</li></ul>',
+        ),
+        (
+            "| a | b |\n|---|--:|\n| 1 | **2** |",
+            (
+                '<table><tr><th>a</th><th align="right">b</th></tr>'
+                '<tr><td>1</td><td align="right"><strong>2</strong></td></tr></table>'
+            ),
+        ),
+        ("[a](https://x.y) [b](tg://user?id=1)", '<p><a href="https://x.y">a</a> b (tg://user?id=1)</p>'),
+        ("[a](http://localhost:3000) http://localhost", "<p>a (http://localhost:3000) http://localhost</p>"),
+        ("![a](https://x.y/i.png)", '<p><a href="https://x.y/i.png">a</a></p>'),
+        ("<b>x</b> <tg-map/> $x$ ==y== [^1]", "<p>&lt;b&gt;x&lt;/b&gt; &lt;tg-map/&gt; $x$ ==y== [^1]</p>"),
+        ("@ann and `@bob`", "<p>@\u200bann and <code>@bob</code></p>"),
+    ],
+)
+def test_markup_becomes_the_tags_that_telegram_takes(source: str, html: str) -> None:
+    body = render(source, "telegram_rich")
+    assert body.html == html
+    assert RichMessage(html).refusals == []
+    plain = render(source, "telegram")
+    assert (body.text, body.entities) == (plain.text, plain.entities)
+
+
+def test_the_judge_refuses_what_is_beyond_each_limit() -> None:
+    assert RichMessage("<p>" + "a" * 32_769 + "</p>").refusals == ["32769 characters"]
+    assert RichMessage("<p>a</p>" * 501).refusals == ["501 blocks"]
+    assert RichMessage("<ul>" + "<li>a</li>" * 250 + "</ul>").refusals == ["501 blocks"]
+    assert RichMessage("<blockquote>" * 15 + "<p>a</p>" + "</blockquote>" * 15).refusals == ["17 levels"]
+    assert RichMessage("<table><tr>" + "<td>a</td>" * 21 + "</tr></table>").refusals == ["21 columns"]
+    assert RichMessage("<p>a").refusals
+    assert RichMessage("<p><u>a</u></p>").refusals
+    assert RichMessage('<p><a href="tg://user?id=1">a</a></p>').refusals
+
+
+def test_a_table_that_is_too_wide_is_told_row_by_row() -> None:
+    head = "|".join(f"h{number}" for number in range(21))
+    source = f"|{head}|\n|{'-|' * 21}\n|{'|'.join(f'v{number}' for number in range(21))}|"
+    message = read(source)
+    assert message.refusals == []
+    assert "h0: v0\nh1: v1\n" in message.text
+    assert message.text.endswith("h20: v20")
+    assert read(source.replace("|h20|", "|").replace("|-|", "|", 1).replace("|v20|", "|")).columns == 20
+
+
+@pytest.mark.parametrize("mark", ["> ", "- ", "1. ", "> - ", "- > "])
+def test_what_is_nested_too_deeply_is_flattened_and_stays_readable(mark: str) -> None:
+    message = read(f"{mark * 60}***~~||[deep](https://x.y) `text`||~~***")
+    assert message.refusals == []
+    assert "deep" in message.text
+    table = read(f"{mark * 9}| a |\n{mark.replace('-', ' ').replace('1.', '  ') * 9}|---|\n")
+    assert table.refusals == []
+
+
+@pytest.mark.parametrize("line", ["a\n\n", "- a\n", "> a\n\n", "# a\n", "|a|\n", "1. a\n   - b\n"])
+def test_a_message_is_cut_before_it_has_more_blocks_than_it_may(line: str) -> None:
+    source = ("|a|\n|-|\n" if line.startswith("|") else "") + line * 1200
+    splitter = Splitter(TELEGRAM_RICH.limit, TELEGRAM_RICH.unit, TELEGRAM_RICH.dialect)
+    parts = splitter.feed(source) + splitter.close()
+    assert join(parts) == source
+    assert 3 <= len(parts) <= 13
+    for part in parts:
+        assert RichMessage(part.body.html or "").refusals == []
+
+
+def test_a_message_is_as_long_as_telegram_takes_it() -> None:
+    source = "A sentence of some words. " * 2600
+    parts = split(source, TELEGRAM_RICH.limit, dialect="telegram_rich")
+    assert len(parts) == 3
+    assert len(RichMessage(parts[0].body.html or "").text) > 32_700
+
+
+@settings(max_examples=300)
+@given(st.one_of(hostile_texts(), raw_texts(), documents()))
+def test_nothing_is_refused_whatever_the_text(source: str) -> None:
+    message = read(source)
+    assert message.refusals == []
+    assert bool(message.text.strip()) or not source.strip()
+
+
+@settings(max_examples=60)
+@given(st.one_of(hostile_texts(), documents()), st.integers(1, 60))
+def test_nothing_is_refused_wherever_the_text_is_cut(source: str, limit: int) -> None:
+    ruler = Ruler(limit, "code_points", "telegram_rich")
+    for part in split(source, limit, dialect="telegram_rich"):
+        message = RichMessage(part.body.html or "")
+        assert (message.refusals, ruler.fits(part.text)) == ([], True)
+        assert len(message.text.replace("\n", "")) <= limit
+
+
+@pytest.mark.parametrize("specification", EXAMPLES)
+def test_nothing_of_the_specifications_is_refused(specification: str) -> None:
+    for source in (*EXAMPLES[specification], *DOCUMENTS.values()):
+        assert (source, read(source).refusals) == (source, [])
+
+
+@settings(max_examples=150)
+@given(documents())
+def test_the_message_says_all_that_the_text_says(source: str) -> None:
+    body = render(source, "telegram_rich")
+    said = RichMessage(body.html or "").text
+    words = [word for word in body.text.split() if word.isalnum() and not word.isdigit()]
+    assert [word for word in words if word not in said] == []
