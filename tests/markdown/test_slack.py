@@ -169,3 +169,11 @@ def test_an_answer_grows_at_its_end_as_the_text_does(source: str) -> None:
 def test_the_size_is_that_of_the_larger_form() -> None:
     assert size(Body(text="abc", markdown="abcd"), "code_points") == 4
     assert size(Body(text="äb", markdown="a"), "utf8_bytes") == 3
+
+
+def test_what_is_nested_too_deeply_to_be_read_hides_nothing_and_calls_nobody() -> None:
+    body = render("> " * 40 + "[bank.com](https://evil.com) <!channel> @x", "slack")
+    for shown in (body.text, body.markdown or ""):
+        assert "<!" not in shown
+        assert "](https" not in shown.replace("\\]", "")
+        assert "https://evil.com" in shown

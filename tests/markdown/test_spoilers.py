@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading_rich import RichMessage
 
@@ -95,6 +95,7 @@ PIECES = ("||", "a", "long word", " ", "\n", "\n\n", "**", "`", "> ", "- ", "\\"
 
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from(PIECES), max_size=24), st.integers(1, 30))
+@example(["long word", "`", "||", "long word", "`", "||", "||", "||"], 13)
 def test_any_bars_keep_the_laws(pieces: list[str], limit: int) -> None:
     source = "".join(pieces)
     for dialect in ("markdown", "telegram", "discord"):
