@@ -173,7 +173,6 @@ def test_the_size_is_that_of_the_larger_form() -> None:
 
 def test_what_is_nested_too_deeply_to_be_read_hides_nothing_and_calls_nobody() -> None:
     body = render("> " * 40 + "[bank.com](https://evil.com) <!channel> @x", "slack")
-    for shown in (body.text, body.markdown or ""):
-        assert "<!" not in shown
-        assert "](https" not in shown.replace("\\]", "")
-        assert "https://evil.com" in shown
+    assert "<!" not in body.text
+    assert "<!" not in (body.markdown or "")
+    assert "[bank.com\\](https://evil.com)" in (body.markdown or "").replace("\\[", "[")
