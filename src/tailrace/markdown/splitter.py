@@ -34,7 +34,7 @@ class Splitter:
 
     __slots__ = (
         *("_anchor", "_at_paragraphs", "_fits", "_last_window", "_lead", "_length", "_line_broken", "_look_at"),
-        *("_needs_ink", "_opening", "_pending", "_ruler", "_scanned", "_start", "_step", "_text", "_window"),
+        *("_needs_ink", "_opening", "_pending", "_reach", "_ruler", "_scanned", "_start", "_step", "_text", "_window"),
     )
 
     def __init__(
@@ -65,6 +65,7 @@ class Splitter:
         self._step = max(_FIRST_STEP, self._ruler.limit // 32)
         self._last_window = 0
         self._fits = 0  # up to where the text is known to fit, though less of it did not
+        self._reach: int | None = None  # how much of it fits, as the first window found
         self._anchor: int | None = None  # where a top-level block is known to begin; None until looked for
         self._scanned = 0  # up to where blank lines were looked at
         self._look_at = 0  # no decision is possible before the text is longer than this
@@ -222,6 +223,10 @@ class Splitter:
         text = self._text[self._start : self._start + self._window]
         exhausted = self._window >= self._last_window
         window = Window(text, self._opening, self._ruler, final=False, exhausted=exhausted, anchor=self._anchor or 0)
+        if self._reach is None or exhausted:
+            self._reach = window.reach
+        else:
+            window.reach = self._reach  # to find it takes more than all the rest
         return decide(window)
 
     def _find_excess(self, available: int) -> bool:

@@ -56,9 +56,14 @@ class Window:
         return self.source[self.base : self._end]
 
     @cached_property
+    def reach(self) -> int:
+        """How many characters of the text fit, additions aside; the same for all windows of a part."""
+        return self.ruler.fitting(self.opening.text, self.text)
+
+    @cached_property
     def furthest(self) -> int:
         """How far the text fits, additions aside."""
-        furthest = self.base + self.ruler.fitting(self.opening.text, self.text)
+        furthest = self.base + self.reach
         row_end = self.source.find("\n", self.base)
         return min(furthest, row_end) if self.opening.one_row and row_end >= 0 else furthest
 
