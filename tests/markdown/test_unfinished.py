@@ -31,6 +31,10 @@ from tailrace.markdown.unfinished import as_meant
         ("[a](b) and [c](", "[a](b) and c"),
         ("![pic](http", "pic"),
         ("text\n```", "text"),
+        ("the end: ||he d", "the end: ||he d||"),
+        ("the end: ||he *d", "the end: ||he *d*||"),
+        ("the end: ||he dies|", "the end: ||he dies||"),
+        ("the end: ||he dies||", "the end: ||he dies||"),
     ],
 )
 def test_what_is_open_at_the_end_is_read_as_it_is_probably_meant(text: str, meant: str) -> None:
@@ -63,5 +67,5 @@ def test_whatever_was_said_something_is_shown(text: str) -> None:
 
 @given(documents())
 def test_no_word_is_made_up(text: str) -> None:
-    shown, said = iter(text), as_meant(text).rstrip("*_~`")
+    shown, said = iter(text), as_meant(text).rstrip("*_~`|")
     assert all(character in shown for character in said), "what is shown are characters of the text, in their order"
