@@ -200,7 +200,8 @@ def test_an_answer_is_remembered_in_its_parts(recording: str) -> None:
     ]
 
 
-def test_an_answer_is_remembered_as_the_sdks_own_client_would() -> None:
+@pytest.mark.parametrize("recording", vercel.SNAPSHOTS)
+def test_an_answer_is_remembered_as_the_sdks_own_client_would(recording: str) -> None:
     natives = [
         {"type": "start", "messageId": "m1"},
         {"type": "start-step"},
@@ -212,7 +213,7 @@ def test_an_answer_is_remembered_as_the_sdks_own_client_would() -> None:
         {"type": "tool-input-available", "toolCallId": "c", "toolName": "x", "input": {"a": 1}, "dynamic": True},
         {"type": "tool-output-available", "toolCallId": "c", "output": {"ok": 1}, "dynamic": True},
     ]
-    snapshot = lines_of("vercel7_reader_snapshots")[-1]["snapshot"]
+    snapshot = lines_of(recording)[-1]["snapshot"]
     told = [{name: value for name, value in part.items() if name != "id"} for part in snapshot["parts"]]
     assert parts(*natives) == told
 

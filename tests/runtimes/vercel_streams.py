@@ -1,7 +1,6 @@
 """Recorded UI message streams of the AI SDK and what a reader expects of each, and chunks as they are made by hand.
 
-Not among them: `vercel*_fullstream_tool` are the SDK's own parts on the server, and `vercel*_reader_snapshots` is what
-its client makes of a stream; neither is ever sent.
+`SNAPSHOTS` are not among them: what the SDK's client makes of a stream is never sent. What we remember is held to it.
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ EXPECTED = [
     Expected("vercel7_ui_parallel", ["Two.", "Done."], FOUR),
     Expected("vercel7_ui_tool", [CHECK, SUNNY], [WEATHER], [RUN_TOOL]),
 ]
+SNAPSHOTS = [f"vercel{version}_reader_snapshots" for version in (5, 6, 7)]
 GARBAGE: list[Any] = [
     None,
     7,
