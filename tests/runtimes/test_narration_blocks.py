@@ -42,6 +42,22 @@ def test_nothing_said_since_a_call_was_completed_is_nothing_to_take_back() -> No
     assert told.retry("it broke") == []
 
 
+def test_every_block_of_a_failed_try_is_forgotten_and_may_be_said_again() -> None:
+    told = Narration("agent")
+    events = [*told.text("a", "one "), *told.text("b", "two"), *told.retry("it broke")]
+    events += [*told.snapshot("a", "one again, "), *told.text("c", "two again")]
+    assert answer(events) == ["one again, ", "two again"]
+
+
+def test_what_stands_is_said_again_after_each_of_many_tries() -> None:
+    told = Narration("agent")
+    events = told.text("a", "one ")
+    told.settle()
+    for attempt in range(3):
+        events += [*told.text(attempt, "tw"), *told.retry("it broke")]
+    assert answer([*events, *told.text("b", "two")]) == ["one ", "two"]
+
+
 def test_what_was_said_before_a_tool_stands() -> None:
     told = Narration("agent")
     events = [*told.text("a", "before"), *told.tool("1", "look"), *told.text("b", "aft"), *told.retry("it broke")]

@@ -153,14 +153,19 @@ class Narration:
         key = self._current.pop(parent, None)
         if key is not None:
             self._blocks[key].close(is_final=True)
-        failed = [stretch for stretch in self._runs.get(parent, []) if stretch.pieces and not stretch.stands]
-        for stretch in failed:
-            stretch.pieces = []
-        return self._retract(parent, reason) if failed else []
+        run = self._runs.get(parent, [])
+        has_spoken = False
+        while run and not run[-1].stands:
+            failed = run.pop()
+            has_spoken = has_spoken or bool(failed.pieces)
+            failed.pieces = []
+        return self._retract(parent, reason) if has_spoken else []
 
     def settle(self, *, parent: str | None = None) -> None:
         """A model call is complete: what was said stands, whatever becomes of the next call."""
-        for stretch in self._runs.get(parent, []):
+        for stretch in reversed(self._runs.get(parent, [])):
+            if stretch.stands:
+                break  # and so does all that was said before it
             stretch.stands = True
 
     def _retract(self, parent: str | None, reason: str) -> list[Event]:

@@ -43,6 +43,7 @@ class Attempts:
         self._last_s = at_s
         if paused and not self._held:
             self._whole = "".join(self._said)
+            self._said = [self._whole]
         if paused and len(self._whole.strip()) >= _TELLING:
             self._repeated, self._try = 0, len(self._held)
         elif not self._held:
