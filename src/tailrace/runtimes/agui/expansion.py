@@ -51,16 +51,15 @@ class Expansion:
 
     def feed(self, event: Any) -> list[Any]:
         """The event in the long form, and before it the ends of what it ends."""
-        match event:
-            case {"type": str(kind)}:
-                given = {name: value for name, value in event.items() if value is not None}
-            case _:
-                return [event]
+        kind = event.get("type") if isinstance(event, dict) else None
+        if not isinstance(kind, str):
+            return [event]
+        given = {name: value for name, value in event.items() if value is not None}
         if kind in _FORMS:
             return self._expand(_FORMS[kind], given)
         if isinstance(given.get("delta"), str):
             given["delta"] = self._seams.join(given.get("messageId") or given.get("toolCallId"), given["delta"])
-        return [*self._ends(kind, given.get("subagentRunId")), given]
+        return [*self._ends(kind, given.get("subagentRunId")), given] if self._open else [given]
 
     def _expand(self, form: _Form, chunk: dict[str, Any]) -> list[Any]:
         named, delta, lane = chunk.get(form.id), chunk.get("delta", ""), chunk.get("subagentRunId")

@@ -64,7 +64,10 @@ class AguiTranslator:
 
     def feed(self, native: Any) -> list[Event]:
         """One event of the stream."""
-        return [event for said in self._expansion.feed(native) for event in self._tell(said)]
+        events: list[Event] = []
+        for said in self._expansion.feed(native):
+            events += self._tell(said)
+        return events
 
     def broke(self, message: str, *, code: str, status_code: int | None = None) -> None:
         """The stream has ended with a failure of its own; once the run is over that means nothing."""
@@ -83,15 +86,15 @@ class AguiTranslator:
         return self._narration.end(cancelled=cancelled)
 
     def _tell(self, event: Any) -> list[Event]:
-        try:
-            match event:
-                case {"type": str(kind)} if kind in self._TABLE:
-                    shape, tell = self._TABLE[kind]
-                    return tell(self, msgspec.convert(event, shape))
-                case {"type": str(kind)} if kind in self._SILENT:
-                    return []
-        except msgspec.ValidationError:
-            pass
+        kind = event.get("type") if isinstance(event, dict) else None
+        if isinstance(kind, str) and kind in self._TABLE:
+            shape, tell = self._TABLE[kind]
+            try:
+                return tell(self, msgspec.convert(event, shape))
+            except msgspec.ValidationError:
+                pass
+        elif isinstance(kind, str) and kind in self._SILENT:
+            return []
         return self._narration.unknown(event)
 
     # Who speaks

@@ -170,15 +170,23 @@ class ResultLine(msgspec.Struct, tag="result"):
 Line: TypeAlias = StreamLine | AssistantLine | UserLine | SystemLine | ProgressLine | ResultLine
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+# Each by its own tag: a union that is converted to is put together anew every time.
+_SHAPES: dict[Any, type[Line]] = {
+    "stream_event": StreamLine,
+    "assistant": AssistantLine,
+    "user": UserLine,
+    "system": SystemLine,
+    "tool_progress": ProgressLine,
+    "result": ResultLine,
+}
 
 
 def understood(line: bytes | Mapping[str, Any]) -> Line | None:
     """The line, given as JSON or as what that says; None where it is none of these."""
     try:
-        found: Line = _decoder.decode(line) if isinstance(line, bytes) else msgspec.convert(line, Line)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return _decoder.decode(line) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, TypeError):
         return None
-    return found
 
 
 def readable(line: bytes | Mapping[str, Any]) -> Any:

@@ -41,8 +41,8 @@ class CodexItems:
             return []
         if item.type == "contextCompaction":
             return [Status(text="Shortening the conversation", parent_tool_id=parent)]
-        if (call := _call(item)) is not None:
-            return self._narration.tool(item.id, *call, parent=parent)
+        if (describe := _CALLS.get(item.type)) is not None:
+            return self._narration.tool(item.id, *describe(item), parent=parent)
         return []
 
     def said(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
@@ -68,8 +68,10 @@ class CodexItems:
             return self._narration.notice(item.message, parent=parent)
         if item.type == "todoList":
             return [_plan(item, parent)]
-        if (call := _call(item)) is not None:
-            begun = [] if self._narration.knows(item.id) else self._narration.tool(item.id, *call, parent=parent)
+        if (describe := _CALLS.get(item.type)) is not None:
+            begun: list[Event] = []
+            if not self._narration.knows(item.id):
+                begun = self._narration.tool(item.id, *describe(item), parent=parent)
             result, is_error = _outcome(item)
             return [*begun, *self._narration.result(item.id, result, is_error=is_error, parent=parent)]
         return [] if item.type in _SILENT or item.type == "contextCompaction" else None
@@ -92,12 +94,6 @@ class CodexItems:
 def _plan(item: Item, parent: str | None) -> PlanUpdated:
     steps = (PlanItem(title=todo.text, status="completed" if todo.completed else "pending") for todo in item.items)
     return PlanUpdated(items=tuple(steps), parent_tool_id=parent)
-
-
-def _call(item: Item) -> tuple[str, Any] | None:
-    """What a call is named, and with what it is called; None for an item that is no call."""
-    describe = _CALLS.get(item.type)
-    return None if describe is None else describe(item)
 
 
 def _patch(item: Item) -> tuple[str, Any]:

@@ -10,6 +10,7 @@ by the words of an error alone. Both tell a failure twice, as an error and as th
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import msgspec
@@ -284,5 +285,6 @@ def _item(item: dict[str, Any]) -> Item:
     return msgspec.convert(named, Item)
 
 
+@lru_cache(maxsize=256)
 def _in_camel_case(name: str) -> str:
     return _WORD.sub(lambda found: found[1].upper(), name)

@@ -84,12 +84,12 @@ class OpencodeTranslator:
     def feed(self, event: Any) -> list[Event]:
         """One event of the bus, as the value it is."""
         was_over = self.is_over
-        match event:
-            case {"type": str(kind), "properties": dict(properties)}:
-                told = self._told(kind, properties)
-            case _:
-                told = self._wonder("event", event)
-        return [event for event in told if not was_over or isinstance(event, ToolOutput | ToolFinished)]
+        kind, properties = (event.get("type"), event.get("properties")) if isinstance(event, dict) else (None, None)
+        if isinstance(kind, str) and isinstance(properties, dict):
+            told = self._told(kind, properties)
+        else:
+            told = self._wonder("event", event)
+        return [event for event in told if isinstance(event, ToolOutput | ToolFinished)] if was_over else told
 
     def close(self, why: str = "") -> list[Event]:
         """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""

@@ -52,18 +52,20 @@ class VercelTranslator:
             self.is_done = True
             self._ending = self._ending or shapes.Message()
             return []
-        try:
-            match native:
-                case {"type": str(kind)} if kind in self._TABLE:
-                    shape, tell = self._TABLE[kind]
-                    given = {name: value for name, value in native.items() if value is not None}
-                    return tell(self, msgspec.convert(given, shape))
-                case {"type": str(kind), "data": part} if kind.startswith("data-"):
-                    return [Status(text=remark(part)[:_LONGEST_REMARK])]
-                case {"type": str(kind)} if kind in self._SILENT:
-                    return []
-        except msgspec.ValidationError:
-            pass
+        kind = native.get("type") if isinstance(native, dict) else None
+        if not isinstance(kind, str):
+            return self._narration.unknown(native)
+        if kind in self._TABLE:
+            shape, tell = self._TABLE[kind]
+            given = {name: value for name, value in native.items() if value is not None}
+            try:
+                return tell(self, msgspec.convert(given, shape))
+            except msgspec.ValidationError:
+                pass
+        elif kind.startswith("data-") and "data" in native:
+            return [Status(text=remark(native["data"])[:_LONGEST_REMARK])]
+        elif kind in self._SILENT:
+            return []
         return self._narration.unknown(native)
 
     def broke(self, message: str, *, code: str, status_code: int | None = None) -> None:
