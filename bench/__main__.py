@@ -11,7 +11,7 @@ from rich.text import Text
 from bench.apart import measured_apart
 from bench.rows import Row
 
-AREAS = ("deltas", "cutting", "competitors", "projecting", "delivering", "many_rows", "importing")
+AREAS = ("deltas", "cutting", "competitors", "translating", "projecting", "delivering", "many_rows", "importing")
 _BREACHES = "breaches: over limit · broken fences · headless tables · cut graphemes · lost text"
 
 

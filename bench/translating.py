@@ -1,0 +1,211 @@
+"""What it costs to understand an agent: each native event told as ours, beside `json.loads` of the line it came in.
+
+The events are those of the recordings that the tests read. Agents that write lines are understood from the line on;
+those of Python SDKs, which hand over objects, from the plain value on.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from bench.rows import Row, Scale, at_most, best_of_each
+from tailrace.events import (
+    ReasoningDelta,
+    TextDelta,
+    TextRetracted,
+    ToolStarted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+)
+from tailrace.runtimes.acp import AcpTranslator
+from tailrace.runtimes.acp.agent import PERMISSION, UPDATE, Message
+from tailrace.runtimes.agui import AguiTranslator
+from tailrace.runtimes.claude import ClaudeTranslator
+from tailrace.runtimes.codex.dialogue import CodexDialogue
+from tailrace.runtimes.codex.translator import CodexExecTranslator
+from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.gemini.translator import GeminiTranslator
+from tailrace.runtimes.langgraph import LangGraphTranslator
+from tailrace.runtimes.openai_agents import OpenAIAgentsTranslator
+from tailrace.runtimes.opencode.translator import OpencodeRunTranslator, OpencodeTranslator
+from tailrace.runtimes.pydantic_ai import PydanticAITranslator
+from tailrace.runtimes.vercel import VercelTranslator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tailrace.events import Event
+
+Feed: TypeAlias = "Callable[[Any], list[Event]]"
+
+RECORDINGS = Path(__file__).parent.parent / "tests" / "runtimes" / "recordings"
+_CONTENT = (TextDelta, ReasoningDelta, ToolStarted)
+_END = (TextRetracted, TurnCompleted, TurnFailed, TurnCancelled)
+_DEAREST = 3.0
+_SUSPECTS = 3
+_NOTES = {"_raised", "_after", "_client", "_session_items", "sub_event"}
+_EVENTS_PER_DELTA = 50  # so many fewer events than deltas are measured: each does more
+
+
+class Adapter(NamedTuple):
+    """How one kind of recording is understood: its files, who is fed a turn of such lines, and with what of each."""
+
+    name: str
+    files: str
+    begin: Callable[[Sequence[bytes]], Feed]
+    native: Callable[[bytes], Any] = bytes
+
+
+class Turn(NamedTuple):
+    """A recorded turn: its lines, what is fed of each of them, who is fed, and where its content begins and ends."""
+
+    recording: str
+    lines: list[bytes]
+    natives: list[Any]
+    begin: Callable[[], Feed]
+    first: int
+    last: int
+
+
+def _acp(_: Sequence[bytes]) -> Feed:
+    translator = AcpTranslator()
+    decode = msgspec.json.Decoder(Message).decode
+
+    def feed(line: bytes) -> list[Event]:
+        message = decode(line)
+        if message.method == UPDATE:
+            return translator.update(message.params)
+        if message.method == PERMISSION:
+            return translator.asked(message.params)[0]
+        return translator.answered(message.result) if "stopReason" in (message.result or ()) else []
+
+    return feed
+
+
+def _opencode(lines: Sequence[bytes]) -> Feed:
+    told = (json.loads(line) for line in lines if b'"session.created"' in line)
+    translator = OpencodeTranslator(next((event["properties"]["sessionID"] for event in told), ""))
+    return _of_values(translator.feed)
+
+
+def _of_values(feed: Feed) -> Feed:
+    """Feed the values in lines that are the data of events."""
+    return lambda line: feed(value_of(line.decode()))
+
+
+ADAPTERS = (
+    Adapter("acp", "acp_*", _acp),
+    Adapter("agui", "agui_*", lambda _: _of_values(AguiTranslator("").feed)),
+    Adapter("claude", "claude_cli_*", lambda _: ClaudeTranslator().feed),
+    Adapter("claude-sdk, from values", "claude_cli_*", lambda _: ClaudeTranslator().feed, json.loads),
+    Adapter("codex app-server", "codex_app_*", lambda _: CodexDialogue("").feed),
+    Adapter("codex exec", "codex_exec_*", lambda _: CodexExecTranslator().feed),
+    Adapter("gemini", "gemini_*", lambda _: GeminiTranslator().feed),
+    Adapter("langgraph, from values", "langgraph_*", lambda _: LangGraphTranslator().feed, json.loads),
+    Adapter("openai-agents, from values", "oai_*", lambda _: OpenAIAgentsTranslator().feed, json.loads),
+    Adapter("opencode serve", "opencode_serve_*", _opencode),
+    Adapter("opencode run", "opencode_run_*", lambda _: OpencodeRunTranslator().feed),
+    Adapter("pydantic-ai, from values", "pydantic_ai_[!av]*", lambda _: PydanticAITranslator().feed, json.loads),
+    Adapter("vercel", "vercel*_ui_*", lambda _: _of_values(VercelTranslator().feed)),
+)
+
+
+def rows(scale: Scale) -> Iterator[Row]:
+    """One row per adapter, and one for the recording whose cost grows the most with the length of its turn."""
+    events = max(1, scale.deltas // _EVENTS_PER_DELTA)
+    recorded = {adapter.name: _turns(adapter) for adapter in ADAPTERS}
+    for name, turns in recorded.items():
+        yield _per_event(name, turns, events, scale.repeats)
+    telling = [turn for turns in recorded.values() for turn in turns if turn.first < turn.last]
+    yield _growth(telling, max(1, events // 4), scale.repeats)
+
+
+def _turns(adapter: Adapter) -> list[Turn]:
+    """The recorded turns of an adapter."""
+    turns = []
+    for path in sorted(RECORDINGS.glob(f"{adapter.files}.ndjson")):
+        lines = [line for raw in path.read_bytes().splitlines()[1:] if (line := _heard(raw))]
+        natives = [adapter.native(line) for line in lines]
+        begin = partial(adapter.begin, lines)
+        turns.append(Turn(path.stem, lines, natives, begin, *_content(natives, begin())))
+    return turns
+
+
+def _content(natives: Sequence[Any], feed: Feed) -> tuple[int, int]:
+    """Where the first thing is said, done or thought, and where the turn ends, or is taken back.
+
+    With each try of the model that fails, all is said again that stands; no turn has thousands of those.
+    """
+    told = [feed(native) for native in natives]
+    says = [place for place, events in enumerate(told) if any(isinstance(event, _CONTENT) for event in events)]
+    ends = [place for place, events in enumerate(told) if any(isinstance(event, _END) for event in events)]
+    return (says or [len(told)])[0], (ends or [len(told)])[0]
+
+
+def _heard(raw: bytes) -> bytes:
+    """What the agent said in a line of a recording; empty where it holds a note of the recorder's, or what we said."""
+    line = json.loads(raw)
+    if "sse" in line:
+        said = json.dumps(line["ev"]) if "ev" in line else line["sse"].removeprefix("data: ").strip()
+        return b"" if said == "[DONE]" else str(said).encode()
+    if "ev" not in line:
+        return b"" if "_t" in line else raw
+    said = line["ev"]
+    is_note = isinstance(said, dict) and not _NOTES.isdisjoint(said)
+    return b"" if is_note or line.get("dir") == "out" else json.dumps(said).encode()
+
+
+def _per_event(name: str, turns: Sequence[Turn], events: int, repeats: int) -> Row:
+    recorded = sum(len(turn.lines) for turn in turns)
+    rounds = -(-events // recorded)
+
+    def tell() -> None:
+        for _ in range(rounds):
+            for turn in turns:
+                feed = turn.begin()
+                for native in turn.natives:
+                    feed(native)
+
+    def load() -> None:
+        for _ in range(rounds):
+            for turn in turns:
+                for line in turn.lines:
+                    json.loads(line)
+
+    ours, baseline = (taken / rounds / recorded for taken in best_of_each(repeats, [tell, load]))
+    return at_most(f"an event of {name}, against json.loads of its line", ours, baseline, _DEAREST)
+
+
+def _growth(turns: Sequence[Turn], events: int, repeats: int) -> Row:
+    """The row of the recording for which a turn of four times its length costs the most times as much."""
+
+    def times_as_much(turn: Turn, repeats: int) -> tuple[float, float, float]:
+        # As many events on both sides, so that a busy moment of the machine weighs as much on either.
+        whole, quarters = best_of_each(repeats, [_long(turn, 4 * events), _long(turn, events, times=4)])
+        return 4 * whole / quarters, whole, quarters / 4
+
+    suspects = sorted(turns, key=lambda turn: times_as_much(turn, 2)[0])[-_SUSPECTS:]
+    measured = {turn.recording: times_as_much(turn, 4 * repeats) for turn in suspects}
+    worst = max(measured, key=lambda recording: measured[recording][0])
+    _, whole, quarter = measured[worst]
+    return at_most(f"a turn of {4 * events:,} events, against a quarter (the worst: {worst})", whole, quarter, 4.4)
+
+
+def _long(turn: Turn, events: int, *, times: int = 1) -> Callable[[], None]:
+    """So many turns that begin as the recorded one and then say what it says, again and again."""
+    natives = [*turn.natives[: turn.first], *islice(cycle(turn.natives[turn.first : turn.last]), events)]
+
+    def tell() -> None:
+        for _ in range(times):
+            feed = turn.begin()
+            for native in natives:
+                feed(native)
+
+    return tell
