@@ -16,8 +16,8 @@ from tailrace.projector import ProjectorSettings
 from tailrace.projector.settings import LOOKS
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 
 @every_document
@@ -75,4 +75,6 @@ def test_the_program_of_the_presentations_page_runs() -> None:
 def test_every_document_is_found_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS} - {"README.md"}
-    assert {name for name in names if f"({name})" not in readme} == set()
+    found = {name for name in names if f"({name})" in readme}
+    found |= {f"docs/{link}" for link in re.findall(r"\]\((runtimes/[^)#]+)", (ROOT / "docs/runtimes.md").read_text())}
+    assert names - found == set()

@@ -1,0 +1,283 @@
+"""The pages on runtimes are true: each runtime has one, its options are all there are, and its examples run.
+
+Examples that start a command find a stand-in of it, which plays a recording; those of SDKs that are not installed here
+are read, and run in `tests_runtimes`.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from pseudo_terminal import TAILRACE
+from tailrace.plugins import SCHEMES, known, load
+from tailrace.runtimes.acp import AcpOptions
+from tailrace.runtimes.function import FunctionRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parent.parent
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "runtimes").glob("*.md"))}
+SHARED = {"claude-sdk": "claude", "demo": "functions"}
+DESCRIBED: dict[str, list[Callable[..., Any]]] = {"acp": [AcpOptions], "functions": [FunctionRuntime]}
+for runtime in known("runtime"):
+    DESCRIBED.setdefault(SHARED.get(runtime, runtime), []).append(load("runtime", runtime))
+INSTALLED = ("claude", "codex", "gemini", "opencode")  # by a command that the runtime names where it is missing
+SECTIONS = ("**Sessions", "**What it may do", "**A stop**", "## When something is wrong")
+
+TESTS = ROOT / "tests"
+STAND_INS = TESTS / "runtimes" / "stand_ins"
+COMMANDS = {
+    "claude": (STAND_INS / "claude_command.py", "claude_cli_tool"),
+    "codex": (STAND_INS / "codex_command.py", "codex_app_tool"),
+    "gemini": (STAND_INS / "gemini_command.py", "gemini_cli_tool"),
+    "opencode": (STAND_INS / "opencode_command.py", "opencode_serve_tool"),
+    "claude-agent-acp": (TESTS / "agents" / "acp_agent.py", ""),
+}
+ANSWER = ["Let me check.", "The tool said hi."]
+
+
+def examples(page: str) -> dict[str, str]:
+    """The programs of a page, by the names of the files that they are."""
+    programs = re.findall(r"(?ms)^```python\n(# (\w+)\.py\b.*?)^```$", PAGES[page])
+    assert len(programs) == PAGES[page].count("```python"), "each begins with the name of its file"
+    return {name: program for program, name in programs}
+
+
+EXAMPLES = {name: program for page in PAGES for name, program in examples(page).items() if name != "my_agent"}
+PROGRAMS = [(page, name, program) for page in PAGES for name, program in examples(page).items()]
+every_page = pytest.mark.parametrize("page", sorted(PAGES))
+every_program = pytest.mark.parametrize(
+    "program", [p for _, _, p in PROGRAMS], ids=[f"{p}-{n}" for p, n, _ in PROGRAMS]
+)
+
+
+def table(page: str, name: str) -> set[str]:
+    """What the table of that name on a page lists."""
+    found = re.search(rf"(?m)^\| `{name}` \| \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGES[page])
+    assert found is not None, f"docs/runtimes/{page}.md has no table of {name}"
+    return set(re.findall(r"(?m)^\| `(\w+)` \|", found[1]))
+
+
+def commands(page: str) -> list[list[str]]:
+    """The lines of the shell on a page, as words."""
+    lines = "".join(re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGES[page])).splitlines()
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def agents(page: str) -> list[str]:
+    return [words[2] for words in commands(page) if words[:2] == ["tailrace", "chat"]]
+
+
+# What is written
+
+
+def test_every_runtime_has_a_page_and_every_page_a_runtime() -> None:
+    assert {SHARED.get(name, name) for name in known("runtime")} == PAGES.keys()
+
+
+@every_page
+def test_every_option_is_on_the_page_and_no_other(page: str) -> None:
+    for made in DESCRIBED[page]:
+        assert table(page, made.__name__) == {*inspect.signature(made).parameters}
+
+
+@every_page
+def test_a_page_says_how_a_runtime_is_used_and_what_its_errors_mean(page: str) -> None:
+    headings = ("## How it goes", *SECTIONS[1:]) if page == "functions" else SECTIONS
+    assert [heading for heading in headings if heading not in PAGES[page]] == []
+    assert agents(page)
+    assert examples(page)
+
+
+@pytest.mark.parametrize("page", INSTALLED)
+def test_the_page_installs_a_command_as_its_runtime_says(page: str) -> None:
+    advice = importlib.import_module(f"tailrace.runtimes.{page}.runtime")._MISSING.partition(": ")[2]
+    assert shlex.split(advice) in commands(page)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in known("runtime") if "-" in name or name == "langgraph"))
+def test_the_page_names_the_extra(name: str) -> None:
+    extra = {"claude-sdk": "claude"}.get(name, name)
+    assert f"pip install 'tailrace[{extra}]'" in PAGES[SHARED.get(name, name)]
+
+
+@every_page
+def test_agents_that_are_named_are_there(page: str) -> None:
+    for agent in agents(page):
+        module, _, found = agent.partition(":")
+        if agent not in known("runtime") and not agent.startswith(SCHEMES):
+            assert found in top_level_names(examples(page)[module])
+
+
+def top_level_names(program: str) -> set[str]:
+    defined: set[str] = set()
+    for node in ast.parse(program).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Assign):
+            defined |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return defined
+
+
+@every_program
+def test_names_and_options_that_an_example_uses_are_there(program: str) -> None:
+    tree = ast.parse(program)
+    ours = dict(imported(tree))
+    assert ours or "import" not in program.partition("def ")[0]
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Name) and call.func.id in ours:
+            given = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
+            inspect.signature(ours[call.func.id]).bind(*call.args, **given)
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    """What a program imports from us."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tailrace":
+            for alias in node.names:
+                yield alias.asname or alias.name, getattr(importlib.import_module(node.module or ""), alias.name)
+
+
+# What is run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with every example in it, and the stand-ins of commands."""
+    for name, program in EXAMPLES.items():
+        (tmp_path / f"{name}.py").write_text(program, encoding="utf-8")
+    (tmp_path / "my_agent.py").write_text(examples("functions")["my_agent"], encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    for name, (stand_in, recording) in COMMANDS.items():
+        given = [sys.executable, str(stand_in), *([str(tmp_path), recording] if recording else [])]
+        command = tmp_path / "bin" / name
+        command.write_text(f'#!/bin/sh\nexec {shlex.join(given)} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+    return tmp_path
+
+
+def run(place: Path, *words: str, given: str = "", **env: str) -> str:
+    """What a program prints, in that directory."""
+    path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    ours = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(place / "home"), **env}
+    done = subprocess.run(words, cwd=place, input=given, capture_output=True, text=True, env=ours, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["ask_claude", "ask_codex", "ask_gemini", "ask_opencode"])
+def test_an_example_with_a_command_prints_the_answer(place: Path, name: str) -> None:
+    assert run(place, sys.executable, f"{name}.py").splitlines() == ANSWER
+
+
+@pytest.mark.parametrize("page", INSTALLED)
+def test_the_command_to_try_answers(place: Path, page: str) -> None:
+    assert agents(page)[0] == page
+    said = run(place, TAILRACE, "chat", page, given="hello\n")
+    assert [line for line in ANSWER if line not in said] == []
+
+
+def test_the_example_of_acp_prints_the_answer(place: Path) -> None:
+    assert run(place, sys.executable, "ask_acp.py") == "Hello, wörld 👋🏽\n"
+    assert "Hello, wörld 👋🏽" in run(place, TAILRACE, "chat", agents("acp")[0], given="hello\n")
+
+
+def test_the_example_of_the_sdk_of_claude_prints_the_answer(place: Path) -> None:
+    path = os.pathsep.join(map(str, (STAND_INS, STAND_INS.parent, TESTS)))
+    assert run(place, sys.executable, "ask_claude_sdk.py", PYTHONPATH=path).splitlines() == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "recording", "answer"),
+    [
+        ("agui", "ask_agui", "agui_langgraph_tool", ANSWER),
+        ("vercel", "ask_vercel", "vercel7_ui_tool", ["Let me check.", "It is sunny."]),
+    ],
+)
+def test_an_example_with_an_address_asks_there(
+    place: Path, page: str, name: str, recording: str, answer: list[str]
+) -> None:
+    (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+/[a-z/]+", PAGES[page]))
+    served, printed = asyncio.run(asked_there(place, name, address, recording))
+    assert printed.splitlines() == answer
+    assert served.startswith("POST /")
+
+
+async def asked_there(place: Path, name: str, address: str, recording: str) -> tuple[str, str]:
+    """The first line of what an example asks a server at that address, which plays a recording, and what it prints."""
+    lines = (TESTS / "runtimes" / "recordings" / f"{recording}.ndjson").read_bytes().splitlines()[1:]
+    frames = [frame_of(line) for line in map(msgspec.json.decode, lines) if line.keys() & {"ev", "sse"}]
+    heard: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        heard.append(head.splitlines()[0])
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + b"".join(frames)
+        )
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        here = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        program = EXAMPLES[name]
+        assert address in program
+        (place / f"{name}.py").write_text(program.replace(address, here), encoding="utf-8")
+        printed = await asyncio.to_thread(run, place, sys.executable, f"{name}.py")
+    return heard[0], printed
+
+
+def frame_of(line: Any) -> bytes:
+    said = line["sse"].strip() if "sse" in line else f"data: {msgspec.json.encode(line['ev']).decode()}"
+    return f"{said}\n\n".encode()
+
+
+@pytest.mark.parametrize("name", ["my_agui", "my_runtime"])
+def test_an_example_that_needs_nobody_answers(place: Path, name: str) -> None:
+    assert run(place, sys.executable, f"{name}.py") == "You said: hello\n"
+    assert "You said: hello" in run(place, TAILRACE, "chat", f"{name}:agent", given="hello\n")
+
+
+def test_the_function_answers(place: Path) -> None:
+    (agent,) = agents("functions")
+    assert "You wrote 5 characters." in run(place, TAILRACE, "chat", agent, given="hello\n")
+
+
+def test_the_function_that_asks_strands_says_what_it_streams(place: Path) -> None:
+    # The events are those that the framework was recorded with: each piece twice, once as text.
+    events = [{"event": {"contentBlockDelta": {"delta": {"text": "Hi."}}}}, {"data": "Hi.", "delta": {"text": "Hi."}}]
+    stand_in = (
+        f"class Agent:\n    async def stream_async(self, _):\n        for event in {events}:\n            yield event\n"
+    )
+    (place / "strands.py").write_text(stand_in, encoding="utf-8")
+    assert run(place, TAILRACE, "chat", "my_strands:answer", given="hello\n").strip() == "Hi."
+
+
+def test_lines_of_another_vocabulary_are_delivered(place: Path) -> None:
+    spoken = '{"type": "text", "text": "Hello."}\n{"type": "done"}\n'
+    events = run(place, sys.executable, "to_events.py", given=spoken)
+    (command,) = (words for words in commands("functions") if "deliver" in words)
+    deliver = command[command.index("deliver") :]
+    delivered = subprocess.run(
+        [TAILRACE, *deliver],
+        input=events,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "XDG_DATA_HOME": str(place)},
+    )
+    assert delivered.stdout.strip() == "Hello."
