@@ -38,6 +38,9 @@ for runtime in known("runtime"):
 INSTALLED = ("claude", "codex", "gemini", "opencode")  # by a command that the runtime names where it is missing
 SECTIONS = ("**Sessions", "**What it may do", "**A stop**", "## When something is wrong")
 
+RUNTIMES = ROOT / "src" / "tailrace" / "runtimes"
+ADDRESSES = {"agui", "vercel"}
+
 TESTS = ROOT / "tests"
 STAND_INS = TESTS / "runtimes" / "stand_ins"
 COMMANDS = {
@@ -101,6 +104,27 @@ def test_a_page_says_how_a_runtime_is_used_and_what_its_errors_mean(page: str) -
     assert [heading for heading in headings if heading not in PAGES[page]] == []
     assert agents(page)
     assert examples(page)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"functions"}))
+def test_every_code_that_a_runtime_gives_a_failure_is_on_its_page(page: str) -> None:
+    shared = ("narration.py", *(("http.py", "endpoint.py") if page in ADDRESSES else ()))
+    places = [*(RUNTIMES / page.replace("-", "_")).glob("*.py"), *(RUNTIMES / name for name in shared)]
+    codes = {code for path in places for code in codes_in(ast.parse(path.read_text(encoding="utf-8")))}
+    assert "cut_off" in codes
+    assert codes - set(re.findall(r"`(\w+)`", PAGES[page].partition("## When something is wrong")[2])) == set()
+
+
+def codes_in(tree: ast.Module) -> Iterator[str]:
+    """The codes that a module gives failures: where it makes them, and in its table."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
+                yield code
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="_CODES")), args=[_, ast.Constant(value=str(code))]):
+                yield code
+            case ast.Assign(targets=[ast.Name(id="_CODES")], value=ast.Dict(values=values)):
+                yield from (str(ast.literal_eval(value)) for value in values)
 
 
 @pytest.mark.parametrize("page", INSTALLED)
