@@ -7,6 +7,7 @@ those of Python SDKs, which hand over objects, from the plain value on.
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -179,7 +180,7 @@ def _per_event(name: str, turns: Sequence[Turn], events: int, repeats: int) -> R
                 for line in turn.lines:
                     json.loads(line)
 
-    ours, baseline = (taken / rounds / recorded for taken in best_of_each(repeats, [tell, load]))
+    ours, baseline = (taken / rounds / recorded for taken in best_of_each(repeats, [tell, load], time.process_time))
     return at_most(f"an event of {name}, against json.loads of its line", ours, baseline, _DEAREST)
 
 
@@ -188,7 +189,8 @@ def _growth(turns: Sequence[Turn], events: int, repeats: int) -> Row:
 
     def times_as_much(turn: Turn, repeats: int) -> tuple[float, float, float]:
         # As many events on both sides, so that a busy moment of the machine weighs as much on either.
-        whole, quarters = best_of_each(repeats, [_long(turn, 4 * events), _long(turn, events, times=4)])
+        works = [_long(turn, 4 * events), _long(turn, events, times=4)]
+        whole, quarters = best_of_each(repeats, works, time.process_time)
         return 4 * whole / quarters, whole, quarters / 4
 
     suspects = sorted(turns, key=lambda turn: times_as_much(turn, 2)[0])[-_SUSPECTS:]

@@ -11,12 +11,15 @@ Pure: time is what the events say. One instance is one block of text.
 
 from __future__ import annotations
 
+from io import StringIO
+
 import msgspec
 
 # What gemini waits at least before it asks again.
 PAUSE_S = 1.0
 # A few words come twice in an answer; so short a beginning proves nothing.
 _TELLING = 8
+_BEGINNING = 256
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -30,8 +33,8 @@ class Attempts:
     """The tries of one block: `feed` each piece, and `close` when the block is over."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
-        self._whole = ""  # what was said when the text began to repeat itself
+        self._said = StringIO()  # of which a few characters can be looked at, however long it is
+        self._size = 0
         self._repeated = 0  # how much of that the current try has repeated
         self._held: list[str] = []
         self._try = 0  # where in `_held` the current try begins
@@ -41,10 +44,7 @@ class Attempts:
         """A piece of text and when it came, if that is known."""
         paused = self._last_s is not None and at_s is not None and at_s - self._last_s >= PAUSE_S
         self._last_s = at_s
-        if paused and not self._held:
-            self._whole = "".join(self._said)
-            self._said = [self._whole]
-        if paused and len(self._whole.strip()) >= _TELLING:
+        if paused and len(self._part(0, _BEGINNING).strip()) >= _TELLING:
             self._repeated, self._try = 0, len(self._held)
         elif not self._held:
             return self._say(piece)
@@ -56,16 +56,24 @@ class Attempts:
 
     def _compare(self, piece: str) -> Heard:
         self._held.append(piece)
-        if self._whole.startswith(piece, self._repeated) and self._repeated + len(piece) < len(self._whole):
+        left = self._size - self._repeated
+        expected = self._part(self._repeated, len(piece))
+        if piece == expected and len(piece) < left:
             self._repeated += len(piece)
             return Heard()
-        if piece.startswith(self._whole[self._repeated :]):
+        if piece.startswith(expected) and len(piece) >= left:
             again = "".join(self._held[self._try :])
-            self._said = []
+            self._said, self._size = StringIO(), 0
             return Heard(self._say(again).text, begins_again=True)
         return self._say("".join(self._held))
 
     def _say(self, text: str) -> Heard:
         self._held, self._try = [], 0
-        self._said.append(text)
+        self._said.seek(self._size)
+        self._said.write(text)
+        self._size += len(text)
         return Heard(text)
+
+    def _part(self, start: int, length: int) -> str:
+        self._said.seek(start)
+        return self._said.read(length)
