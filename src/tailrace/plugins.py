@@ -7,17 +7,18 @@ An entry point that needs an extra says so (`name = "module:Class [extra]"`), an
 
 from __future__ import annotations
 
+import inspect
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tailrace.errors import AgentNotFound, PluginNotFound, UsageError
+from tailrace.ports import Runtime
 from tailrace.runtimes.function import load_object, runtime_of
+from tailrace.runtimes.recognition import near_miss, recognised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tailrace.ports import Runtime
+    from collections.abc import Callable, Mapping
 
 Kind = Literal["channel", "runtime"]
 
@@ -40,38 +41,69 @@ def load(kind: Kind, name: str) -> Callable[..., Any]:
     raise PluginNotFound(f"there is no {kind} {name!r}.{hint} Installed: {', '.join(names) or 'none'}.", known=names)
 
 
-# Agents of frameworks are known by the class they are made of, so that nothing is imported which nobody uses:
-# the module of the class begins with this, it has this name, and this runtime runs it.
-FRAMEWORKS = (
-    ("agents.", "Agent", "openai-agents"),
-    ("pydantic_ai.", "AbstractAgent", "pydantic-ai"),
-    ("langgraph.", "Pregel", "langgraph"),
-)
-# What stands before the colon or the plus, and the runtime that is made with what follows it.
-SCHEMES = ("acp:", "agui+", "vercel+")
+class Found(NamedTuple):
+    """An agent: what runs it, what it is in words (empty where its name says it), and which offers it has taken."""
+
+    runtime: Runtime
+    words: str
+    taken: frozenset[str]
+
+
+# What stands before the colon or the plus, what that is, and the runtime that is made with what follows it.
+SCHEMES = {
+    "acp:": "an agent of the Agent Client Protocol",
+    "agui+": "an endpoint that speaks AG-UI",
+    "vercel+": "a chat route of the Vercel AI SDK",
+}
 _KINDS = (
     "the name of a runtime, acp:COMMAND, agui+URL, vercel+URL, or module:object: an async generator function, "
-    "a runtime, an agent of the OpenAI Agents SDK or of Pydantic AI, or a compiled graph of LangGraph"
+    "a runtime, an agent of the OpenAI Agents SDK or of Pydantic AI, a compiled graph of LangGraph, "
+    "options of the Claude Agent SDK, or one of these addresses as text"
 )
 
 
-def load_agent(agent: str, **options: object) -> Runtime:
+def load_agent(agent: str) -> Runtime:
     """The agent a person names. Raises `AgentNotFound`, `PluginNotFound` or `UsageError` with what to mend."""
-    for scheme in SCHEMES:
+    return find_agent(agent).runtime
+
+
+def find_agent(agent: str, offers: Mapping[str, object] | None = None) -> Found:
+    """The agent a person names, and what it is; of the `offers` it is given those that its maker has a name for.
+
+    Raises `AgentNotFound`, `PluginNotFound` or `UsageError` with what to mend.
+    """
+    offers = offers or {}
+    for scheme, words in SCHEMES.items():
         if agent.startswith(scheme):
-            return _made("runtime", scheme[:-1], _named(agent, scheme), **options)
+            return _made(scheme[:-1], _named(agent, scheme), words=words, offers=offers)
     if agent.startswith(("http://", "https://")):
         raise UsageError(f"{agent} does not say what it speaks: write agui+{agent} or vercel+{agent}")
     if ":" in agent:
-        found = load_object(agent)
-        framework = _framework(found)
-        return _made("runtime", framework, found) if framework is not None else _own(found, agent)
+        return _found(load_object(agent), agent, offers)
     try:
-        make = load("runtime", agent)
+        return _made(agent, offers=offers)
     except PluginNotFound as error:
         raise PluginNotFound(f"{error} For an agent of your own write module:function.", known=error.known) from None
-    runtime: Runtime = make(**options)
-    return runtime
+
+
+def _found(found: Any, agent: str, offers: Mapping[str, object]) -> Found:
+    """The object as an agent; a text is the name of one."""
+    if isinstance(found, str):
+        if not found.startswith((*SCHEMES, "http://", "https://")):
+            raise AgentNotFound(f"{agent} is a text that names no agent. An agent is {_KINDS}.")
+        named = find_agent(found, offers)
+        return named._replace(words=f"{found}, {named.words}")
+    kind = recognised(found)
+    if kind is not None and kind.runtime is not None:
+        return _made(kind.runtime, found, words=kind.words, offers=offers)
+    if (nearly := near_miss(found)) is not None:
+        raise AgentNotFound(f"{agent} is {nearly}.")
+    try:
+        runtime = runtime_of(found, agent)
+    except AgentNotFound as error:
+        raise AgentNotFound(f"{error} An agent is {_KINDS}.") from error
+    words = "a runtime" if runtime is found else "an async generator function"
+    return Found(runtime, words, frozenset())
 
 
 def _named(agent: str, scheme: str) -> str:
@@ -82,25 +114,11 @@ def _named(agent: str, scheme: str) -> str:
     return named
 
 
-def _made(kind: Kind, name: str, *arguments: object, **options: object) -> Runtime:
-    runtime: Runtime = load(kind, name)(*arguments, **options)
-    return runtime
-
-
-def _framework(found: object) -> str | None:
-    """The runtime for an agent of a framework; None for anything else."""
-    classes = [(cls.__module__, cls.__name__) for cls in type(found).__mro__]
-    for module, name, runtime in FRAMEWORKS:
-        if any(place.startswith(module) and called == name for place, called in classes):
-            return runtime
-    return None
-
-
-def _own(found: object, agent: str) -> Runtime:
-    try:
-        return runtime_of(found, agent)
-    except AgentNotFound as error:
-        raise AgentNotFound(f"{error} An agent is {_KINDS}.") from error
+def _made(name: str, *arguments: object, words: str = "", offers: Mapping[str, object]) -> Found:
+    make = load("runtime", name)
+    known = inspect.signature(make).parameters
+    taken = {option: value for option, value in offers.items() if option in known}
+    return Found(make(*arguments, **taken), words, frozenset(taken))
 
 
 def _import(kind: Kind, found: EntryPoint) -> Callable[..., Any]:

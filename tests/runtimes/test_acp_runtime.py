@@ -30,6 +30,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
+from tailrace.runtimes.permissions import HOW_TO_ALLOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -320,7 +321,7 @@ class Person:
         return next((choice for choice in question.choices if choice.name == name), None)
 
 
-HOW = ' Let it ask with permissions="ask", or allow it everything with permissions="allow".'
+HOW = f" {HOW_TO_ALLOW}"
 
 
 @pytest.mark.parametrize("permissions", ["deny", "ask"])

@@ -7,6 +7,7 @@ import signal
 import sys
 import uuid
 from contextlib import nullcontext, redirect_stdout
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
@@ -19,19 +20,28 @@ from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
 from tailrace.cli.recorder import Recorder
 from tailrace.cli.turns import Turns
 from tailrace.errors import UsageError
-from tailrace.events import TurnCancelled, TurnCompleted
-from tailrace.plugins import load, load_agent
+from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.plugins import find_agent, load
 from tailrace.ports import Prompt
+from tailrace.runtimes.terminal_asks import TerminalAsks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tailrace.cli.turns import Terminal
     from tailrace.events import Event
-    from tailrace.ports import Runtime
+    from tailrace.plugins import Found
 
 
-def chat(
+class _Permissions(StrEnum):
+    """What becomes of what an agent must ask for."""
+
+    ASK = "ask"
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+def chat(  # noqa: PLR0913 -- one for each option of the command
     agent: Annotated[
         str, typer.Argument(help="The agent: demo, claude, codex, acp:COMMAND …, or module:object.")
     ] = "demo",
@@ -48,6 +58,13 @@ def chat(
     record: Annotated[
         Path | None, typer.Option("--record", metavar="DIR", help="Keep each turn as a file in this folder.")
     ] = None,
+    permissions: Annotated[
+        _Permissions | None,
+        typer.Option(
+            "--permissions",
+            help="What becomes of what the agent must ask for. Without it: ask at a terminal, deny in a pipe.",
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Talk to an agent in the terminal.
@@ -56,14 +73,17 @@ def chat(
     """
     with told_in_one_line(debug=debug):
         face = _json_face() if json else _text_face(reasoning=reasoning)
-        if record is not None:
-            face = _recorded(face, Recorder(record))
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            turns = Turns(_runtime(agent, fast=fast), face.show, complain=face.complain, debug=debug)
+            asks = TerminalAsks(make_room=face.make_room)
+            found = _find(agent, fast=fast, permissions=permissions, asks=asks)
+            face = _held(face, asks)
+            if record is not None:
+                face = _recorded(face, Recorder(record))
+            turns = Turns(found.runtime, face.show, complain=face.complain, debug=debug)
             exit_code = FAILED
             try:
-                exit_code = _converse(turns, face, agent=agent)
+                exit_code = _converse(turns, face, greeting=f"{agent} · {found.words}" if found.words else agent)
             finally:
                 turns.close(exit_code)
     raise typer.Exit(exit_code)
@@ -75,19 +95,21 @@ class _Face(NamedTuple):
     show: Callable[[Event], Awaitable[None]]
     note: Callable[[str], None]
     complain: Callable[[str], None]
+    make_room: Callable[[], None]
     screen: TextIO
 
 
 def _text_face(*, reasoning: bool | None) -> _Face:
     shown = sys.stdout.isatty() if reasoning is None else reasoning
     terminal: Any = load("channel", "terminal")(reasoning=shown)
-    return _Face(terminal.show, terminal.note, terminal.complain, sys.stdout)
+    return _Face(terminal.show, terminal.note, terminal.complain, terminal.make_room, sys.stdout)
 
 
 def _json_face() -> _Face:
     """Events to standard output and nothing else; remarks go where they are no part of the data."""
     terminal: Any = load("channel", "terminal")(sys.stderr)
-    return _Face(JsonLines(sys.stdout.buffer).show, terminal.note, terminal.complain, sys.stderr)
+    show = JsonLines(sys.stdout.buffer).show
+    return _Face(show, terminal.note, terminal.complain, terminal.make_room, sys.stderr)
 
 
 def _recorded(face: _Face, recorder: Recorder) -> _Face:
@@ -100,23 +122,38 @@ def _recorded(face: _Face, recorder: Recorder) -> _Face:
     return face._replace(show=show)
 
 
-# Those that ask a person what they may do.
-_ASK = ("acp:", "codex", "opencode")
+def _held(face: _Face, asks: TerminalAsks) -> _Face:
+    """The same face, which shows nothing while a question stands; the end of a turn needs no answers any more."""
+
+    async def show(event: Event) -> None:
+        if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
+            asks.withdraw()
+        await asks.settled()
+        await face.show(event)
+
+    return face._replace(show=show)
 
 
-def _runtime(agent: str, *, fast: bool) -> Runtime:
-    if not fast and agent.startswith(_ASK) and sys.stdin.isatty():
-        from tailrace.runtimes.terminal_asks import TerminalAsks  # noqa: PLC0415 -- only where there is a terminal
-
-        return load_agent(agent, permissions="ask", asks=TerminalAsks())
-    if not fast:
-        return load_agent(agent)
-    if agent != "demo":
+def _find(agent: str, *, fast: bool, permissions: _Permissions | None, asks: TerminalAsks) -> Found:
+    """The agent, told what it may do and by whom it is to be asked, if it is one that asks."""
+    policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
+    offers: dict[str, object] = {
+        "permissions": policy.value,
+        "asks": asks if policy is _Permissions.ASK else None,
+        **({"pause": lambda _: asyncio.sleep(0)} if fast else {}),
+    }
+    found = find_agent(agent, offers)
+    if fast and "pause" not in found.taken:
         raise UsageError("--fast is for the demo agent; every other agent has a pace of its own.")
-    return load_agent(agent, pause=lambda _: asyncio.sleep(0))
+    if permissions is not None and "permissions" not in found.taken:
+        what = f", {found.words}," if found.words else ""
+        raise UsageError(
+            f"--permissions is for agents that ask what they may do; {agent}{what} is not asked about here."
+        )
+    return found
 
 
-def _converse(turns: Turns, face: _Face, *, agent: str) -> int:
+def _converse(turns: Turns, face: _Face, *, greeting: str) -> int:
     """Answer until there is nothing more to answer; returns the exit code."""
     session_id = uuid.uuid4().hex
 
@@ -126,7 +163,7 @@ def _converse(turns: Turns, face: _Face, *, agent: str) -> int:
 
     if not sys.stdin.isatty():
         return _answer_lines(ask)
-    face.note(f"tailrace {__version__} · {agent} · Ctrl-C stops an answer, Ctrl-D leaves")
+    face.note(f"tailrace {__version__} · {greeting} · Ctrl-C stops an answer, Ctrl-D leaves")
     return _answer_person(ask, face.screen)
 
 

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tailrace.events import Event, Notice, Status
+from tailrace.runtimes.permissions import HOW_TO_ALLOW
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
-
-_HOW_TO_ALLOW = 'Let it ask with permissions="ask", or allow it everything with permissions="allow".'
 
 
 class Deciding:
@@ -50,7 +49,7 @@ class Deciding:
         await answer(choice)
         if choice is not None and choice == question.allowing():
             return []
-        hint, self._told_how = "" if self._told_how else f" {_HOW_TO_ALLOW}", True
+        hint, self._told_how = "" if self._told_how else f" {HOW_TO_ALLOW}", True
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
 
     async def _ask(self, asks: Asks, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> None:

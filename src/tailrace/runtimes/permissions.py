@@ -6,11 +6,19 @@ gets back to it, is for its runtime; where a person is asked is for whoever give
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from tailrace.runtimes.sdk import as_text, plain
+
 Policy: TypeAlias = Literal["ask", "allow", "deny"]
+
+HOW_TO_ALLOW = "What it may do is said by permissions: ask, allow or deny (in the terminal: --permissions ask)."
+
+# The argument that tells most about a call, the first of these that there is.
+TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +43,25 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def denying(self) -> Choice | None:
         """The choice that denies the least, which is this one time; None where there is none."""
         return self._first("reject_once", "reject_always")
+
+    @property
+    def subject(self) -> str:
+        """What it is about, where the title does not say it: the command, the file, or whatever else was given."""
+        given = self.arguments
+        if isinstance(given, Mapping):
+            telling = next((given[name] for name in TELLING if given.get(name)), None)
+            given = telling if telling is not None else self._rest(given)
+        if isinstance(given, list | tuple) and all(isinstance(word, str) for word in given):
+            given = " ".join(given)
+        if given is None:
+            return ""
+        text = given if isinstance(given, str) else as_text(plain(given))
+        return "" if text.strip() in self.title else text
+
+    def _rest(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What there is beside the agent's own numbers and what the title says."""
+        rest = {name: held for name, held in given.items() if held and not name.lower().endswith("id")}
+        return {name: held for name, held in rest.items() if held != self.title} or None
 
     def _first(self, *kinds: str) -> Choice | None:
         return next((choice for kind in kinds for choice in self.choices if choice.kind == kind), None)

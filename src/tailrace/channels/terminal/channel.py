@@ -136,6 +136,14 @@ class TerminalChannel:
         self._errors.write(f"{visible(text)}\n", style=RED)
         self._lines.forget()
 
+    def make_room(self) -> None:
+        """Somebody else is about to write to the same terminal: a status gives way to it, all else stays."""
+        self._lines.withdraw("status")
+        self._lines.space(2)
+        self._lines.forget()
+        if self._kind in {"answer", "reasoning"}:
+            self._gap = 2
+
     async def on_stream_start(self, user_id: str) -> None:  # noqa: ARG002 -- a terminal has one user
         """A turn begins."""
         self._start()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.events import Event, Status
 from tailrace.runtimes.acp.agent import CANCELLED, PERMISSION, AgentFault, Message
+from tailrace.runtimes.permissions import HOW_TO_ALLOW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 # How long tools that were left running at the end of a turn may still tell how they came out.
 _LATE_S = 1.0
-_HOW_TO_ALLOW = 'Let it ask with permissions="ask", or allow it everything with permissions="allow".'
 
 
 class AcpTurn:
@@ -115,7 +115,7 @@ class AcpTurn:
         await self._answer(request, choice)
         if choice is not None and choice == question.allowing():
             return events
-        hint, self._told_how_to_allow = "" if self._told_how_to_allow else f" {_HOW_TO_ALLOW}", True
+        hint, self._told_how_to_allow = "" if self._told_how_to_allow else f" {HOW_TO_ALLOW}", True
         return [*events, *self._translator.remark(f"Not allowed: {question.title}.{hint}")]
 
     async def _ask(self, asks: Asks, request: Message, question: Question) -> None:
