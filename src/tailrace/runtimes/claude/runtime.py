@@ -1,17 +1,23 @@
 """Claude Code as an agent: `claude -p`, one process per turn.
 
 The command keeps the conversations itself, under ids of its own; which of them belongs to which session is kept here,
-in a small file each, so that a restart forgets nothing. What the command prints is `translator`'s to tell.
+in a small file each, so that a restart forgets nothing. What the command prints is `translator`'s to tell, what it asks
+is `control`'s. Where nobody is asked and nothing more is allowed, it is not told how to ask, and denies by itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tailrace.errors import AgentNotFound
-from tailrace.events import Event, TurnFailed
+from tailrace.events import Event, Notice, TurnFailed
+from tailrace.runtimes.claude.control import asked_in, decision, question_of, response, spoken
 from tailrace.runtimes.claude.translator import ClaudeTranslator
+from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.process import AgentProcess
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 
@@ -20,8 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.ports import Prompt
+    from tailrace.runtimes.claude.control import Asked
+    from tailrace.runtimes.permissions import Asks, Choice, Policy
 
 _FLAGS = ("-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose")
+_ASKING = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
+# How long Claude may take to go on by itself with what a subagent found, after which its input is ended.
+_GOES_ON_S = 10.0
 _MISSING = "Install Claude Code with: npm install -g @anthropic-ai/claude-code"
 _GONE = "No conversation found"
 
@@ -30,7 +41,8 @@ class ClaudeRuntime:
     """Claude Code. `command` may carry options of its own (`--model`, `--allowedTools`); the prompt goes by stdin.
 
     `env` is added to our environment, `cwd` is where the agent works. Conversations belong to that directory: in
-    another one Claude begins anew. `sessions` is the folder where it is kept which conversation is whose.
+    another one Claude begins anew. What it may do without asking is in its own settings; what it asks for is decided
+    by `permissions`, and `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
     """
 
     name = "claude"
@@ -41,11 +53,15 @@ class ClaudeRuntime:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        permissions: Policy = "ask",
+        asks: Asks | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._command = tuple(command)
         self._env = env
         self._cwd = cwd
+        self._permissions = permissions
+        self._asks = asks
         self._conversations = ClaudeConversations(sessions)
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -53,25 +69,89 @@ class ClaudeRuntime:
         resumed = self._conversations.of(prompt)
         while True:
             translator = ClaudeTranslator(self.name)
-            command = (*self._command, *_FLAGS, *(("--resume", resumed) if resumed else ()))
+            remark = _Remark()
             try:
-                async with AgentProcess(command, env=self._env, cwd=self._cwd, missing=_MISSING) as process:
-                    await process.write(prompt.text.encode(errors="replace"))
-                    process.close_input()
-                    async with aclosing(process.lines()) as lines:
-                        async for line in lines:
-                            for event in translator.feed(line):
-                                yield event
-                            self._conversations.remember(prompt, translator.session_id)
-                    remark = await process.last_words()
+                async with aclosing(self._told(prompt, resumed, translator, remark)) as events:
+                    async for event in events:
+                        yield event
             except AgentNotFound as error:
                 yield TurnFailed(message=str(error), code="not_found")
                 return
             if not (resumed and is_gone(translator)):
                 break
             resumed = ""
-        for event in translator.end(remark):
+        for event in translator.end(remark.text):
             yield event
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether there is anything to decide here: what nobody allows Claude denies by itself."""
+        return self._permissions == "allow" or (self._permissions == "ask" and self._asks is not None)
+
+    async def _told(
+        self, prompt: Prompt, resumed: str, translator: ClaudeTranslator, remark: _Remark
+    ) -> AsyncGenerator[Event, None]:
+        """What one process says; `remark` is told how it ended."""
+        flags = (*_FLAGS, *(_ASKING if self._is_asked else ()), *(("--resume", resumed) if resumed else ()))
+        async with (
+            AgentProcess((*self._command, *flags), env=self._env, cwd=self._cwd, missing=_MISSING) as process,
+            Deciding(self._permissions, self._asks) as deciding,
+        ):
+            text = prompt.text.encode(errors="replace")
+            await process.write(msgspec.json.encode(spoken(text.decode())) if self._is_asked else text)
+            ending = _InputEnd(process)
+            if not self._is_asked:
+                process.close_input()
+            async with aclosing(process.lines()) as lines:
+                async for line in lines:
+                    asked = asked_in(line)
+                    told = translator.feed(line) if asked is None else await _decided(asked, process, deciding)
+                    for event in told:
+                        yield event
+                    self._conversations.remember(prompt, translator.session_id)
+                    ending.look(translator)
+            remark.text = await process.last_words()
+
+
+class _Remark:
+    """How a process ended, in words; empty where it ended well."""
+
+    text = ""
+
+
+class _InputEnd:
+    """Ends a process's input when Claude has answered: at once, or, with work in the background, when that is over."""
+
+    def __init__(self, process: AgentProcess) -> None:
+        self._process = process
+        self._timer: asyncio.TimerHandle | None = None
+
+    def look(self, translator: ClaudeTranslator) -> None:
+        """A line was heard."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if translator.is_at_rest == "for good":
+            self._process.close_input()
+        elif translator.is_at_rest == "for now":
+            self._timer = asyncio.get_running_loop().call_later(_GOES_ON_S, self._process.close_input)
+
+
+async def _decided(asked: Asked, process: AgentProcess, deciding: Deciding) -> list[Event]:
+    """See to it that what Claude asks is answered; what is to be said of that."""
+    tool = asked.tool
+    if tool is None:
+        await process.write(response(asked.id, None))
+        return []
+    question = question_of(tool)
+    if question is None:
+        await process.write(response(asked.id, decision(tool, None)))
+        return [Notice(text="Claude asked a question that nobody could answer.")]
+
+    async def answer(choice: Choice | None) -> None:
+        await process.write(response(asked.id, decision(tool, choice)))
+
+    return await deciding.decide(question, answer)
 
 
 class ClaudeConversations:

@@ -10,10 +10,12 @@ import asyncio
 import dataclasses
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tailrace.runtimes.claude.control import ToolRequest, decision, question_of, spoken
 from tailrace.runtimes.claude.runtime import ClaudeConversations, is_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
+from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.sdk import load_sdk, plain
 
 if TYPE_CHECKING:
@@ -22,18 +24,34 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.ports import Prompt
+    from tailrace.runtimes.permissions import Asks, Choice, Policy
+
+# What is to be told: lines for the translator, and events of our own; None when there is no more.
+_Lines: TypeAlias = "asyncio.Queue[dict[str, Any] | Event | None]"
 
 _INTERRUPT_S = 2.0
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class ClaudeSdkRuntime:
-    """Claude with `ClaudeAgentOptions` of one's own; `sessions` is where it is kept which conversation is whose."""
+    """Claude with `ClaudeAgentOptions` of one's own; `sessions` is where it is kept which conversation is whose.
+
+    What Claude asks for is decided by `permissions`, and `asks` is who is asked, unless the options say otherwise.
+    """
 
     name = "claude-sdk"
 
-    def __init__(self, options: Any = None, *, sessions: Path | None = None) -> None:
+    def __init__(
+        self,
+        options: Any = None,
+        *,
+        permissions: Policy = "ask",
+        asks: Asks | None = None,
+        sessions: Path | None = None,
+    ) -> None:
         self._sdk = load_sdk("claude_agent_sdk", extra="claude")
+        self._permissions = permissions
+        self._asks = asks
         self._options = options if options is not None else self._sdk.ClaudeAgentOptions()
         self._conversations = ClaudeConversations(sessions)
 
@@ -42,12 +60,12 @@ class ClaudeSdkRuntime:
         resumed = self._conversations.of(prompt)
         while True:
             translator = ClaudeTranslator(self.name)
-            lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+            lines: _Lines = asyncio.Queue()
             # The SDK must be left in the task that entered it, and whoever closes this may be in another.
             playing = asyncio.create_task(self._play(prompt.text, resumed, lines))
             try:
                 while (line := await lines.get()) is not None:
-                    for event in translator.feed(line):
+                    for event in translator.feed(line) if isinstance(line, dict) else [line]:
                         yield event
                     self._conversations.remember(prompt, translator.session_id)
                 remark = await playing
@@ -60,9 +78,15 @@ class ClaudeSdkRuntime:
         for event in translator.end(remark):
             yield event
 
-    async def _play(self, text: str, resumed: str, lines: asyncio.Queue[dict[str, Any] | None]) -> str:
+    async def _play(self, text: str, resumed: str, lines: _Lines) -> str:
         """Run one turn and hand over its lines, None at last; returns what the SDK raised, in words."""
-        options = dataclasses.replace(self._options, include_partial_messages=True, resume=resumed or None)
+        async with Deciding(self._permissions, self._asks) as deciding:
+            return await self._connected(text, resumed, lines, deciding)
+
+    async def _connected(self, text: str, resumed: str, lines: _Lines, deciding: Deciding) -> str:
+        options = dataclasses.replace(
+            self._options, include_partial_messages=True, resume=resumed or None, **self._deciding(lines, deciding)
+        )
         client = self._sdk.ClaudeSDKClient(options)
         answered = asyncio.Event()
         try:
@@ -85,10 +109,51 @@ class ClaudeSdkRuntime:
             await client.disconnect()
             lines.put_nowait(None)
 
+    def _deciding(self, lines: _Lines, deciding: Deciding) -> dict[str, Any]:
+        """The option by which Claude asks; none where the options have one, or nothing is to be decided here."""
+        is_asked = self._permissions == "allow" or (self._permissions == "ask" and self._asks is not None)
+        given = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
+        if not is_asked or any(option is not None for option in given):
+            return {}
+
+        async def can_use_tool(name: str, arguments: dict[str, Any], context: Any) -> Any:
+            suggestions = [suggestion.to_dict() for suggestion in context.suggestions]
+            tool = ToolRequest(
+                tool_name=name,
+                input=arguments,
+                permission_suggestions=suggestions,
+                title=getattr(context, "title", None),
+            )
+            choice = await _choice(tool, lines, deciding)
+            decided = decision(tool, choice)
+            if decided["behavior"] == "deny":
+                return self._sdk.PermissionResultDeny(message=decided["message"])
+            kept = context.suggestions if "updatedPermissions" in decided else ()
+            rules = [rule for rule in kept if rule.to_dict() in decided["updatedPermissions"]]
+            return self._sdk.PermissionResultAllow(updated_permissions=rules or None)
+
+        return {"can_use_tool": can_use_tool}
+
+
+async def _choice(tool: ToolRequest, lines: _Lines, deciding: Deciding) -> Choice | None:
+    """What is chosen for the tool; what is to be said of it goes among the lines."""
+    question = question_of(tool)
+    if question is None:
+        return None
+    chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
+
+    async def answer(choice: Choice | None) -> None:
+        if not chosen.done():
+            chosen.set_result(choice)
+
+    for event in await deciding.decide(question, answer):
+        lines.put_nowait(event)
+    return await chosen
+
 
 async def _spoken(text: str, answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
     """What the person says. Until it is answered the line stays open, by which Claude can be interrupted."""
-    yield {"type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": None, "session_id": ""}
+    yield spoken(text)
     await answered.wait()
 
 

@@ -13,7 +13,7 @@ Pure. One translator is one turn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tailrace.events import BlockFinal, Event, ModelChanged, Status, TextDelta, ToolProgress, TurnStarted, Usage
 from tailrace.runtimes.claude.messages import Messages
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 # Said so often, or of so little use to people, that nobody is told.
 _NOISE = {
     "auth_status",
+    "control_cancel_request",
     "control_response",
     "conversation_reset",
     "keep_alive",
@@ -69,6 +70,8 @@ class ClaudeTranslator:
         self._unheard_of: set[str] = set()
         self._line: bytes | Mapping[str, Any] = b""
         self._is_started = False
+        self._is_answering = True
+        self._had_background = False  # since the last answer began
 
     def feed(self, line: bytes | Mapping[str, Any]) -> list[Event]:
         """The events that one line tells of, given as JSON or as what that says."""
@@ -97,6 +100,13 @@ class ClaudeTranslator:
     def complaint(self) -> str:
         """What the last result says went wrong; empty where nothing did."""
         return self._result.complaint if self._result is not None and self._result.is_error else ""
+
+    @property
+    def is_at_rest(self) -> Literal["", "for now", "for good"]:
+        """Whether Claude has answered: for good, or it may go on by itself with what a subagent has found."""
+        if self._is_answering or self._in_background:
+            return ""
+        return "for now" if self._had_background else "for good"
 
     def _started(self, told: list[Event]) -> list[Event]:
         """Whatever is told first stands behind the beginning of the turn."""
@@ -150,6 +160,7 @@ class ClaudeTranslator:
         for block in line.message.blocks:
             if block.type == "tool_result" and line.is_launch:
                 self._in_background.add(block.tool_use_id)
+                self._had_background = True
             elif block.type == "tool_result":
                 told += self._messages.tool_result(block, line.parent_tool_use_id)
             elif line.parent_tool_use_id is None:
@@ -181,6 +192,9 @@ class ClaudeTranslator:
 
     def _tell_init(self, line: SystemLine) -> list[Event]:
         self.session_id = line.session_id or self.session_id
+        if not self._is_answering and not self._in_background:
+            self._had_background = False
+        self._is_answering = True
         before, self._model = self._model, line.model or self._model
         return [ModelChanged(model_id=self._model)] if before and before != self._model else []
 
@@ -197,6 +211,7 @@ class ClaudeTranslator:
 
     def _tell_result(self, line: ResultLine) -> list[Event]:
         self._result = line
+        self._is_answering = False
         self._messages.fall_silent()
         spent = line.usage
         if spent is None or not (spent.taken_in or spent.output_tokens):

@@ -1,0 +1,110 @@
+"""What Claude asks while it works: may this tool be used, or which of these does the person want.
+
+The command writes such a request as a line among the others and waits for a line in return; the SDK calls a function
+for the same. Owns what a request asks in our words, and what is answered in theirs. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tailrace.runtimes.permissions import Choice, Question
+
+_ONCE = Choice(id="once", name="Allow", kind="allow_once")
+_ALWAYS, _NEVER = "always", Choice(id="deny", name="Deny", kind="reject_once")
+_DENIED = "The person did not allow this."
+# Claude's own way to ask the person; its options cannot be chosen here.
+_QUESTION_TOOL = "AskUserQuestion"
+_NO_QUESTIONS = "Nobody can choose from a list here. Ask in your answer instead, or decide by yourself."
+
+
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that Claude wants to use, as the command and the SDK tell of it."""
+
+    tool_name: str
+    input: dict[str, Any] = {}
+    permission_suggestions: list[Any] | None = None
+    title: str | None = None
+    description: str | None = None
+    decision_reason: str | None = None
+
+
+class _Request(msgspec.Struct, tag="control_request"):
+    request_id: str
+    request: dict[str, Any]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request, by its id, and the tool that it is about; None where it asks for something else."""
+
+    id: str
+    tool: ToolRequest | None
+
+
+def asked_in(line: bytes) -> Asked | None:
+    """The request that a line is; None for any other line."""
+    if b'"control_request"' not in line:
+        return None
+    try:
+        message = msgspec.json.decode(line, type=_Request)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    try:
+        is_tool = message.request.get("subtype") == "can_use_tool"
+        return Asked(message.request_id, msgspec.convert(message.request, ToolRequest) if is_tool else None)
+    except msgspec.ValidationError:
+        return Asked(message.request_id, None)
+
+
+def question_of(tool: ToolRequest) -> Question | None:
+    """What the person is to be asked; None for what cannot be asked here."""
+    if tool.tool_name == _QUESTION_TOOL:
+        return None
+    always = _rule(tool)
+    choices = (_ONCE, *((Choice(id=_ALWAYS, name=_named(always), kind="allow_always"),) if always else ()), _NEVER)
+    return Question(title=tool.title or f"Claude wants to use {tool.tool_name}", arguments=tool.input, choices=choices)
+
+
+def decision(tool: ToolRequest, choice: Choice | None) -> dict[str, Any]:
+    """What was decided, in Claude's words; nothing chosen denies it."""
+    if choice is None or not choice.kind.startswith("allow"):
+        return {"behavior": "deny", "message": _NO_QUESTIONS if tool.tool_name == _QUESTION_TOOL else _DENIED}
+    allowed: dict[str, Any] = {"behavior": "allow", "updatedInput": tool.input}
+    if choice.id == _ALWAYS and (rule := _rule(tool)) is not None:
+        allowed["updatedPermissions"] = [rule]
+    return allowed
+
+
+def response(request_id: str, decided: dict[str, Any] | None) -> bytes:
+    """The line that answers a request; None for one that nobody here understands."""
+    answer = (
+        {"subtype": "error", "request_id": request_id, "error": "this is not known here"}
+        if decided is None
+        else {"subtype": "success", "request_id": request_id, "response": decided}
+    )
+    return msgspec.json.encode({"type": "control_response", "response": answer})
+
+
+def spoken(text: str) -> dict[str, Any]:
+    """What the person says, as a line of `--input-format stream-json`."""
+    message = {"role": "user", "content": text}
+    return {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": ""}
+
+
+def _rule(tool: ToolRequest) -> dict[str, Any] | None:
+    """The rule that Claude suggests to keep for this tool, if there is one that allows no more than is said."""
+    for suggestion in tool.permission_suggestions or ():
+        match suggestion:
+            case {"type": "addRules", "behavior": "allow", "rules": [{"toolName": str()}]}:
+                return dict(suggestion)
+            case _:
+                pass
+    return None
+
+
+def _named(rule: dict[str, Any]) -> str:
+    (allowed,) = rule["rules"]
+    what = allowed.get("ruleContent")
+    return f"Always allow {allowed['toolName']}({what})" if what else f"Always allow {allowed['toolName']}"
