@@ -76,6 +76,11 @@ class Window:
         self._out.close()
         os.close(self._ours)
 
+    def write(self, text: str) -> None:
+        """Somebody else writes to the same terminal."""
+        self._out.write(text)
+        self._out.flush()
+
     def resize(self, columns: int, rows: int) -> None:
         self.screen.resize(rows, columns)
         self._set_size()
@@ -244,9 +249,92 @@ def test_activity_is_dim_errors_are_red_and_text_is_plain(window: Window) -> Non
     assert window.raw.endswith(b"text")
 
 
-def test_a_subagents_words_come_out_the_same(window: Window) -> None:
-    lines = window.show(TextDelta(text="mine "), TextDelta(text="theirs", parent_tool_id="1"))
-    assert lines == ["mine theirs"]
+def child(id_: str, parent: str) -> ToolStarted:
+    return ToolStarted(id=id_, name="Bash", arguments={"command": f"echo {id_}"}, parent_tool_id=parent)
+
+
+def agent(id_: str, task: str, parent: str | None = None) -> ToolStarted:
+    arguments = {"prompt": "a long story", "description": task}
+    return ToolStarted(id=id_, name="Agent", arguments=arguments, parent_tool_id=parent)
+
+
+def test_a_subagent_speaks_and_works_under_its_call(window: Window) -> None:
+    lines = window.show(
+        TextDelta(text="I ask."),
+        agent("1", "look"),
+        TextDelta(text="One\nline, ", parent_tool_id="1"),
+        TextDelta(text="two lines.\n", parent_tool_id="1"),
+        child("2", "1"),
+        ToolFinished(id="2", parent_tool_id="1"),
+        TextDelta(text="Found.", parent_tool_id="1"),
+        ToolFinished(id="1"),
+        TextDelta(text="It was found."),
+    )
+    assert lines == [
+        "I ask.",
+        "",
+        "◌ Agent: look",
+        "  │ One",
+        "  │ line, two lines.",
+        "  ✓ Bash: echo 2 (1.0s)",
+        "  │ Found.",
+        "✓ Agent: look (6.0s)",
+        "",
+        "It was found.",
+    ]
+
+
+def test_a_subagent_that_only_works_leaves_its_call_where_it_is(window: Window) -> None:
+    lines = window.show(agent("1", "look"), child("2", "1"), ToolFinished(id="2"), ToolFinished(id="1"))
+    assert lines == ["✓ Agent: look (3.0s)", "  ✓ Bash: echo 2 (1.0s)"]
+
+
+def test_of_several_subagents_it_is_said_who_speaks(window: Window) -> None:
+    lines = window.show(
+        agent("1", "look"),
+        agent("2", "listen"),
+        TextDelta(text="I see.", parent_tool_id="1"),
+        TextDelta(text="I hear.", parent_tool_id="2"),
+        TextDelta(text="More.", parent_tool_id="2"),
+        Status(text="looking", parent_tool_id="1"),
+    )
+    assert lines == [
+        "◌ Agent: look",
+        "◌ Agent: listen",
+        "  │ I see.",
+        "  ↳ Agent: listen",
+        "  │ I hear.More.",
+        "  ↳ Agent: look",
+        "  · looking",
+    ]
+
+
+def test_a_subagent_of_a_subagent_stands_deeper(window: Window) -> None:
+    lines = window.show(agent("1", "a"), agent("2", "b", "1"), TextDelta(text="deep", parent_tool_id="2"))
+    assert lines == ["◌ Agent: a", "  ◌ Agent: b", "    │ deep"]
+
+
+def test_what_a_subagent_finally_says_is_not_compared_with_what_its_parent_says(window: Window) -> None:
+    lines = window.show(
+        TextDelta(text="mine"),
+        BlockFinal(text="theirs", parent_tool_id="1"),
+        BlockFinal(text="theirs, too", parent_tool_id="1"),
+        BlockFinal(text="mine"),
+    )
+    assert lines == ["mine", "", "  │ theirs", "  │ theirs, too"]
+
+
+def test_a_subagents_answer_is_not_the_answer(window: Window) -> None:
+    lines = window.show(TextDelta(text="theirs", parent_tool_id="1"), TurnCompleted(text="mine"))
+    assert lines == ["  │ theirs", "", "mine"]
+
+
+def test_whoever_else_writes_gets_a_line_of_their_own_and_the_answer_goes_on_below(window: Window) -> None:
+    window.show(TextDelta(text="so far"), Status(text="waiting"))
+    window.channel.make_room()
+    assert window.show(Usage(input_tokens=1, output_tokens=1, scope="turn")) == ["so far"]
+    window.write("asked\n")
+    assert window.show(TextDelta(text="goes on")) == ["so far", "", "asked", "", "goes on"]
 
 
 def test_no_color_means_no_styles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,15 @@
 
 `show` takes events; the `on_stream_*` methods of `StreamingChannelProvider` are said in the same terms. `post` is for
 whole messages, as any `Channel` takes them. Text is shown as the Markdown it is. Passages of different kinds
-(reasoning, answer, activity) are set apart by a blank line, whichever line ends the agent sends or forgets.
+(reasoning, answer, activity) are set apart by a blank line, whichever line ends the agent sends or forgets. What a
+subagent says and does stands under its call, set in, with a bar before what it says.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, assert_never
 
 from tailrace.capabilities import Capabilities, Unkeyed
@@ -72,20 +74,21 @@ class TerminalChannel:
         self._lines = Lines(out)
         self._posts = Posts(out)
         self._errors = Lines(err or sys.stderr)
-        self._tools = ToolLines(self._lines, begin=lambda: self._begin("activity"), clock=clock)
+        self._tools = ToolLines(self._lines, begin=partial(self._begin, "activity"), clock=clock)
         self._reasoning = reasoning
-        self._kind: _Kind | None = None
+        self._passage: tuple[_Kind, str | None] | None = None
+        self._subagent: str | None = None
         self._gap = 0
-        self._block: list[str] = []
+        self._blocks: dict[str | None, list[str]] = {}
         self._has_spoken = False
 
     async def show(self, event: Event) -> None:
         """Show one event of a turn; events come in the order of the contract."""
         match event:
             case TextDelta():
-                self._say(event.text)
+                self._say(event.text, event.parent_tool_id)
             case BlockFinal():
-                self._finish_block(event.text)
+                self._finish_block(event.text, event.parent_tool_id)
             case TextRetracted():
                 self._retract(event)
             case ReasoningDelta() | ReasoningEnd():
@@ -141,7 +144,7 @@ class TerminalChannel:
         self._lines.withdraw("status")
         self._lines.space(2)
         self._lines.forget()
-        if self._kind in {"answer", "reasoning"}:
+        if self._passage is not None and self._passage[0] != "activity":
             self._gap = 2
 
     async def on_stream_start(self, user_id: str) -> None:  # noqa: ARG002 -- a terminal has one user
@@ -162,106 +165,136 @@ class TerminalChannel:
         self._end(TurnCompleted())
 
     def _start(self) -> None:
-        self._kind = None
+        self._passage = None
+        self._subagent = None
         self._gap = 0
-        self._block.clear()
+        self._blocks.clear()
         self._has_spoken = False
 
-    def _begin(self, kind: _Kind) -> None:
-        """Set a passage of another kind apart from the one before."""
-        if kind == self._kind:
+    def _begin(self, kind: _Kind, parent: str | None = None) -> None:
+        """Set a passage of another kind, or of somebody else, apart from the one before."""
+        passage = (kind, parent)
+        if passage == self._passage:
             return
-        if self._kind is not None:
-            self._gap = 2
-        self._kind = kind
+        if self._passage is not None:
+            self._gap = 2 if _is_own_text(passage) or _is_own_text(self._passage) else 1
+        self._passage = passage
+        if kind != "answer":
+            self._blocks.pop(parent, None)
+        if parent is not None:
+            self._name_subagent(parent)
         if kind == "activity":
-            self._block.clear()
             self._lines.space(self._gap)
             self._gap = 0
 
-    def _flow(self, text: str, *, style: str = "") -> None:
+    def _name_subagent(self, parent: str) -> None:
+        """Where several subagents are at work, say which of them it is that speaks now."""
+        before, self._subagent = self._subagent, parent
+        label = self._tools.label(parent)
+        if before in {None, parent} or not label or self._lines.ends_with(parent):
+            return
+        self._lines.space(max(self._gap, 1))
+        self._gap = 1
+        self._lines.write(f"{self._tools.indent(parent)}↳ {label}\n", style=DIM)
+
+    def _flow(self, text: str, parent: str | None, *, style: str = "") -> None:
         """Text that goes on where it left off; a gap that is due is filled up around line ends of its own."""
         text = visible(text)
         if self._gap:
             body = text.lstrip("\n")
-            self._lines.write(text[: len(text) - len(body)])
+            if parent is None:
+                self._lines.write(text[: len(text) - len(body)])
             if not body:
                 return
             self._lines.space(self._gap)
             self._gap = 0
             text = body
-        self._lines.write(text, style=style)
+        if parent is not None:
+            self._flow_within(text, f"{self._tools.indent(parent)}│ ", style)
+        else:
+            self._lines.write(text, style=style)
 
-    def _say(self, text: str) -> None:
+    def _flow_within(self, text: str, bar: str, style: str) -> None:
+        """The same with a bar before each line."""
+        for line in text.splitlines(keepends=True):
+            if self._lines.begins_line:
+                self._lines.write(bar, style=DIM)
+            self._lines.write(line, style=style)
+
+    def _say(self, text: str, parent: str | None = None) -> None:
         if not text:
             return
-        self._begin("answer")
-        self._block.append(text)
-        self._has_spoken = True
-        self._flow(text)
+        self._begin("answer", parent)
+        self._blocks.setdefault(parent, []).append(text)
+        self._has_spoken = self._has_spoken or parent is None
+        self._flow(text, parent)
 
-    def _finish_block(self, text: str | None) -> None:
+    def _finish_block(self, text: str | None, parent: str | None = None) -> None:
         """Close the open text; where it is given whole, show what is missing, or all if it differs."""
         if text is not None:
-            said = "".join(self._block)
+            said = "".join(self._blocks.get(parent, ()))
             if text.startswith(said):
-                self._say(text[len(said) :])
+                self._say(text[len(said) :], parent)
             else:
-                self._activity("↻", "said differently after all:")
-                self._say(text)
-        if self._block:
-            self._gap = 2
-            self._block.clear()
+                self._activity("↻", "said differently after all:", parent)
+                self._say(text, parent)
+        if self._blocks.pop(parent, None) and self._passage == ("answer", parent):
+            self._gap = 2 if parent is None else 1
 
     def _retract(self, event: TextRetracted) -> None:
         what = "everything said above" if event.scope == "turn" else "the last text"
         reason = f": {event.reason}" if event.reason else ""
-        if self._has_spoken:
-            self._activity("↩", f"{what} is withdrawn{reason}")
-        self._has_spoken = self._has_spoken and event.scope == "block"
+        if self._has_spoken or event.parent_tool_id is not None:
+            self._activity("↩", f"{what} is withdrawn{reason}", event.parent_tool_id)
+        if event.parent_tool_id is None:
+            self._has_spoken = self._has_spoken and event.scope == "block"
 
     def _think(self, event: ReasoningDelta | ReasoningEnd) -> None:
         if not self._reasoning:
             return
+        parent = event.parent_tool_id
+        is_thinking = self._passage == ("reasoning", parent)
         if isinstance(event, ReasoningEnd):
-            self._gap = 2 if self._kind == "reasoning" else self._gap
+            self._gap = (2 if parent is None else 1) if is_thinking else self._gap
         elif event.text:
-            if self._kind != "reasoning" or self._gap:
-                self._begin("reasoning")
-                self._block.clear()
+            if not is_thinking or self._gap:
+                self._begin("reasoning", parent)
+                self._blocks.pop(parent, None)
                 if not self._lines.styled:
-                    self._flow("[reasoning] ")
-            self._flow(event.text, style=DIM)
+                    self._flow("[reasoning] ", parent)
+            self._flow(event.text, parent, style=DIM)
 
     def _remark(self, event: _Remark) -> None:
         match event:
             case Status():
-                self._keep("status", Line(f"· {_one_line(event.text)}"))
+                self._keep("status", Line(f"· {_one_line(event.text)}"), event.parent_tool_id)
             case PlanUpdated():
                 done = sum(item.status == "completed" for item in event.items)
                 now = next((item.title for item in event.items if item.status == "in_progress"), "")
                 progress = f"· plan: {done} of {len(event.items)} done"
-                self._keep("plan", Line(progress, "", f" · {_one_line(now)}" if now else ""))
+                self._keep("plan", Line(progress, "", f" · {_one_line(now)}" if now else ""), event.parent_tool_id)
             case Notice():
-                self._activity("·", event.text)
+                self._activity("·", event.text, event.parent_tool_id)
             case ModelChanged():
                 self._activity("·", f"Switched to {event.model_id}" + (f" ({event.key_id})" if event.key_id else ""))
             case ConfigReloaded():
                 self._activity("·", "Configuration reloaded")
             case Media():
-                self._activity("▸", " ".join(filter(None, (event.caption, event.url or event.path, event.mime))))
+                said = " ".join(filter(None, (event.caption, event.url or event.path, event.mime)))
+                self._activity("▸", said, event.parent_tool_id)
 
-    def _keep(self, key: str, line: Line) -> None:
+    def _keep(self, key: str, line: Line, parent: str | None) -> None:
         """A dim line that says how things stand, in place of what it said before."""
-        if not self._lines.renew(key, line, style=DIM):
-            self._begin("activity")
-            self._lines.add(key, line, style=DIM)
+        line = line._replace(head=f"{self._tools.indent(parent)}{line.head}")
+        if not self._lines.renew(f"{key} {parent}" if parent else key, line, style=DIM):
+            self._begin("activity", parent)
+            self._lines.add(f"{key} {parent}" if parent else key, line, style=DIM)
 
-    def _activity(self, mark: str, text: str) -> None:
+    def _activity(self, mark: str, text: str, parent: str | None = None) -> None:
         """A dim remark that stays whole, however long it is."""
-        self._begin("activity")
+        self._begin("activity", parent)
         self._lines.space(1)
-        self._lines.write(f"{mark} {visible(text)}\n", style=DIM)
+        self._lines.write(f"{self._tools.indent(parent)}{mark} {visible(text)}\n", style=DIM)
 
     def _fail(self, event: Error | TurnFailed) -> None:
         about = [str(part) for part in (event.status_code, event.code) if part is not None]
@@ -279,6 +312,12 @@ class TerminalChannel:
             self._lines.space(1)
             self._lines.write(f"cancelled{f': {visible(event.reason)}' if event.reason else ''}\n", style=DIM)
         self._lines.space(1)
+
+
+def _is_own_text(passage: tuple[_Kind, str | None]) -> bool:
+    """Whether it is what the agent itself says or thinks."""
+    kind, parent = passage
+    return kind != "activity" and parent is None
 
 
 def _one_line(text: str) -> str:

@@ -27,6 +27,7 @@ class _Keyed(NamedTuple):
     key: str
     shown: str
     cells: int
+    above: int  # line ends before it
 
 
 class Line(NamedTuple):
@@ -57,6 +58,15 @@ class Lines:
         except UnicodeEncodeError:
             return False
         return True
+
+    @property
+    def begins_line(self) -> bool:
+        """Whether the cursor is where a line begins."""
+        return self._newlines > 0
+
+    def ends_with(self, key: str) -> bool:
+        """Whether the line of that key is the last one, as far as lines have keys."""
+        return bool(self._keyed) and self._keyed[-1].key == key
 
     def write(self, text: str, *, style: str = "") -> None:
         """Go on writing where the cursor is; what stood in keyed lines before stays as it is."""
@@ -90,8 +100,8 @@ class Lines:
         shown = _fit(line, self._size().columns - 1)
         self._out.write(f"{self._unwrapped(shown, style)}\n")
         self._out.flush()
+        self._keyed.append(_Keyed(key, shown, cell_len(shown), self._newlines))
         self._newlines = 1
-        self._keyed.append(_Keyed(key, shown, cell_len(shown)))
 
     def renew(self, key: str, line: Line, *, style: str = "") -> bool:
         """Write the line of that key anew in its place; False where that is not possible, or not any more."""
@@ -104,7 +114,7 @@ class Lines:
             rows = len(self._keyed) - index
             self._out.write(f"\x1b[{rows}A{_ERASE_LINE}{self._unwrapped(shown, style)}\r\x1b[{rows}B")
             self._out.flush()
-            self._keyed[index] = _Keyed(key, shown, cell_len(shown))
+            self._keyed[index] = self._keyed[index]._replace(shown=shown, cells=cell_len(shown))
         return True
 
     def withdraw(self, key: str) -> None:
@@ -112,7 +122,7 @@ class Lines:
         if self._keyed and self._keyed[-1].key == key and self._reachable(len(self._keyed) - 1, self._size()):
             self._out.write(f"\x1b[1A{_ERASE_LINE}")
             self._out.flush()
-            self._keyed.pop()
+            self._newlines = self._keyed.pop().above
 
     def _reachable(self, index: int, size: os.terminal_size) -> bool:
         """Whether the line is still on the screen, and each line from it down still takes one row."""

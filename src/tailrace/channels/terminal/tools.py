@@ -1,7 +1,8 @@
 """Tool activity as lines: one per call, `◌` while it runs, `✓` or `✗` when it has answered.
 
 On a terminal the line is renewed in place and shows the latest the tool said, as long as nothing else stands
-below it. In a pipe there is a line when a call begins and one when it ends: a log tells where an agent hung.
+below it. In a pipe there is a line when a call begins and one when it ends: a log tells where an agent hung. Calls of
+a subagent are set in under the call that it works for.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 ToolEvent: TypeAlias = ToolStarted | ToolInput | ToolProgress | ToolOutput | ToolFinished
 
-_TELLING = ("command", "file_path", "path", "pattern", "query", "url")
+_TELLING = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt")
 _SUMMARY_LENGTH = 200
+_DEEPEST = 4
 # A tool may print faster than anybody reads: its line is renewed at most this often, its end is always shown.
 _REDRAW_S = 0.05
 
@@ -45,26 +47,29 @@ class _Call(msgspec.Struct):
     summary: str
     started: float
     drawn: float
+    parent: str | None = None
     detail: str = ""
 
 
 class ToolLines:
-    """The calls that are open, and their lines; `begin` is called before a line is added."""
+    """The calls that are open, and their lines; `begin` is called with whose line it is before one is added."""
 
-    def __init__(self, lines: Lines, *, begin: Callable[[], None], clock: Callable[[], float]) -> None:
+    def __init__(self, lines: Lines, *, begin: Callable[[str | None], None], clock: Callable[[], float]) -> None:
         self._lines = lines
         self._begin = begin
         self._clock = clock
         self._calls: dict[str, _Call] = {}
+        self._depths: dict[str, int] = {}
         self._marks = UNICODE_MARKS if lines.can_carry("".join(UNICODE_MARKS)) else ASCII_MARKS
 
     def show(self, event: ToolEvent) -> None:
         """Show what happened to a call; what belongs to no open call is passed over."""
         now = self._clock()
         if isinstance(event, ToolStarted):
-            started = _Call(_one_line(event.name), _summary(event.arguments), now, now)
+            started = _Call(_one_line(event.name), _summary(event.arguments), now, now, event.parent_tool_id)
             self._calls[event.id] = started
-            self._begin()
+            self._depths[event.id] = self._depth_under(event.parent_tool_id)
+            self._begin(started.parent)
             self._lines.add(event.id, self._line(started, self._marks.running), style=DIM)
             return
         id_ = event.id if event.id is not None else next(reversed(self._calls), "")
@@ -85,14 +90,27 @@ class ToolLines:
                 del self._calls[id_]
                 call.detail = _one_line(_text_of(event.result)) if event.is_error else ""
                 mark = self._marks.failed if event.is_error else self._marks.done
-                self._resolve(id_, self._line(call, mark, f" ({_duration(now - call.started)})"))
+                self._resolve(id_, self._line(call, mark, f" ({_duration(now - call.started)})"), call.parent)
 
     def close(self) -> None:
         """The turn is over: calls that never answered are shown as not finished."""
         for id_, call in self._calls.items():
             call.detail = ""
-            self._resolve(id_, self._line(call, self._marks.unfinished, " (not finished)"))
+            self._resolve(id_, self._line(call, self._marks.unfinished, " (not finished)"), call.parent)
         self._calls.clear()
+        self._depths.clear()
+
+    def indent(self, parent: str | None) -> str:
+        """What stands before a line of the subagent that works for this call; nothing for the agent itself."""
+        return "  " * self._depth_under(parent)
+
+    def label(self, id_: str) -> str:
+        """What the call is, while it is open."""
+        call = self._calls.get(id_)
+        return "" if call is None else f"{call.name}: {call.summary}" if call.summary else call.name
+
+    def _depth_under(self, parent: str | None) -> int:
+        return 0 if parent is None else min(self._depths.get(parent, 0) + 1, _DEEPEST)
 
     def _renew_at(self, now: float, id_: str, call: _Call) -> None:
         if now - call.drawn >= _REDRAW_S:
@@ -102,14 +120,15 @@ class ToolLines:
     def _renew(self, id_: str, call: _Call) -> None:
         self._lines.renew(id_, self._line(call, self._marks.running), style=DIM)
 
-    def _resolve(self, id_: str, line: Line) -> None:
+    def _resolve(self, id_: str, line: Line, parent: str | None) -> None:
         if not self._lines.renew(id_, line, style=DIM):
-            self._begin()
+            self._begin(parent)
             self._lines.add(id_, line, style=DIM)
 
     def _line(self, call: _Call, mark: str, tail: str = "") -> Line:
-        head = f"{mark} {call.name}: {call.summary}" if call.summary else f"{mark} {call.name}"
-        return Line(head, tail, f" · {call.detail}" if call.detail else "")
+        said = f"{call.name}: {call.summary}" if call.summary else call.name
+        head = f"{self.indent(call.parent)}{mark} {said}"
+        return Line(head, tail, f" · {call.detail}" if call.detail not in {"", call.summary} else "")
 
 
 def _summary(arguments: Any) -> str:
