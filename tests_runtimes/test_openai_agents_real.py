@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tailrace.events import Event
+    from tailrace.runtimes.permissions import Choice, Policy, Question
+
 
 def agent(*steps: Any, name: str = "agent", **options: Any) -> Agent[Any]:
     return Agent(name=name, model=ScriptedModel(list(steps)), **options)
@@ -192,6 +195,44 @@ def test_a_call_that_waits_for_approval_ends_the_turn_and_the_next_one_works() -
     assert Status(text="Waiting for approval: wipe") in events
     assert terminal(events) == TurnCompleted(text="Waiting for approval: wipe", stop_reason="approval")
     assert terminal(play(runtime, session="s")) == TurnCompleted(text="then not")
+
+
+class Person:
+    """Answers what is asked, in turn, and remembers it."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, Any]] = []
+
+    async def ask(self, question: Question) -> Choice | None:
+        self.asked.append((question.title, question.arguments))
+        return question.allowing() if self._answers.pop(0) else question.denying()
+
+
+def wiping() -> Agent[Any]:
+    calls = [function_call("wipe", f'{{"disk":"{disk}"}}', call_id=disk) for disk in "ab"]
+    return agent(calls, [assistant_message("done")], tools=[wipe], name="helper")
+
+
+def wiped(events: list[Event]) -> list[Any]:
+    return [event.result for event in events if isinstance(event, ToolFinished)]
+
+
+def test_a_person_approves_one_call_and_not_the_other_and_the_run_goes_on() -> None:
+    person = Person(True, False)
+    events = play(OpenAIAgentsRuntime(wiping(), asks=person), session="s")
+    assert person.asked == [("helper wants to call wipe", {"disk": "a"}), ("helper wants to call wipe", {"disk": "b"})]
+    assert "wiped a" in wiped(events)
+    assert "wiped b" not in wiped(events)
+    assert (said(events), terminal(events)) == ("done", TurnCompleted(text="done"))
+    assert len([event for event in events if isinstance(event, ToolStarted)]) == 2
+
+
+@pytest.mark.parametrize(("permissions", "done"), [("allow", True), ("deny", False)])
+def test_calls_that_need_approval_are_decided_by_the_policy(permissions: Policy, done: bool) -> None:
+    events = play(OpenAIAgentsRuntime(wiping(), permissions=permissions))
+    assert ("wiped a" in wiped(events), "wiped b" in wiped(events)) == (done, done)
+    assert terminal(events) == TurnCompleted(text="done")
 
 
 def at_a_tool(work: Work) -> Runtime:

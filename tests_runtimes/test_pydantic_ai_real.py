@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tailrace.runtimes.permissions import Choice, Policy, Question
+
 
 def scripted(*responses: list[Any]) -> FunctionModel:
     """A model that says these, one response after the other; a piece that is an exception is raised."""
@@ -150,6 +152,47 @@ def test_a_call_that_waits_for_approval_ends_the_turn_and_the_next_one_works() -
     assert Status(text="Waiting for approval: wipe") in events
     assert terminal(events) == TurnCompleted(text="Waiting for approval: wipe", stop_reason="approval")
     assert terminal(play(runtime, session="s")) == TurnCompleted(text="then not")
+
+
+class Person:
+    """Answers what is asked, in turn, and remembers it."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+        self.asked: list[str] = []
+
+    async def ask(self, question: Question) -> Choice | None:
+        self.asked.append(question.title)
+        return question.allowing() if self._answers.pop(0) else question.denying()
+
+
+def wiping(done: list[str]) -> Agent[None, Any]:
+    calls = [call("wipe", f'{{"disk":"{disk}"}}', index=index) for index, disk in enumerate("ab")]
+    agent = Agent(scripted(calls, ["done"]), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def wipe(disk: str) -> str:
+        done.append(disk)
+        return "wiped"
+
+    return agent
+
+
+def test_a_person_approves_one_call_and_not_the_other_and_the_run_goes_on() -> None:
+    done: list[str] = []
+    person = Person(True, False)
+    runtime = PydanticAIRuntime(wiping(done), asks=person)
+    events = play(runtime, session="s")
+    assert (person.asked, done) == (["The agent wants to call wipe"] * 2, ["a"])
+    assert (said(events), terminal(events)) == ("done", TurnCompleted(text="done"))
+    assert len([event for event in events if isinstance(event, ToolStarted)]) == 2
+
+
+@pytest.mark.parametrize(("permissions", "wiped"), [("allow", ["a", "b"]), ("deny", [])])
+def test_calls_that_need_approval_are_decided_by_the_policy(permissions: Policy, wiped: list[str]) -> None:
+    done: list[str] = []
+    events = play(PydanticAIRuntime(wiping(done), permissions=permissions))
+    assert (sorted(done), terminal(events)) == (wiped, TurnCompleted(text="done"))
 
 
 @dataclass(kw_only=True)

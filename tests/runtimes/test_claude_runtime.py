@@ -107,8 +107,11 @@ def test_a_turn_that_failed_is_part_of_the_conversation(tmp_path: Path) -> None:
 def test_one_that_refuses_to_start_says_why(tmp_path: Path) -> None:
     failed = play(claude(tmp_path, "refuses"), session_id="one")[-1]
     assert isinstance(failed, TurnFailed)
-    assert failed.message.endswith("exited with code 1: error: unknown option '--verbose'")
-    assert failed.code == "cut_off"
+    assert failed.message.endswith(
+        "exited with code 1: error: unknown option '--verbose'. This claude is of a version that does not know it: "
+        "update with npm install -g @anthropic-ai/claude-code@latest"
+    )
+    assert failed.code == "unknown_version"
 
 
 def test_one_that_dies_leaves_what_it_said(tmp_path: Path) -> None:

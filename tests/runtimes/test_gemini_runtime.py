@@ -80,7 +80,10 @@ def test_one_that_refuses_to_start_says_why_and_is_not_started_twice(tmp_path: P
     play(gemini(tmp_path, "gemini_cli_tool"), session_id="one")
     failed = play(gemini(tmp_path, "refuses"), session_id="one")[-1]
     assert isinstance(failed, TurnFailed)
-    assert failed.message.endswith("exited with code 41: Please set an Auth method")
+    assert failed.message.endswith(
+        "exited with code 41: Please set an Auth method. gemini is not logged in. Run gemini once and log in, or set "
+        "GEMINI_API_KEY."
+    )
     assert failed.code == "cut_off"
     assert len(asked(tmp_path)) == 2
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.errors import AgentNotFound, RuntimeFault
+from tailrace.errors import AgentNotFound
 from tailrace.runtimes.process import LONGEST_LINE, AgentProcess
 
 if TYPE_CHECKING:
@@ -96,8 +96,27 @@ def test_a_line_of_twenty_megabytes_comes_whole_also_without_its_end() -> None:
 
 
 def test_a_line_without_end_is_refused_in_clear_words() -> None:
-    with pytest.raises(RuntimeFault, match="a line of more than 64 MiB"):
-        outcome(*python(f"print('x' * {LONGEST_LINE + 1_000_000})"))
+    async def run() -> tuple[list[bytes], str]:
+        async with AgentProcess(python(f"print('a'); print('x' * {LONGEST_LINE + 1_000_000})")) as process:
+            return [line async for line in process.lines()], await process.last_words()
+
+    lines, said = asyncio.run(run())
+    assert lines == [b"a"]
+    assert said.endswith("wrote a line of more than 64 MiB.")
+
+
+def test_one_that_says_nothing_is_given_up_unless_it_has_a_reason() -> None:
+    async def run() -> tuple[list[bytes], list[bytes], str]:
+        excuses = iter((True, True, False))
+        command = python("print('a', flush=True); import time; time.sleep(600)")
+        async with AgentProcess(command, silence_s=0.05) as process:
+            process.is_excused = lambda: next(excuses)
+            lines = [line async for line in process.lines()]
+            return lines, list(map(str.encode, map(str, excuses))), await process.last_words()
+
+    lines, excuses_left, said = asyncio.run(run())
+    assert (lines, excuses_left) == ([b"a"], [])
+    assert said.endswith("has said nothing for 0.05 seconds and was stopped.")
 
 
 def test_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:

@@ -38,6 +38,11 @@ class Deciding:
         for asking in self._open:
             asking.cancel()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody is being asked."""
+        return bool(self._open)
+
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
         """See to it that `answer` is called, now or when the person has chosen; returns what is to be said of it."""
         if self._permissions == "ask" and self._asks is not None:
@@ -51,6 +56,21 @@ class Deciding:
             return []
         hint, self._told_how = "" if self._told_how else f" {HOW_TO_ALLOW}", True
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
+
+    @property
+    def has_a_say(self) -> bool:
+        """Whether anything is decided here; where nobody can be asked, what waits for a person goes on waiting."""
+        return self._permissions != "ask" or self._asks is not None
+
+    async def put(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
+        """The same for whoever waits for the choice: what is to be said of it first, and what will be chosen."""
+        chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
+
+        async def answer(choice: Choice | None) -> None:
+            if not chosen.done():
+                chosen.set_result(choice)
+
+        return await self.decide(question, answer), chosen
 
     async def _ask(self, asks: Asks, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> None:
         try:

@@ -248,6 +248,11 @@ class Narration:
         self._outputs.pop(call, None)
         return [ToolStarted(id=call, name=name or "tool", arguments=arguments, parent_tool_id=parent)]
 
+    @property
+    def has_open_tools(self) -> bool:
+        """Whether a call has not answered yet."""
+        return not all(self._tools.values())
+
     def knows(self, call: str) -> bool:
         """Whether a call of that id has begun and is not finished."""
         return self._tools.get(call) is False

@@ -67,6 +67,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return next((choice for kind in kinds for choice in self.choices if choice.kind == kind), None)
 
 
+_APPROVALS = (
+    Choice(id="once", name="Allow", kind="allow_once"),
+    Choice(id="deny", name="Deny", kind="reject_once"),
+)
+
+
+def approval(agent: str, tool: str, arguments: Any) -> Question:
+    """May an agent call a tool that waits for approval?"""
+    return Question(title=f"{agent} wants to call {tool}", arguments=arguments, choices=_APPROVALS)
+
+
 class Asks(Protocol):
     """Somebody who can put a question to the person whom the agent works for."""
 

@@ -1,8 +1,8 @@
 """The one way an agent's command is run: started apart, read line by line, and gone when it is left.
 
-Owns what every command gets wrong in its own way: lines longer than any reader expects, a flood on stderr that nobody
-reads, a signal that is ignored, children that outlive their parent and hold its output open. What the lines say is for
-a runtime's translator.
+Owns what every command gets wrong in its own way: lines longer than any reader expects, silence without end, a flood
+on stderr that nobody reads, a signal that is ignored, children that outlive their parent and hold its output open. What
+the lines say is for a runtime's translator.
 
 A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
 leaves the agent it launched. Agents often run their tools outside of it and end them by themselves when they are asked
@@ -21,18 +21,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace.errors import AgentNotFound, RuntimeFault
+from tailrace.errors import AgentNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
 LONGEST_LINE = 64 * 1024 * 1024
+SILENCE_S = 600.0
 _CHUNK = 64 * 1024
 _STDERR_KEPT = 8 * 1024
 # Once the command has exited, its output ends at once; only somebody outside the group can still hold it open.
-_SILENCE_S = 0.5
+_FAREWELL_S = 0.5
 # What is killed is gone in a moment, but still counts until its new parent has buried it, which some never do.
 _LOOK_EVERY_S = 0.01
 _LOOK_FOR_S = 0.25
@@ -56,7 +57,8 @@ class AgentProcess:
 
     `env` is added to our own environment. `missing` is said where there is no such command: how to install it.
     `grace_s` is how long each polite signal is given before the next, harsher one; 0 is for an agent that would leave
-    its tools behind if it were asked: it is killed at once, and they with it.
+    its tools behind if it were asked: it is killed at once, and they with it. `silence_s` is how long it may say
+    nothing before it is given up; `is_excused` says that it has a reason, as a tool at work or a person who is asked.
     """
 
     def __init__(
@@ -67,8 +69,12 @@ class AgentProcess:
         cwd: str | None = None,
         missing: str = "",
         grace_s: float = 5.0,
+        silence_s: float = SILENCE_S,
     ) -> None:
         self.command = tuple(command)
+        self.is_excused: Callable[[], bool] = lambda: False
+        self.fault = ""  # why it was not read to its end
+        self._silence_s = silence_s
         self._env = {**os.environ, **(env or {})}
         self._cwd = cwd
         self._missing = missing
@@ -119,7 +125,8 @@ class AgentProcess:
     async def lines(self) -> AsyncGenerator[bytes, None]:
         """Each line of its output without its end, blank ones left out, until the output ends.
 
-        The last line may lack its end. Raises `RuntimeFault` for a line longer than `LONGEST_LINE`.
+        The last line may lack its end. A line longer than `LONGEST_LINE`, and too long a silence, end it as well, which
+        `fault` and `last_words` tell.
         """
         pieces: list[bytes] = []
         size = 0
@@ -133,7 +140,8 @@ class AgentProcess:
             pieces.append(rest)
             size += len(rest)
             if size > LONGEST_LINE:
-                raise RuntimeFault(f"{self.command[0]} wrote a line of more than {LONGEST_LINE >> 20} MiB.")
+                self.fault = f"{self.command[0]} wrote a line of more than {LONGEST_LINE >> 20} MiB."
+                return
         if (whole := b"".join(pieces)).strip():
             yield whole
 
@@ -143,8 +151,11 @@ class AgentProcess:
         reading = asyncio.create_task(self._wires.stdout.read(_CHUNK))
         either: set[asyncio.Future[Any]] = {reading, self._wires.exited}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({reading}, timeout=_SILENCE_S)
+            while not (await asyncio.wait(either, timeout=self._silence_s, return_when=asyncio.FIRST_COMPLETED))[0]:
+                if not self.is_excused():
+                    self.fault = f"{self.command[0]} has said nothing for {self._silence_s:g} seconds and was stopped."
+                    return b""
+            await asyncio.wait({reading}, timeout=_FAREWELL_S)
             return reading.result() if reading.done() else b""
         finally:
             reading.cancel()
@@ -181,13 +192,15 @@ class AgentProcess:
     async def wait(self) -> int:
         """How it exited: its own code, or the negative of the signal that ended it. All of its stderr is read then."""
         await asyncio.wait({self._wires.exited})
-        await asyncio.wait({self._drain}, timeout=_SILENCE_S)
+        await asyncio.wait({self._drain}, timeout=_FAREWELL_S)
         code = self._transport.get_returncode()
         assert code is not None, "a process that has exited has a code"
         return code
 
     async def last_words(self) -> str:
         """How it ended, where it did not end well, with the last that it wrote to stderr; for an error message."""
+        if self.fault:
+            return self.fault
         code = await self.wait()
         if code == 0:
             return ""

@@ -21,10 +21,10 @@ import msgspec
 
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.runtimes.acp.shapes import refusal_of, within
-from tailrace.runtimes.process import AgentProcess
+from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 UPDATE, PERMISSION = "session/update", "session/request_permission"
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
@@ -70,10 +70,18 @@ _encoder = msgspec.json.Encoder()
 class AcpAgent:
     """A command that speaks the protocol, with one session; `start` it, and `close` it in any case.
 
-    `name` is what it calls itself, `label` what people call it, and `end` how it ended.
+    `name` is what it calls itself, `label` what people call it, and `end` how it ended. `is_excused` says that it has a
+    reason to be silent at a prompt.
     """
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        silence_s: float = SILENCE_S,
+    ) -> None:
         self.command = tuple(command)
         self.cwd = str(Path(cwd or ".").absolute())
         self.label = Path(command[0]).name
@@ -81,8 +89,15 @@ class AcpAgent:
         self.session_id = ""
         self.end = f"{self.label} does not run"
         self._process = AgentProcess(
-            command, env=env, cwd=self.cwd, missing="Install it, or name it by its path.", grace_s=_GRACE_S
+            command,
+            env=env,
+            cwd=self.cwd,
+            missing="Install it, or name it by its path.",
+            grace_s=_GRACE_S,
+            silence_s=silence_s,
         )
+        self._process.is_excused = lambda: not self._listens or self.is_excused()
+        self.is_excused: Callable[[], bool] = lambda: False
         self._life: asyncio.Task[None] | None = None
         self._numbers = itertools.count()
         self._calls: dict[object, asyncio.Future[Message]] = {}
@@ -126,11 +141,10 @@ class AcpAgent:
 
     async def _read(self) -> str:
         """Hear all it says; how it ended."""
-        try:
-            async for line in self._process.lines():
-                await self._hear(line)
-        except RuntimeFault as fault:
-            return str(fault)
+        async for line in self._process.lines():
+            await self._hear(line)
+        if self._process.fault:
+            return self._process.fault
         how = "closed its output"
         with suppress(TimeoutError):
             async with asyncio.timeout(_EXIT_S):

@@ -14,6 +14,7 @@ import msgspec
 
 from tailrace.runtimes.acp.agent import AgentFault, RequestRefused
 from tailrace.runtimes.acp.shapes import within
+from tailrace.runtimes.process import SILENCE_S
 from tailrace.runtimes.sessions import SessionFiles, sessions_directory
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent is run.
 
     `env` is added to our environment. `mode` and `auth` are ids of the agent's own, like `plan` and `gemini-api-key`.
-    `keep_s` is how long an agent is kept for the next turn of its conversation, 0 for not at all.
+    `keep_s` is how long an agent is kept for the next turn of its conversation, 0 for not at all. `silence_s` is how
+    long it may say nothing at a prompt, while no tool is at work.
     """
 
     cwd: str | None = None
@@ -40,6 +42,7 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     mode: str | None = None
     auth: str | None = None
     keep_s: float = 300.0
+    silence_s: float = SILENCE_S
 
 
 async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> list[str]:

@@ -61,7 +61,7 @@ class AcpRuntime:
                     async for event in events:
                         yield event
                 return
-        agent = AcpAgent(self._command, env=self._options.env, cwd=self._options.cwd)
+        agent = AcpAgent(self._command, env=self._options.env, cwd=self._options.cwd, silence_s=self._options.silence_s)
         try:
             async with aclosing(self._turn(agent, prompt)) as events:
                 async for event in events:

@@ -44,6 +44,7 @@ class AcpTurn:
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
         """The events of the turn; closing this cancels it. Raises `AgentFault` where nobody was there to hear it."""
+        self._agent.is_excused = lambda: bool(self._questions) or self._translator.awaits_tools
         await self._agent.prompt(text)
         try:
             first = await self._agent.next()

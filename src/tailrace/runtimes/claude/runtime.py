@@ -15,10 +15,11 @@ import msgspec
 
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, Notice, TurnFailed
+from tailrace.runtimes.advice import advised
 from tailrace.runtimes.claude.control import asked_in, decision, question_of, response, spoken
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.deciding import Deciding
-from tailrace.runtimes.process import AgentProcess
+from tailrace.runtimes.process import SILENCE_S, AgentProcess
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -43,9 +44,11 @@ class ClaudeRuntime:
     `env` is added to our environment, `cwd` is where the agent works. Conversations belong to that directory: in
     another one Claude begins anew. What it may do without asking is in its own settings; what it asks for is decided
     by `permissions`, and `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
+    `silence_s` is how long it may say nothing while no tool is at work.
     """
 
     name = "claude"
+    silence_s = SILENCE_S
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class ClaudeRuntime:
             if not (resumed and is_gone(translator)):
                 break
             resumed = ""
-        for event in translator.end(remark.text):
+        for event in advised(self.name, translator.end(remark.text)):
             yield event
 
     @property
@@ -88,15 +91,20 @@ class ClaudeRuntime:
         """Whether there is anything to decide here: what nobody allows Claude denies by itself."""
         return self._permissions == "allow" or (self._permissions == "ask" and self._asks is not None)
 
+    def _process(self, flags: Sequence[str]) -> AgentProcess:
+        command = (*self._command, *flags)
+        return AgentProcess(command, env=self._env, cwd=self._cwd, missing=_MISSING, silence_s=self.silence_s)
+
     async def _told(
         self, prompt: Prompt, resumed: str, translator: ClaudeTranslator, remark: _Remark
     ) -> AsyncGenerator[Event, None]:
         """What one process says; `remark` is told how it ended."""
         flags = (*_FLAGS, *(_ASKING if self._is_asked else ()), *(("--resume", resumed) if resumed else ()))
         async with (
-            AgentProcess((*self._command, *flags), env=self._env, cwd=self._cwd, missing=_MISSING) as process,
+            self._process(flags) as process,
             Deciding(self._permissions, self._asks) as deciding,
         ):
+            process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
             text = prompt.text.encode(errors="replace")
             await process.write(msgspec.json.encode(spoken(text.decode())) if self._is_asked else text)
             ending = _InputEnd(process)

@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tailrace.runtimes.advice import advised
 from tailrace.runtimes.claude.control import ToolRequest, decision, question_of, spoken
 from tailrace.runtimes.claude.runtime import ClaudeConversations, is_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
@@ -75,7 +76,7 @@ class ClaudeSdkRuntime:
             if not (resumed and is_gone(translator)):
                 break
             resumed = ""
-        for event in translator.end(remark):
+        for event in advised(self.name, translator.end(remark)):
             yield event
 
     async def _play(self, text: str, resumed: str, lines: _Lines) -> str:
@@ -140,13 +141,8 @@ async def _choice(tool: ToolRequest, lines: _Lines, deciding: Deciding) -> Choic
     question = question_of(tool)
     if question is None:
         return None
-    chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
-
-    async def answer(choice: Choice | None) -> None:
-        if not chosen.done():
-            chosen.set_result(choice)
-
-    for event in await deciding.decide(question, answer):
+    events, chosen = await deciding.put(question)
+    for event in events:
         lines.put_nowait(event)
     return await chosen
 

@@ -102,6 +102,11 @@ class ClaudeTranslator:
         return self._result.complaint if self._result is not None and self._result.is_error else ""
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether a tool is at work, which may take its time in silence."""
+        return self._narration.has_open_tools
+
+    @property
     def is_at_rest(self) -> Literal["", "for now", "for good"]:
         """Whether Claude has answered: for good, or it may go on by itself with what a subagent has found."""
         if self._is_answering or self._in_background:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
+from tailrace.runtimes.advice import advised
 from tailrace.runtimes.codex.dialogue import Asked, CodexDialogue
 from tailrace.runtimes.codex.translator import CodexExecTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
-from tailrace.runtimes.process import AgentProcess
+from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -41,10 +43,12 @@ class CodexRuntime:
 
     `env` is added to our environment, `cwd` is where the agent works. What codex may do without asking is its own
     `approval_policy`; what it asks for is decided by `permissions`, and `asks` is who is asked. `sessions` is the
-    folder where it is kept which conversation is whose.
+    folder where it is kept which conversation is whose. `silence_s` is how long it may say nothing while no tool is at
+    work.
     """
 
     name = "codex"
+    silence_s = SILENCE_S
 
     def __init__(
         self,
@@ -80,16 +84,18 @@ class CodexRuntime:
             yield TurnFailed(message=str(error), code="not_found")
 
     def _process(self, *arguments: str) -> AgentProcess:
-        return AgentProcess((*self._command, *arguments), env=self._env, cwd=self._cwd, missing=_MISSING)
+        command = (*self._command, *arguments)
+        return AgentProcess(command, env=self._env, cwd=self._cwd, missing=_MISSING, silence_s=self.silence_s)
 
     async def _served(self, prompt: Prompt, dialogue: CodexDialogue) -> AsyncGenerator[Event, None]:
         """A turn of `codex app-server`; where there is no such command, nothing at all and no end."""
         translator = dialogue.translator
         async with self._process("app-server") as process, _farewell(process, dialogue):
             async with Deciding(self._permissions, self._asks) as deciding, aclosing(process.lines()) as lines:
+                process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
                 await _send(process, dialogue)
                 async for line in lines:
-                    for event in dialogue.feed(line):
+                    for event in advised(self.name, dialogue.feed(line)):
                         yield event
                     for asked in dialogue.questions():
                         for event in await deciding.decide(asked.question, _answering(process, dialogue, asked)):
@@ -100,7 +106,7 @@ class CodexRuntime:
                         return
             remark = await process.last_words()
             if dialogue.has_answered or not _UNKNOWN_COMMAND.search(remark):
-                for event in translator.close(remark):
+                for event in advised(self.name, translator.close(remark)):
                     yield event
 
     async def _executed(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -112,6 +118,7 @@ class CodexRuntime:
             async with self._process("exec", "--json", "--skip-git-repo-check", *resumed, "-") as process:
                 await process.write(prompt.text.encode(errors="replace"))
                 process.close_input()
+                process.is_excused = partial(_works, translator)
                 async with aclosing(process.lines()) as lines:
                     async for line in lines:
                         for event in translator.feed(line):
@@ -122,8 +129,12 @@ class CodexRuntime:
                 break
             thread = ""
             yield Notice(text="codex begins a new conversation: the earlier one cannot be found.")
-        for event in translator.close(remark):
+        for event in advised(self.name, translator.close(remark)):
             yield event
+
+
+def _works(translator: CodexExecTranslator) -> bool:
+    return translator.is_at_work
 
 
 async def _send(process: AgentProcess, dialogue: CodexDialogue) -> None:

@@ -74,6 +74,11 @@ class CodexTranslator:
         """Whether the turn has ended."""
         return self._narration.is_over
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a tool is at work, which may take its time in silence."""
+        return self._narration.has_open_tools
+
     def feed(self, method: str, params: Any) -> list[Event]:
         """One notification."""
         was_over = self.is_over
@@ -224,6 +229,11 @@ class CodexExecTranslator:
         self.thread_id: str | None = None
         self._narration = Narration("codex")
         self._items = CodexItems(self._narration)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a tool is at work, which may take its time in silence."""
+        return self._narration.has_open_tools
 
     def feed(self, line: bytes) -> list[Event]:
         """One line."""

@@ -1,27 +1,34 @@
-"""gemini-cli as a runtime: a process per turn.
+"""gemini-cli as a runtime: a process per turn, or one that speaks the Agent Client Protocol where there is much to ask.
 
 Owns the processes and the conversations, which gemini keeps for each directory under ids of its own. What it prints is
-the translator's to tell.
+the translator's to tell. On its own gemini asks nobody; with `--acp` it asks, and that is `acp`'s to carry.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.errors import AgentNotFound
-from tailrace.events import Event, Notice, TurnFailed, TurnStarted
+from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
+from tailrace.runtimes.acp import AcpOptions, AcpRuntime
+from tailrace.runtimes.advice import advised
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.gemini.translator import GeminiTranslator
-from tailrace.runtimes.process import AgentProcess
+from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.ports import Prompt
+    from tailrace.runtimes.permissions import Asks, Policy
 
+_UNKNOWN_OPTION = re.compile(r"(?i)unknown (argument|option)")
+_UNASKED = "This gemini cannot ask: what its approval mode does not allow it does not do."
 _GONE = "Error resuming session"
 _FAREWELL_S = 3.0
 # Asked to stop it leaves the command that it runs behind; killed at once, that is found and ended with it.
@@ -30,14 +37,18 @@ _MISSING = "Install gemini-cli with: npm install -g @google/gemini-cli"
 
 
 class GeminiRuntime:
-    """gemini-cli. `command` may carry options of its own (`-m MODEL`, `--approval-mode yolo`); it asks nobody: what its
-    approval mode does not allow it does not do.
+    """gemini-cli. `command` may carry options of its own (`-m MODEL`, `--approval-mode yolo`).
 
     `env` is added to our environment, `cwd` is where the agent works. Conversations belong to that directory: in
     another one gemini begins anew. `sessions` is the folder where it is kept which conversation is whose.
+    `silence_s` is how long it may say nothing while no tool is at work.
+
+    What its approval mode does not allow is decided by `permissions`, and `asks` is who is asked: it runs as
+    `gemini --acp` then. Where nobody is asked and nothing more is allowed it does not do it, and prints `stream-json`.
     """
 
     name = "gemini"
+    silence_s = SILENCE_S
 
     def __init__(
         self,
@@ -45,21 +56,61 @@ class GeminiRuntime:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        permissions: Policy = "ask",
+        asks: Asks | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._command = tuple(command)
         self._env = env
         self._cwd = cwd
         self._conversations = Conversations(self.name, sessions)
+        self._asking: AcpRuntime | None = None
+        if permissions == "allow" or (permissions == "ask" and asks is not None):
+            options = AcpOptions(cwd=cwd, env=dict(env or {}))
+            self._asking = AcpRuntime((*command, "--acp"), permissions=permissions, asks=asks, options=options)
+            self._asking.name = self.name
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask gemini, in the conversation of the prompt's session; closing this ends it and what it runs."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        if self._asking is not None:
+            async with aclosing(self._asked(self._asking, prompt)) as events:
+                async for event in events:
+                    yield event
+            if self._asking is not None:
+                return
+        async with aclosing(self._printed(prompt)) as events:
+            async for event in events:
+                yield event
+
+    async def aclose(self) -> None:
+        """End the agents that are kept for their next turn."""
+        if self._asking is not None:
+            await self._asking.aclose()
+
+    async def _asked(self, asking: AcpRuntime, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """A turn of `gemini --acp`; one that does not know the option is not asked that way again."""
+        try:
+            async with aclosing(asking.run(prompt)) as events:
+                async for event in events:
+                    if isinstance(event, TurnFailed) and _UNKNOWN_OPTION.search(event.message):
+                        self._asking = None
+                        yield Status(text=_UNASKED)
+                        return
+                    if not isinstance(event, TurnStarted):
+                        for told in advised(self.name, [event]):
+                            yield told
+        except AgentNotFound as error:
+            yield TurnFailed(message=f"{error} {_MISSING}", code="not_found")
+
+    async def _printed(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """A turn of gemini alone, which prints what it does."""
         resumed = self._conversations.of(prompt)
         while True:
             translator = GeminiTranslator()
             try:
                 async with self._process(resumed) as process:
+                    process.is_excused = partial(_works, translator)
                     await process.write(prompt.text.encode(errors="replace"))
                     process.close_input()
                     async with aclosing(process.lines()) as lines:
@@ -77,12 +128,18 @@ class GeminiRuntime:
                 break
             resumed = ""
             yield Notice(text="gemini begins a new conversation: the earlier one cannot be found.")
-        for event in translator.close(remark):
+        for event in advised(self.name, translator.close(remark)):
             yield event
 
     def _process(self, resumed: str) -> AgentProcess:
         command = (*self._command, "--output-format", "stream-json", *(("--resume", resumed) if resumed else ()))
-        return AgentProcess(command, env=self._env, cwd=self._cwd, missing=_MISSING, grace_s=_GRACE_S)
+        return AgentProcess(
+            command, env=self._env, cwd=self._cwd, missing=_MISSING, grace_s=_GRACE_S, silence_s=self.silence_s
+        )
+
+
+def _works(translator: GeminiTranslator) -> bool:
+    return translator.is_at_work
 
 
 async def _end_of(process: AgentProcess) -> str:

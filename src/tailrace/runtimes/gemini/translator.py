@@ -66,6 +66,11 @@ class GeminiTranslator:
         """Whether the turn has ended."""
         return self._narration.is_over
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a tool is at work, which may take its time in silence."""
+        return self._narration.has_open_tools
+
     def feed(self, line: bytes) -> list[Event]:
         """One line."""
         if self._narration.is_over:

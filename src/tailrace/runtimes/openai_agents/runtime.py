@@ -7,12 +7,16 @@ SDK's objects become plain values here and go no further.
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.events import Event, TurnStarted
+from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.openai_agents.translator import OpenAIAgentsTranslator
-from tailrace.runtimes.sdk import failure_of, load_sdk, plain
+from tailrace.runtimes.permissions import approval
+from tailrace.runtimes.sdk import decoded, failure_of, load_sdk, plain
 from tailrace.runtimes.sessions import private_file, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tailrace.ports import Prompt
+    from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
 
 # An event of the SDK and the call under which it happened; None when there are no more.
 _Heard: TypeAlias = "tuple[str | None, Any] | None"
@@ -42,14 +47,25 @@ class OpenAIAgentsRuntime:
     """An `agents.Agent` as a runtime. `options` go to `Runner.run_streamed` as they are: `max_turns`, `context`, …
 
     What a conversation remembers is kept in a file of this user, unless `session` gives the session of a prompt itself,
-    or None for an agent without memory.
+    or None for an agent without memory. Calls that need approval are decided by `permissions`, and `asks` is who is
+    asked; where nobody can be, the turn ends with what it waits for.
     """
 
     name = "openai-agents"
 
-    def __init__(self, agent: Any, *, session: Callable[[Prompt], Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        session: Callable[[Prompt], Any] | None = None,
+        permissions: Policy = "ask",
+        asks: Asks | None = None,
+        **options: Any,
+    ) -> None:
         self._agent = agent
         self._session = session
+        self._permissions = permissions
+        self._asks = asks
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -59,14 +75,8 @@ class OpenAIAgentsRuntime:
         translator = OpenAIAgentsTranslator()
         session = self._session(prompt) if self._session is not None else await asyncio.to_thread(_own, prompt)
         try:
-            async with _Run(
-                lambda: runner.run_streamed(self._agent, prompt.text, session=session, **self._options)
-            ) as run:
-                while (heard := await run.next()) is not None:
-                    call, native = heard
-                    for event in translator.feed(_plain(native), parent=call):
-                        yield event
-                for event in _finish(translator, run.result):
+            async with aclosing(self._runs(runner, prompt.text, session, translator)) as events:
+                async for event in events:
                     yield event
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
             for event in translator.raised(failure_of(error)):
@@ -76,6 +86,43 @@ class OpenAIAgentsRuntime:
                 session.close()
         for event in translator.close():
             yield event
+
+    async def _runs(
+        self, runner: Any, text: str, session: Any, translator: OpenAIAgentsTranslator
+    ) -> AsyncGenerator[Event, None]:
+        """A run, and one more for each time that calls were approved or not."""
+        start: Any = text
+        async with Deciding(self._permissions, self._asks) as deciding:
+            while True:
+                run_streamed = partial(runner.run_streamed, self._agent, start, session=session, **self._options)
+                async with _Run(run_streamed) as run:
+                    while (heard := await run.next()) is not None:
+                        call, native = heard
+                        for event in translator.feed(_plain(native), parent=call):
+                            yield event
+                    if not run.result.interruptions or not deciding.has_a_say:
+                        for event in _finish(translator, run.result):
+                            yield event
+                        return
+                    start = run.result.to_state()
+                    for item in run.result.interruptions:
+                        events, chosen = await deciding.put(_question(item))
+                        for event in events:
+                            yield event
+                        _decide(start, item, await chosen)
+
+
+def _question(item: Any) -> Question:
+    raw = plain(item.raw_item)
+    arguments = decoded(raw.get("arguments")) if isinstance(raw, dict) else None
+    return approval(str(item.agent.name), item.name or "a tool", arguments)
+
+
+def _decide(state: Any, item: Any, choice: Choice | None) -> None:
+    if choice is not None and choice.kind.startswith("allow"):
+        state.approve(item)
+    else:
+        state.reject(item)
 
 
 class _Run:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
+from tailrace.runtimes.advice import advised
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.opencode.server import COMMAND, PASSWORD, OpencodeServer, address_in
 from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
-from tailrace.runtimes.process import AgentProcess
+from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -35,6 +36,7 @@ _FAREWELL_S = 3.0
 _GRACE_S = 2.0
 # `run` that is asked to stop leaves the command that it runs behind; killed at once, that is found and ended with it.
 _NO_GRACE_S = 0.0
+_TOOLS_AT_MOST = 6
 _GONE = "Session not found"
 _UNSERVED = "opencode does not serve here: its answer comes block by block."
 _ANEW = "opencode begins a new conversation: the earlier one cannot be found."
@@ -44,10 +46,12 @@ class OpencodeRuntime:
     """opencode. Its model and what it may do without asking are in its own `opencode.json`.
 
     `env` is added to our environment, `cwd` is where the agent works. What it asks for is decided by `permissions`, and
-    `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
+    `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose. `silence_s` is how
+    long it may say nothing; `opencode run` is given more time, since it is silent while a tool is at work.
     """
 
     name = "opencode"
+    silence_s = SILENCE_S
 
     def __init__(
         self,
@@ -87,7 +91,16 @@ class OpencodeRuntime:
     def _process(self, *arguments: str, password: str = "") -> AgentProcess:
         env = {**self._env, **({PASSWORD: password} if password else {})}
         grace_s = _GRACE_S if password else _NO_GRACE_S
-        return AgentProcess((*self._command, *arguments), env=env, cwd=self._cwd, missing=_MISSING, grace_s=grace_s)
+        # `run` tells of a tool when it has ended, and until then says nothing.
+        silence_s = self.silence_s if password else _TOOLS_AT_MOST * self.silence_s
+        return AgentProcess(
+            (*self._command, *arguments),
+            env=env,
+            cwd=self._cwd,
+            missing=_MISSING,
+            grace_s=grace_s,
+            silence_s=silence_s,
+        )
 
     async def _served(self, prompt: Prompt, server: OpencodeServer) -> AsyncGenerator[Event, None]:
         """A turn of `opencode serve`."""
@@ -111,7 +124,7 @@ class OpencodeRuntime:
                     yield event
         except RuntimeFault as fault:
             remark = str(fault)
-        for event in translator.close(remark):
+        for event in advised(self.name, translator.close(remark)):
             yield event
 
     async def _told(
@@ -122,7 +135,7 @@ class OpencodeRuntime:
             await anext(events, None)  # from now on nothing is missed
             await server.prompt(translator.session_id, prompt.text)
             async for native in events:
-                for event in translator.feed(native):
+                for event in advised(self.name, translator.feed(native)):
                     yield event
                 for asked in translator.asked():
                     for event in await _answered(asked, server, deciding):
@@ -149,7 +162,7 @@ class OpencodeRuntime:
                 break
             session = ""
             yield Notice(text=_ANEW)
-        for event in translator.close(remark):
+        for event in advised(self.name, translator.close(remark)):
             yield event
 
 

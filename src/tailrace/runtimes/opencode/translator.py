@@ -81,6 +81,11 @@ class OpencodeTranslator:
         asked, self._asked = self._asked, []
         return asked
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a tool is at work, which may take its time in silence."""
+        return self._narration.has_open_tools
+
     def feed(self, event: Any) -> list[Event]:
         """One event of the bus, as the value it is."""
         was_over = self.is_over
@@ -227,6 +232,11 @@ class OpencodeRunTranslator:
         self.session_id = ""
         self._narration = Narration("opencode")
         self._parts = OpencodeParts(self._narration)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a tool is at work, which may take its time in silence."""
+        return self._narration.has_open_tools
 
     def feed(self, line: bytes) -> list[Event]:
         """One line."""

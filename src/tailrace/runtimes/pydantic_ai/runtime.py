@@ -11,6 +11,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from tailrace.events import Event, TurnStarted
+from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.permissions import approval
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
 from tailrace.runtimes.sdk import failure_of, load_sdk, plain
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
@@ -19,19 +21,32 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tailrace.ports import Prompt
+    from tailrace.runtimes.permissions import Asks, Policy
 
 
 class PydanticAIRuntime:
     """A `pydantic_ai.Agent` as a runtime. `options` go to `run_stream_events` as they are: `deps`, `usage_limits`, …
 
-    A session remembers the runs that were completed, in a file of this user; without `remembers` none is kept.
+    A session remembers the runs that were completed, in a file of this user; without `remembers` none is kept. Calls
+    that require approval are decided by `permissions`, and `asks` is who is asked; where nobody can be, the turn ends
+    with what it waits for.
     """
 
     name = "pydantic-ai"
 
-    def __init__(self, agent: Any, *, remembers: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        remembers: bool = True,
+        permissions: Policy = "ask",
+        asks: Asks | None = None,
+        **options: Any,
+    ) -> None:
         self._agent = agent
         self._remembers = remembers
+        self._permissions = permissions
+        self._asks = asks
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -41,7 +56,7 @@ class PydanticAIRuntime:
         try:
             async with aclosing(self._events(prompt)) as events:
                 async for native in events:
-                    for event in translator.feed(native):
+                    for event in translator.feed(native) if isinstance(native, dict) else [native]:
                         yield event
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
             for event in translator.raised(failure_of(error)):
@@ -50,19 +65,52 @@ class PydanticAIRuntime:
             yield event
 
     async def _events(self, prompt: Prompt) -> AsyncGenerator[Any, None]:
-        """What the run says, as plain values; when it is complete its session remembers it."""
+        """What the run says, as plain values; when it is complete its session remembers it.
+
+        Where calls wait for approval they are decided, of which our own events tell, and the run goes on with that.
+        """
         session = session_of(prompt) if self._remembers else ""
         memory = SessionFiles(sessions_directory() / "pydantic-ai")
         kept = await asyncio.to_thread(memory.load, session) if session else None
-        history = {} if kept is None else {"message_history": _messages(kept)}
-        async with self._agent.run_stream_events(prompt.text, **self._options, **history) as events:
-            async for native in events:
-                if native.event_kind != "agent_run_result":
-                    yield plain(native)
-                    continue
-                if session:
-                    await asyncio.to_thread(memory.keep, session, native.result.all_messages_json())
-                yield _plain_result(native)
+        further: dict[str, Any] = {} if kept is None else {"message_history": _messages(kept)}
+        text: str | None = prompt.text
+        async with Deciding(self._permissions, self._asks) as deciding:
+            while True:
+                result: Any = None
+                async with self._agent.run_stream_events(text, **self._options, **further) as events:
+                    async for native in events:
+                        if native.event_kind == "agent_run_result":
+                            result = native
+                        else:
+                            yield plain(native)
+                if result is None:
+                    return
+                calls = _waiting(result.result.output) if deciding.has_a_say else []
+                if not calls:
+                    if session:
+                        await asyncio.to_thread(memory.keep, session, result.result.all_messages_json())
+                    yield _plain_result(result)
+                    return
+                decided = {}
+                for call in calls:
+                    told, chosen = await deciding.put(approval("The agent", call.tool_name, plain(call.args_as_dict())))
+                    for event in told:
+                        yield event
+                    choice = await chosen
+                    decided[call.tool_call_id] = choice is not None and choice.kind.startswith("allow")
+                yield {"event_kind": "deferred_tool_results"}
+                text, further = None, _resumed(result.result, decided)
+
+
+def _waiting(output: Any) -> list[Any]:
+    """The calls that wait for approval and for nothing else; none where some wait for a result from outside."""
+    return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
+
+
+def _resumed(result: Any, decided: dict[str, bool]) -> dict[str, Any]:
+    """What a run goes on with after its calls were decided."""
+    results = load_sdk("pydantic_ai", extra="pydantic-ai").DeferredToolResults(approvals=decided)
+    return {"message_history": result.all_messages(), "deferred_tool_results": results}
 
 
 def _messages(kept: bytes) -> Any:
