@@ -84,7 +84,7 @@ def test_one_that_refuses_to_start_says_why_and_is_not_started_twice(tmp_path: P
         "exited with code 41: Please set an Auth method. gemini is not logged in. Run gemini once and log in, or set "
         "GEMINI_API_KEY."
     )
-    assert failed.code == "cut_off"
+    assert failed.code == "not_logged_in"
     assert len(asked(tmp_path)) == 2
 
 

@@ -64,21 +64,20 @@ class GeminiRuntime:
         self._env = env
         self._cwd = cwd
         self._conversations = Conversations(self.name, sessions)
+        self._permissions = permissions
+        self._asks = asks
+        self._is_asked = permissions == "allow" or (permissions == "ask" and asks is not None)
         self._asking: AcpRuntime | None = None
-        if permissions == "allow" or (permissions == "ask" and asks is not None):
-            options = AcpOptions(cwd=cwd, env=dict(env or {}))
-            self._asking = AcpRuntime((*command, "--acp"), permissions=permissions, asks=asks, options=options)
-            self._asking.name = self.name
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask gemini, in the conversation of the prompt's session; closing this ends it and what it runs."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        if self._asking is not None:
-            async with aclosing(self._asked(self._asking, prompt)) as events:
+        if self._is_asked:
+            async with aclosing(self._asked(prompt)) as events:
                 async for event in events:
                     yield event
-            if self._asking is not None:
-                return
+        if self._is_asked:
+            return
         async with aclosing(self._printed(prompt)) as events:
             async for event in events:
                 yield event
@@ -88,13 +87,21 @@ class GeminiRuntime:
         if self._asking is not None:
             await self._asking.aclose()
 
-    async def _asked(self, asking: AcpRuntime, prompt: Prompt) -> AsyncGenerator[Event, None]:
+    def _acp(self) -> AcpRuntime:
+        if self._asking is None:
+            options = AcpOptions(cwd=self._cwd, env=dict(self._env or {}), silence_s=self.silence_s)
+            command = (*self._command, "--acp")
+            self._asking = AcpRuntime(command, permissions=self._permissions, asks=self._asks, options=options)
+            self._asking.name = self.name
+        return self._asking
+
+    async def _asked(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """A turn of `gemini --acp`; one that does not know the option is not asked that way again."""
         try:
-            async with aclosing(asking.run(prompt)) as events:
+            async with aclosing(self._acp().run(prompt)) as events:
                 async for event in events:
                     if isinstance(event, TurnFailed) and _UNKNOWN_OPTION.search(event.message):
-                        self._asking = None
+                        self._is_asked = False
                         yield Status(text=_UNASKED)
                         return
                     if not isinstance(event, TurnStarted):
