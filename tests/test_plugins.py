@@ -13,6 +13,7 @@ from tailrace.ports import Runtime
 from tailrace.runtimes.demo import DemoRuntime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -87,24 +88,115 @@ def test_importing_tailrace_imports_no_plugin_and_no_command() -> None:
     assert done.stdout == "[]\n"
 
 
+def made(module: str, name: str, *, of: str = "agent = type('Own', (made,), {})()") -> str:
+    """The source of a module that holds something of a class which is defined elsewhere."""
+    return f"made = type({name!r}, (), {{'__module__': {module!r}}})\n{of}\n"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Write a module of this source, and give its name, which no other test has."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(source: str) -> str:
+        name = f"a_module_{abs(hash(request.node.nodeid))}"
+        (tmp_path / f"{name}.py").write_text(source)
+        return name
+
+    return write
+
+
 @pytest.mark.parametrize(
-    ("module", "name", "runtime"),
+    ("source", "runtime", "words"),
     [
-        ("agents.agent", "Agent", "openai-agents"),
-        ("pydantic_ai.agent.abstract", "AbstractAgent", "pydantic-ai"),
-        ("langgraph.pregel.main", "Pregel", "langgraph"),
+        (made("agents.agent", "Agent"), "openai-agents", "an agent of the OpenAI Agents SDK"),
+        (made("pydantic_ai.agent.abstract", "AbstractAgent"), "pydantic-ai", "an agent of Pydantic AI"),
+        (made("langgraph.pregel.main", "Pregel"), "langgraph", "a compiled graph of LangGraph"),
+        (
+            "async def agent(question: 'RunAgentInput'):\n    yield {}",
+            "agui",
+            "a function that yields AG-UI events",
+        ),
+        ("agent = 'agui+http://localhost/run'", "agui", "agui+http://localhost/run, an endpoint that speaks AG-UI"),
+        (
+            "agent = 'acp:some-agent --stdio'",
+            "acp",
+            "acp:some-agent --stdio, an agent of the Agent Client Protocol",
+        ),
     ],
 )
-def test_an_agent_of_a_framework_is_known_by_its_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str, runtime: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    own = f"a_{runtime.replace('-', '_')}"
-    (tmp_path / f"{own}.py").write_text(
-        f"made = type({name!r}, (), {{'__module__': {module!r}}})\nagent = type('Own', (made,), {{}})()\n"
-    )
-    found = plugins.load_agent(f"{own}:agent")
-    assert type(found) is plugins.load("runtime", runtime)
+def test_an_object_is_known_for_what_it_is(module: Callable[[str], str], source: str, runtime: str, words: str) -> None:
+    found = plugins.find_agent(f"{module(source)}:agent")
+    assert type(found.runtime) is plugins.load("runtime", runtime)
+    assert found.words == words
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("async def agent(prompt):\n    yield ''", "an async generator function"),
+        ("class A:\n    name = 'a'\n    async def run(self, prompt):\n        yield ''\nagent = A()", "a runtime"),
+    ],
+)
+def test_an_agent_of_ones_own_is_known_too(module: Callable[[str], str], source: str, words: str) -> None:
+    assert plugins.find_agent(f"{module(source)}:agent").words == words
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            made("agents.agent", "Agent", of="class agent(made): pass"),
+            r"is the class of an agent of the OpenAI Agents SDK, not one that is made of it: write agent = agent\(…\)",
+        ),
+        (
+            made("langgraph.graph.state", "StateGraph"),
+            r"is a graph of LangGraph that is not compiled: write graph = builder.compile\(\) and name that",
+        ),
+        (made("claude_agent_sdk.client", "ClaudeSDKClient"), "name its ClaudeAgentOptions"),
+        (made("strands.agent.agent", "Agent"), r"is an agent of Strands: serve it by AG-UI.*agui\+URL"),
+        (made("google.adk.agents.base_agent", "BaseAgent"), "is an agent of Google's ADK: serve it by AG-UI"),
+        (made("starlette.applications", "Starlette"), r"is a web application: start it.*agui\+URL or vercel\+URL"),
+        ("async def agent(scope, receive, send): pass", "is a web application"),
+        ("agent = 'my-agent'", r"is a text that names no agent.*acp:COMMAND.*LangGraph"),
+        ("agent = 'http://localhost/run'", r"does not say what it speaks: write agui\+http"),
+        ("async def agent(prompt): return 1", "a coroutine function: it returns where it should yield"),
+        ("agent = 42", r"an object of type int.*acp:COMMAND.*LangGraph"),
+        (made("agents.mine", "Agent"), "an object of type Own"),
+    ],
+)
+def test_what_is_nearly_an_agent_is_told_what_it_is(module: Callable[[str], str], source: str, said: str) -> None:
+    with pytest.raises((AgentNotFound, UsageError), match=said):
+        plugins.find_agent(f"{module(source)}:agent")
+
+
+def test_a_coroutine_that_was_called_already_is_told(module: Callable[[str], str]) -> None:
+    name = module("async def answer(): pass\nagent = answer()\nagent.close()")
+    with pytest.raises(AgentNotFound, match="a coroutine that was called already"):
+        plugins.find_agent(f"{name}:agent")
+
+
+@pytest.mark.parametrize(
+    ("agent", "taken"),
+    [
+        ("claude", {"permissions", "asks"}),
+        ("codex", {"permissions", "asks"}),
+        ("gemini", {"permissions", "asks"}),
+        ("opencode", {"permissions", "asks"}),
+        ("acp:some-agent", {"permissions", "asks"}),
+        ("demo", {"pause"}),
+        ("agui+http://localhost", set()),
+    ],
+)
+def test_an_agent_takes_the_offers_it_has_a_name_for(agent: str, taken: set[str]) -> None:
+    offers = {"permissions": "allow", "asks": None, "pause": None}
+    assert plugins.find_agent(agent, offers).taken == taken
+
+
+@pytest.mark.parametrize("name", ["agents.agent Agent", "pydantic_ai.agent AbstractAgent"])
+def test_an_agent_of_a_framework_is_asked_by_the_same_offers(module: Callable[[str], str], name: str) -> None:
+    path = f"{module(made(*name.split()))}:agent"
+    assert plugins.find_agent(path, {"permissions": "deny", "asks": None}).taken == {"permissions", "asks"}
 
 
 @pytest.mark.parametrize(
@@ -123,13 +215,6 @@ def test_an_agent_is_named_by_what_it_speaks_and_where(agent: str, runtime: str)
 def test_a_scheme_without_an_agent_is_said(agent: str) -> None:
     with pytest.raises(UsageError, match="names no agent"):
         plugins.load_agent(agent)
-
-
-def test_what_is_no_agent_is_told_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a_plain_module.py").write_text("agent = 42\n")
-    with pytest.raises(AgentNotFound, match=r"an object of type int.*acp:COMMAND.*LangGraph"):
-        plugins.load_agent("a_plain_module:agent")
 
 
 def test_a_bare_address_is_asked_what_it_speaks() -> None:

@@ -176,6 +176,17 @@ class Agent:
         self.text(f" {[self.outcome(one, number).get('optionId') for number, one in enumerate(asked)]}")
         return "end_turn"
 
+    def scene_talkative(self) -> str:
+        """Goes on talking while a question is open, and then notes that it has."""
+        asked = self.ask()
+        while not (STORE / "asked").exists():
+            time.sleep(0.01)
+        for _ in range(20):
+            self.text("blah ")
+        (STORE / "talked").touch()
+        self.text(f"{self.outcome(asked)}")
+        return "end_turn"
+
     def scene_impatient(self) -> str:
         """The turn ends while a question is open."""
         self.open_question = self.ask()

@@ -1,4 +1,4 @@
-"""Every agent that is a command, in every way a command goes wrong: said clearly, nobody left, and the next turn works."""
+"""Every agent that is a command, in every way commands go wrong: said clearly, nobody left, and the next turn works."""
 
 from __future__ import annotations
 
@@ -206,6 +206,6 @@ def test_an_agent_of_the_protocol_that_is_not_installed_is_told_by_its_name() ->
             pass
 
     with pytest.raises(
-        AgentNotFound, match="there is no command 'no-such-command'. Install it, or name it by its path"
+        AgentNotFound, match=r"there is no command 'no-such-command'. Install it, or name it by its path"
     ):
         asyncio.run(run())

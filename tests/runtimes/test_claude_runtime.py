@@ -7,14 +7,17 @@ import json
 import sys
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tailrace.contract import checked
-from tailrace.events import Event, TextDelta, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.events import Event, Notice, Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.claude import ClaudeRuntime
+
+if TYPE_CHECKING:
+    from tailrace.runtimes.permissions import Choice, Policy, Question
 
 COMMAND = Path(__file__).parent / "stand_ins" / "claude_command.py"
 HELLO_SESSION = "e77349bd-ba6e-48cf-a338-73b3401fb591"
@@ -125,6 +128,93 @@ def test_a_command_that_is_not_installed_is_told_with_how_to_install_it(tmp_path
     runtime = ClaudeRuntime(("no-such-claude",), sessions=tmp_path)
     message = "there is no command 'no-such-claude'. Install Claude Code with: npm install -g @anthropic-ai/claude-code"
     assert play(runtime)[1:] == [TurnFailed(message=message, code="not_found")]
+
+
+class Person:
+    """Answers a question with the choice of that kind, or never; remembers what was asked."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self.asked: list[Question] = []
+        self.waits = asyncio.Event()
+
+    async def ask(self, question: Question) -> Choice | None:
+        self.asked.append(question)
+        if self._kind == "never":
+            self.waits.set()
+            await asyncio.Event().wait()
+        return next((choice for choice in question.choices if choice.kind == self._kind), None)
+
+
+TOUCH = {"command": "touch made.txt"}
+RULE = {
+    "type": "addRules",
+    "rules": [{"toolName": "Bash", "ruleContent": "touch made.txt"}],
+    "behavior": "allow",
+    "destination": "localSettings",
+}
+ALLOWED = {"behavior": "allow", "updatedInput": TOUCH}
+DENIED = {"behavior": "deny", "message": "The person did not allow this."}
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("allow_once", ALLOWED),
+        ("allow_always", {**ALLOWED, "updatedPermissions": [RULE]}),
+        ("reject_once", DENIED),
+        ("none of them", DENIED),
+    ],
+)
+def test_a_person_decides_what_it_may_do(tmp_path: Path, kind: str, answer: object) -> None:
+    person = Person(kind)
+    events = play(claude(tmp_path, "asks", asks=person), "do\nit")
+    (question,) = person.asked
+    assert (question.title, question.subject) == ("Claude wants to use Bash", "touch made.txt")
+    assert [choice.name for choice in question.choices] == ["Allow", "Always allow Bash(touch made.txt)", "Deny"]
+    assert Status(text="Waiting for permission: Claude wants to use Bash") in events
+    assert isinstance(events[-1], TurnCompleted)
+    (heard,) = asked(tmp_path)
+    assert heard["prompt"]["message"] == {"role": "user", "content": "do\nit"}
+    assert heard["answer"]["response"] == {"subtype": "success", "request_id": "r", "response": answer}
+    assert heard["rest"] == "", "its input ends with its answer"
+
+
+def test_everything_is_allowed_by_the_policy_without_a_word(tmp_path: Path) -> None:
+    events = play(claude(tmp_path, "asks", permissions="allow"))
+    assert asked(tmp_path)[0]["answer"]["response"]["response"] == ALLOWED
+    assert not any(isinstance(event, Status | Notice) for event in events)
+
+
+@pytest.mark.parametrize("permissions", ["ask", "deny"])
+def test_where_nobody_is_asked_it_is_not_told_how_to_ask(tmp_path: Path, permissions: Policy) -> None:
+    play(claude(tmp_path, "claude_cli_hello", permissions=permissions))
+    assert asked(tmp_path)[0]["arguments"] == FLAGS
+
+
+def test_a_list_to_choose_from_is_declined_and_that_is_said(tmp_path: Path) -> None:
+    events = play(claude(tmp_path, "asks a question", permissions="allow"))
+    assert Notice(text="Claude asked a question that nobody could answer.") in events
+    assert asked(tmp_path)[0]["answer"]["response"]["response"]["behavior"] == "deny"
+
+
+def test_a_request_of_another_kind_is_answered_that_it_is_not_known(tmp_path: Path) -> None:
+    events = play(claude(tmp_path, "asks in tongues", permissions="allow"))
+    assert asked(tmp_path)[0]["answer"]["response"]["subtype"] == "error"
+    assert isinstance(events[-1], TurnCompleted)
+
+
+def test_a_question_that_nobody_answers_is_withdrawn_when_the_turn_is_left(tmp_path: Path) -> None:
+    async def leave() -> None:
+        person = Person("never")
+        async with aclosing(claude(tmp_path, "asks", asks=person).run(Prompt(text="hello"))) as events:
+            async for event in events:
+                if isinstance(event, Status):
+                    await person.waits.wait()
+                    break
+        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+    asyncio.run(leave())
 
 
 def test_leaving_in_the_middle_ends_the_command_and_its_children(tmp_path: Path) -> None:

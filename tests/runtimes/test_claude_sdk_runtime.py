@@ -12,12 +12,14 @@ from claude_streams import lines_of
 
 from tailrace.contract import checked
 from tailrace.errors import UsageError
-from tailrace.events import Event, TextDelta, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.events import Event, Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.claude import ClaudeSdkRuntime, ClaudeTranslator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tailrace.runtimes.permissions import Choice, Question
 
 PACKAGE = "claude_agent_sdk"
 SESSION = "484bf1db-6d0f-48f5-b796-3e8f2265e504"
@@ -59,6 +61,42 @@ def test_it_asks_for_pieces_and_goes_on_with_the_conversation_of_its_session(sdk
     assert [run.resume for run in options.runs] == [None, SESSION, None, SESSION]
     assert all(run.include_partial_messages for run in options.runs)
     assert not options.include_partial_messages, "what belongs to the caller is left as it is"
+
+
+class Person:
+    """Chooses by kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def ask(self, question: Question) -> Choice | None:
+        return next((choice for choice in question.choices if choice.kind == self._kind), None)
+
+
+def test_a_person_decides_what_it_may_do(sdk: Any, tmp_path: Path) -> None:
+    rule = [sdk.PermissionUpdate(sdk.RULE)]
+    for kind, expected in (
+        ("allow_once", sdk.PermissionResultAllow()),
+        ("allow_always", sdk.PermissionResultAllow(updated_permissions=rule)),
+        ("reject_once", sdk.PermissionResultDeny(message="The person did not allow this.")),
+    ):
+        options = sdk.ClaudeAgentOptions(asks="yes")
+        events = play(ClaudeSdkRuntime(options, asks=Person(kind), sessions=tmp_path))
+        assert options.decided == [expected]
+        assert Status(text="Waiting for permission: Claude wants to use Bash") in events
+        assert isinstance(events[-1], TurnCompleted)
+
+
+def test_what_the_options_decide_is_left_to_them(sdk: Any, tmp_path: Path) -> None:
+    async def own(*_: object) -> str:
+        return "mine"
+
+    options = sdk.ClaudeAgentOptions(asks="yes", can_use_tool=own)
+    play(ClaudeSdkRuntime(options, permissions="allow", sessions=tmp_path))
+    assert options.decided == ["mine"]
+    options = sdk.ClaudeAgentOptions(asks="yes", permission_prompt_tool_name="mine")
+    play(ClaudeSdkRuntime(options, permissions="allow", sessions=tmp_path))
+    assert options.decided == []
 
 
 def test_what_the_sdk_raises_is_why_the_turn_failed(sdk: Any, tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ import json
 import sys
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cli_streams import is_running
 
 from tailrace.contract import checked
-from tailrace.events import Event, Notice, TextDelta, ToolStarted, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.events import Event, Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.gemini import GeminiRuntime
+
+if TYPE_CHECKING:
+    from tailrace.runtimes.permissions import Choice, Question
 
 COMMAND = Path(__file__).parent / "stand_ins" / "gemini_command.py"
 SESSION = "cf20d1bd-d87a-4019-83d2-b7ea454bc738"
@@ -113,3 +116,42 @@ def test_leaving_in_the_middle_ends_it_and_the_command_that_it_runs(tmp_path: Pa
         assert not is_running(int(process))
     play(gemini(tmp_path, "gemini_cli_tool"), session_id="one")
     assert resumed(tmp_path)[-1][0] == "--resume", "what was stopped can be gone on with"
+
+
+ACP_AGENT = Path(__file__).parent.parent / "agents" / "acp_agent.py"
+
+
+class Person:
+    """Says yes, and remembers to what."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def ask(self, question: Question) -> Choice | None:
+        self.asked.append(question.title)
+        return question.allowing()
+
+
+def test_where_somebody_is_asked_it_speaks_the_protocol_by_which_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    person = Person()
+    command = (sys.executable, "-I", "-S", str(ACP_AGENT))
+    events = play(GeminiRuntime(command, asks=person), "permission", session_id="one")
+    assert events[0] == TurnStarted(turn_id="t", runtime="gemini", session_id="one")
+    assert said(events) == "{'outcome': 'selected', 'optionId': 'yes'}"
+    assert person.asked == ["rm -rf 0"]
+    assert isinstance(events[-1], TurnCompleted)
+
+
+def test_one_that_does_not_know_the_protocol_is_heard_without_it_and_that_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    runtime = gemini(tmp_path, "old", permissions="allow")
+    status = Status(text="This gemini cannot ask: what its approval mode does not allow it does not do.")
+    for expected in ([status], []):
+        events = play(runtime)
+        assert [event for event in events if isinstance(event, Status)] == expected
+        assert isinstance(events[-1], TurnCompleted)

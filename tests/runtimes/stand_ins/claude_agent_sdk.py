@@ -19,6 +19,41 @@ class SdkError(Exception):
     """What the SDK raises when the command fails."""
 
 
+RULE = {"type": "addRules", "rules": [{"toolName": "Bash"}], "behavior": "allow", "destination": "session"}
+
+
+@dataclass
+class PermissionUpdate:
+    """A rule that the command suggests."""
+
+    told: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written."""
+        return self.told
+
+
+@dataclass
+class ToolPermissionContext:
+    """What is told beside the tool."""
+
+    suggestions: list[PermissionUpdate]
+
+
+@dataclass
+class PermissionResultAllow:
+    """It may."""
+
+    updated_permissions: list[PermissionUpdate] | None = None
+
+
+@dataclass
+class PermissionResultDeny:
+    """It may not."""
+
+    message: str = ""
+
+
 @dataclass
 class ClaudeAgentOptions:
     """Options: those that the runtime sets, and what to play, up to where, and what to raise then."""
@@ -29,8 +64,12 @@ class ClaudeAgentOptions:
     stalls_after: int | None = None
     ends_after: int | None = None
     raises: str = ""
+    can_use_tool: Any = None
+    permission_prompt_tool_name: str | None = None
+    asks: str = ""
     notes: list[str] = field(default_factory=list)
     runs: list[ClaudeAgentOptions] = field(default_factory=list)
+    decided: list[Any] = field(default_factory=list)
 
 
 class ClaudeSDKClient:
@@ -54,6 +93,9 @@ class ClaudeSDKClient:
     async def receive_messages(self) -> AsyncIterator[object]:
         """The messages, up to where it stalls; the last one when the input has ended."""
         await self._heard.wait()
+        if self._options.asks and self._options.can_use_tool is not None:
+            context = ToolPermissionContext([PermissionUpdate(RULE)])
+            self._options.decided.append(await self._options.can_use_tool("Bash", {"command": "ls"}, context))
         for nth, message in enumerate(sdk_objects(self._options.recording)[: self._options.ends_after]):
             if nth == self._options.stalls_after:
                 await asyncio.Event().wait()

@@ -23,8 +23,49 @@ def play(recording: str, lines: int | None = None) -> None:
     sys.stdout.buffer.flush()
 
 
+def ask(folder: str, request: dict[str, object]) -> None:
+    """Put a request in the middle of a recording, go on when it is answered, and stay until the input has ended."""
+    prompt = json.loads(sys.stdin.buffer.readline())
+    said = (RECORDINGS / "claude_cli_tool.ndjson").read_bytes().splitlines(keepends=True)[1:]
+    result = next(at for at, line in enumerate(said) if b'"tool_result"' in line)
+    sys.stdout.buffer.writelines(said[:result])
+    sys.stdout.buffer.write(json.dumps({"type": "control_request", "request_id": "r", "request": request}).encode())
+    sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+    answer = json.loads(sys.stdin.buffer.readline())
+    sys.stdout.buffer.writelines(said[result:])
+    sys.stdout.buffer.flush()
+    rest = sys.stdin.buffer.read().decode()
+    with Path(folder, "asked").open("a", encoding="utf-8") as asked:
+        asked.write(json.dumps({"prompt": prompt, "answer": answer, "rest": rest}) + "\n")
+
+
+TOUCH = {
+    "subtype": "can_use_tool",
+    "tool_name": "Bash",
+    "input": {"command": "touch made.txt"},
+    "permission_suggestions": [
+        {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
+        {
+            "type": "addRules",
+            "rules": [{"toolName": "Bash", "ruleContent": "touch made.txt"}],
+            "behavior": "allow",
+            "destination": "localSettings",
+        },
+    ],
+}
+ASKED: dict[str, dict[str, object]] = {
+    "asks": TOUCH,
+    "asks a question": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {"questions": []}},
+    "asks in tongues": {"subtype": "unheard_of"},
+}
+
+
 def main() -> int:
     folder, deed, *given = sys.argv[1:]
+    if deed in ASKED:
+        ask(folder, ASKED[deed])
+        return 0
     with Path(folder, "asked").open("a", encoding="utf-8") as asked:
         heard = sys.stdin.buffer.read().decode()
         asked.write(json.dumps({"arguments": given, "prompt": heard, "mood": os.environ.get("MOOD")}) + "\n")

@@ -25,6 +25,9 @@ def play(recording: str, lines: int | None = None) -> None:
 
 def main() -> int:
     folder, deed, *given = sys.argv[1:]
+    if deed == "old" and "--acp" in given:
+        print("Unknown argument: acp", file=sys.stderr)
+        return 1
     with Path(folder, "asked").open("a", encoding="utf-8") as asked:
         heard = sys.stdin.buffer.read().decode()
         asked.write(json.dumps({"arguments": given, "prompt": heard, "mood": os.environ.get("MOOD")}) + "\n")
@@ -45,7 +48,7 @@ def main() -> int:
     if deed == "forgets" and "--resume" in given:
         print('Error resuming session: Invalid session identifier "x".', file=sys.stderr)
         return 42
-    play("gemini_cli_tool" if deed == "forgets" else deed)
+    play("gemini_cli_tool" if deed in {"forgets", "old"} else deed)
     return 0
 
 

@@ -113,7 +113,11 @@ class ClaudeRuntime:
             async with aclosing(process.lines()) as lines:
                 async for line in lines:
                     asked = asked_in(line)
-                    told = translator.feed(line) if asked is None else await _decided(asked, process, deciding)
+                    told = (
+                        translator.feed(line)
+                        if asked is None
+                        else translator.aside(await _decided(asked, process, deciding))
+                    )
                     for event in told:
                         yield event
                     self._conversations.remember(prompt, translator.session_id)

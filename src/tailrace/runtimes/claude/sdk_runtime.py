@@ -66,7 +66,7 @@ class ClaudeSdkRuntime:
             playing = asyncio.create_task(self._play(prompt.text, resumed, lines))
             try:
                 while (line := await lines.get()) is not None:
-                    for event in translator.feed(line) if isinstance(line, dict) else [line]:
+                    for event in translator.feed(line) if isinstance(line, dict) else translator.aside([line]):
                         yield event
                     self._conversations.remember(prompt, translator.session_id)
                 remark = await playing

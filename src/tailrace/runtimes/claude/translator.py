@@ -80,6 +80,10 @@ class ClaudeTranslator:
         told = self._wonder(kind_of(readable(line))) if known is None else self._tell(known)
         return self._started(self._in_turn(told))
 
+    def aside(self, events: list[Event]) -> list[Event]:
+        """What the runtime says itself, in its place in the turn."""
+        return self._started(events)
+
     def end(self, remark: str = "") -> list[Event]:
         """The one end of the turn; `remark` is what is known beside the lines of why they ended."""
         told, self._waiting = self._waiting, []
