@@ -187,6 +187,13 @@ class Agent:
         self.text(f"{self.outcome(asked)}")
         return "end_turn"
 
+    def scene_later(self) -> str:
+        """Asks when it is told to, and not at once."""
+        self.text("one moment ")
+        while not (STORE / "asked").exists():
+            time.sleep(0.01)
+        return self.scene_permission()
+
     def scene_impatient(self) -> str:
         """The turn ends while a question is open."""
         self.open_question = self.ask()

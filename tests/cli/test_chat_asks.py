@@ -105,10 +105,13 @@ def test_ctrl_c_at_a_question_stops_the_turn_and_the_session_goes_on(chat: Calla
         assert person.leaves() == 0
 
 
-def test_what_was_typed_before_the_question_is_no_answer_to_it(chat: Callable[..., Person]) -> None:
+def test_what_was_typed_before_the_question_is_no_answer_to_it(chat: Callable[..., Person], tmp_path: Path) -> None:
     with chat(ACP) as person:
         person.is_prompted()
-        person.type("permission\r1\r1")
+        person.type("later\r")
+        person.sees("one moment")
+        person.type("1\r1")
+        (tmp_path / "asked").touch()
         person.sees("1-3, y, n:")
         person.type("3\r")
         person.sees(outcome("no"))

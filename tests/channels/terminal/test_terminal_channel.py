@@ -302,9 +302,9 @@ def test_of_several_subagents_it_is_said_who_speaks(window: Window) -> None:
         "◌ Agent: look",
         "◌ Agent: listen",
         "  │ I see.",
-        "  ↳ Agent: listen",
+        "↳ Agent: listen",
         "  │ I hear.More.",
-        "  ↳ Agent: look",
+        "↳ Agent: look",
         "  · looking",
     ]
 

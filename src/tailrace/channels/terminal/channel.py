@@ -176,26 +176,26 @@ class TerminalChannel:
         passage = (kind, parent)
         if passage == self._passage:
             return
-        if self._passage is not None:
-            self._gap = 2 if _is_own_text(passage) or _is_own_text(self._passage) else 1
-        self._passage = passage
+        before, self._passage = self._passage, passage
+        if before is not None:
+            self._gap = 2 if _is_own_text(passage) or _is_own_text(before) else 1
         if kind != "answer":
             self._blocks.pop(parent, None)
         if parent is not None:
-            self._name_subagent(parent)
+            self._name_subagent(parent, is_apart=before is not None and _is_own_text(before))
         if kind == "activity":
             self._lines.space(self._gap)
             self._gap = 0
 
-    def _name_subagent(self, parent: str) -> None:
-        """Where several subagents are at work, say which of them it is that speaks now."""
+    def _name_subagent(self, parent: str, *, is_apart: bool) -> None:
+        """Say which subagent speaks now, where another one did before, or the agent itself."""
         before, self._subagent = self._subagent, parent
         label = self._tools.label(parent)
-        if before in {None, parent} or not label or self._lines.ends_with(parent):
+        if not label or self._lines.ends_with(parent) or (before in {None, parent} and not is_apart):
             return
         self._lines.space(max(self._gap, 1))
         self._gap = 1
-        self._lines.write(f"{self._tools.indent(parent)}↳ {label}\n", style=DIM)
+        self._lines.write(f"↳ {label}\n", style=DIM)
 
     def _flow(self, text: str, parent: str | None, *, style: str = "") -> None:
         """Text that goes on where it left off; a gap that is due is filled up around line ends of its own."""
