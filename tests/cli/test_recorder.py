@@ -15,7 +15,20 @@ from hypothesis import strategies as st
 from pseudo_terminal import TAILRACE
 from tailrace.cli.preview.recording import turn_of
 from tailrace.cli.recorder import LEFT_OUT, Recorder, Redaction
-from tailrace.events import Event, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnCompleted, TurnStarted
+from tailrace.events import (
+    Error,
+    Event,
+    ReasoningDelta,
+    TextDelta,
+    ToolFinished,
+    ToolInput,
+    ToolOutput,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +124,75 @@ def test_a_conversation_is_recorded_by_the_command_and_previewed(tmp_path: Path)
         preview = [TAILRACE, "preview", str(path), "--channel", "discord", "--json"]
         shown = subprocess.run(preview, capture_output=True, check=True, timeout=60)
         assert json.loads(shown.stdout.splitlines()[0])["channel"] == "discord"
+
+
+def test_what_is_recorded_is_read_by_every_command_that_reads_turns(tmp_path: Path) -> None:
+    turns = tmp_path / "turns"
+    chat = [TAILRACE, "chat", "demo", "--fast", "--record", str(turns)]
+    answered = subprocess.run(chat, input=b"hello\n", capture_output=True, check=True, timeout=60)
+    [path] = turns.iterdir()
+    last_line = answered.stdout.decode().rstrip().splitlines()[-1]
+    assert last_line.endswith("What shall we carry next?")
+
+    preview = [TAILRACE, "preview", str(path), "--channel", "discord", "--json"]
+    shown = subprocess.run(preview, capture_output=True, check=True, timeout=60)
+    assert last_line in shown.stdout.decode()
+
+    shadow = [TAILRACE, "shadow", "--replay", str(turns)]
+    compared = subprocess.run(shadow, capture_output=True, check=True, timeout=60)
+    assert compared.stdout.decode().startswith("1 turns, 1 of them the same")
+
+    deliver = [TAILRACE, "deliver", "--channel", "terminal", "--to", "me", "--ledger", str(tmp_path / "ledger.db")]
+    delivered = subprocess.run(deliver, input=path.read_bytes(), capture_output=True, check=True, timeout=60)
+    assert delivered.stdout.decode().rstrip().splitlines()[-1] == last_line
+
+
+def test_secrets_are_left_out_of_errors_and_of_what_tools_print(tmp_path: Path) -> None:
+    secret = "sk-" + "a1b2c3d4" * 4
+    recorder = Recorder(tmp_path)
+    recorder.keep(TurnStarted(turn_id="t"))
+    recorder.keep(ToolInput(id="1", arguments={f"key {secret}": [{"deep": secret}]}))
+    recorder.keep(ToolOutput(id="1", data=f"export KEY={secret}\n", stream="stderr"))
+    recorder.keep(Error(message=f"401 for {secret}"))
+    recorder.keep(TurnFailed(message=f"Authorization: Bearer {'x' * 24}"))
+    recorder.close()
+    [path] = tmp_path.iterdir()
+    written = path.read_text(encoding="utf-8")
+    assert secret not in written
+    assert "x" * 24 not in written
+    assert written.count(LEFT_OUT) == 5
+
+
+def test_a_secret_that_a_tool_prints_in_pieces_is_left_out(tmp_path: Path) -> None:
+    secret = "sk-" + "a1b2c3d4" * 4
+    recorder = Recorder(tmp_path)
+    recorder.keep(TurnStarted(turn_id="t"))
+    for piece in ("the key is ", secret[:10], secret[10:], " and more\n"):
+        recorder.keep(ToolOutput(id="1", data=piece))
+    recorder.keep(TurnCompleted())
+    recorder.close()
+    printed = "".join(line["event"].get("data") or "" for line in kept(tmp_path))  # type: ignore[attr-defined]
+    assert printed == f"the key is {LEFT_OUT} and more\n"
+
+
+def test_a_secret_with_others_words_between_its_pieces_is_left_out(tmp_path: Path) -> None:
+    secret = "sk-" + "a1b2c3d4" * 4
+    recorder = Recorder(tmp_path)
+    recorder.keep(TurnStarted(turn_id="t"))
+    between: list[Event] = [
+        Usage(input_tokens=1, output_tokens=1, scope="request"),
+        TextDelta(text="child ", parent_tool_id="1"),
+        ToolOutput(id="1", data="tick\n"),
+    ]
+    for piece, other in zip((secret[:10], secret[10:20], secret[20:]), between, strict=True):
+        recorder.keep(TextDelta(text=piece))
+        recorder.keep(other)
+    recorder.keep(TurnCompleted())
+    recorder.close()
+    [path] = tmp_path.iterdir()
+    assert secret[10:20] not in path.read_text(encoding="utf-8")
+    said = [line["event"]["text"] for line in kept(tmp_path) if "text" in line["event"]]  # type: ignore[index, operator]
+    assert said == [LEFT_OUT, "child ", None]
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Keeps turns as they come: one file of lines for each, an event and when it came, with secrets left out.
 
-The files are what `tailrace preview`, `tailrace shadow --replay` and the tests read. What looks like a secret is left
+The files are what `tailrace preview`, `shadow --replay`, `deliver` and the tests read. What looks like a secret is left
 out before it is written: values of the environment whose names say so, and tokens of the usual makes. A secret may come
-in pieces, so pieces of text wait until a word is whole.
+in pieces, with others' words between them, so pieces of text wait until the words of all who speak are whole.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from tailrace.errors import UsageError
-from tailrace.events import ReasoningDelta, TextDelta, TurnStarted
+from tailrace.events import ReasoningDelta, Status, TextDelta, ToolOutput, ToolProgress, TurnStarted, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +33,22 @@ _TOKENS = re.compile(
     r"|(?<=Bearer )[A-Za-z0-9._~+/-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
+
+
+# What comes in pieces, and whose it is: the kind, the subagent, the call and its stream.
+_Piece: TypeAlias = TextDelta | ReasoningDelta | ToolOutput
+_Voice: TypeAlias = tuple[type, str | None, str | None, str]
+_MOST_WAITING = 10_000
+
+
+def _voice(piece: _Piece) -> _Voice:
+    if isinstance(piece, ToolOutput):
+        return ToolOutput, piece.parent_tool_id, piece.id, piece.stream
+    return type(piece), piece.parent_tool_id, None, ""
+
+
+def _text(piece: _Piece) -> str:
+    return piece.data if isinstance(piece, ToolOutput) else piece.text
 
 
 class Redaction:
@@ -72,8 +88,8 @@ class Recorder:
         self._redaction = Redaction(os.environ)
         self._file: BinaryIO | None = None
         self._began = 0.0
-        self._waiting: list[tuple[float, TextDelta | ReasoningDelta]] = []
-        self._kind: tuple[type, str | None] | None = None
+        self._waiting: list[tuple[float, _Piece | Usage | Status | ToolProgress]] = []
+        self._unfinished: set[_Voice] = set()  # whose last word may not be whole
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -84,33 +100,59 @@ class Recorder:
         if isinstance(event, TurnStarted):
             self._begin(event.turn_id)
         at = self._clock() - self._began
-        if not isinstance(event, TextDelta | ReasoningDelta):
+        if isinstance(event, _Piece):
+            self._keep_piece(at, event)
+        elif (
+            self._unfinished and isinstance(event, Usage | Status | ToolProgress) and len(self._waiting) < _MOST_WAITING
+        ):
+            self._waiting.append((at, event))
+        else:
             self._write_waiting()
             self._write(at, self._redaction.value(msgspec.to_builtins(event, str_keys=True)))
-            return
-        is_another = (type(event), event.parent_tool_id) != self._kind
-        if is_another or (event.text[:1].isspace() and not self._is_in_key):
-            self._write_waiting()
-        self._waiting.append((at, event))
-        self._kind = type(event), event.parent_tool_id
-        if event.text[-1:].isspace() and not self._is_in_key:
+
+    def _keep_piece(self, at: float, piece: _Piece) -> None:
+        voice, text = _voice(piece), _text(piece)
+        if text[:1].isspace() and not self._is_in_key(voice):
+            self._finish(voice)
+        self._waiting.append((at, piece))
+        if text:
+            self._unfinished.add(voice)
+        if (text[-1:].isspace() and not self._is_in_key(voice)) or len(self._waiting) > _MOST_WAITING:
+            self._finish(voice)
+
+    def _finish(self, voice: _Voice) -> None:
+        """Somebody's word is whole."""
+        self._unfinished.discard(voice)
+        if not self._unfinished or len(self._waiting) > _MOST_WAITING:
             self._write_waiting()
 
-    @property
-    def _is_in_key(self) -> bool:
-        """Whether what waits is in the middle of a key, which has spaces in it."""
-        text = "".join(piece.text for _, piece in self._waiting)
+    def _is_in_key(self, voice: _Voice) -> bool:
+        """Whether what waits of this voice is in the middle of a key, which has spaces in it."""
+        text = self._said(voice)
         return text.rfind("-----BEGIN") > text.rfind("-----END")
+
+    def _said(self, voice: _Voice) -> str:
+        pieces = (event for _, event in self._waiting if isinstance(event, _Piece))
+        return "".join(_text(piece) for piece in pieces if _voice(piece) == voice)
 
     def _write_waiting(self) -> None:
         """Write the pieces that make whole words: as they came, or as one where something is left out."""
+        redacted: dict[_Voice, str | None] = {}
+        for voice in {_voice(event) for _, event in self._waiting if isinstance(event, _Piece)}:
+            whole = self._said(voice)
+            if (kept := self._redaction.text(whole)) != whole:
+                redacted[voice] = kept
         waiting, self._waiting = self._waiting, []
-        whole = "".join(piece.text for _, piece in waiting)
-        if waiting and (kept := self._redaction.text(whole)) != whole:
-            at, first = waiting[0]
-            waiting = [(at, msgspec.structs.replace(first, text=kept))]
-        for at, piece in waiting:
-            self._write(at, msgspec.to_builtins(piece))
+        self._unfinished.clear()
+        for at, event in waiting:
+            told = msgspec.to_builtins(event, str_keys=True)
+            if not isinstance(event, _Piece):
+                self._write(at, self._redaction.value(told))
+            elif (voice := _voice(event)) not in redacted:
+                self._write(at, told)
+            elif (kept_whole := redacted[voice]) is not None:
+                self._write(at, {**told, "data" if isinstance(event, ToolOutput) else "text": kept_whole})
+                redacted[voice] = None
 
     def _write(self, at: float, told: Any) -> None:
         if self._file is not None:

@@ -1,5 +1,6 @@
 """Events from standard input: one JSON object per line, each given on as soon as its line is there.
 
+A line may also be of a recording, which says when its event came: that is past, and of no use here.
 A line that is no event fails the turn, as the contract has it, and what is wrong with it is kept with its number for
 the person who can mend it.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 import threading
 from concurrent.futures import CancelledError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 _CHUNK = 65_536
+# As `tailrace chat --record` writes it; an event itself begins with its type.
+_RECORDED = re.compile(rb'^\s*\{"at":\s*[\d.e+-]+,\s*"event":\s*(\{.*\})\s*\}\s*$', re.DOTALL)
 _CHUNKS_AHEAD = 16
 
 
@@ -44,7 +48,7 @@ class EventLines:
                 self._line += 1
                 if not line.strip():
                     continue
-                event = decode_event(line)
+                event = decode_event(_RECORDED.sub(rb"\1", line))
                 self.count += 1
                 self.has_ended = self.has_ended or isinstance(event, TurnCompleted | TurnFailed | TurnCancelled)
                 yield event

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 
@@ -54,7 +55,7 @@ TOUCH = {
         },
     ],
 }
-ASKED: dict[str, dict[str, object]] = {
+ASKED: dict[str, Any] = {
     "asks": TOUCH,
     "asks a question": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {"questions": []}},
     "asks in tongues": {"subtype": "unheard_of"},
