@@ -116,8 +116,8 @@ def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
     ("rest", "code", "message"),
     [
         ([], "cut_off", "the agent ended without saying that it was done"),
-        ([b"data: {"], "cut_off", "the stream ended in the middle of an event."),
-        ([STALL], "stalled", "the agent said nothing for 0.2 seconds."),
+        ([b"data: {"], "cut_off", "SERVER: the stream ended in the middle of an event."),
+        ([STALL], "stalled", "SERVER: the agent said nothing for 0.2 seconds."),
     ],
     ids=["cut between frames", "cut in a frame", "stalled"],
 )
@@ -125,15 +125,19 @@ def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
 def test_an_answer_that_does_not_end_fails_and_keeps_what_was_said(
     agent: Agent, rest: list[Any], code: str, message: str
 ) -> None:
-    (turn,), _ = asked(agent.kind, [head(), *frames(agent.text), *rest], patience_s=0.2)
+    prompts = [PROMPT, PROMPT]
+    broken = [head(), *frames(agent.text), *rest]
+    (turn, next_turn), server = asked(agent.kind, broken, agent.answer, prompts=prompts, patience_s=0.2)
     assert turn.answer == ["so far"]
-    assert turn.terminal == TurnFailed(message=message, code=code)
+    assert turn.terminal == TurnFailed(message=message.replace("SERVER", server.url.removesuffix("/agent")), code=code)
+    assert isinstance(next_turn.terminal, TurnCompleted), "the session goes on"
 
 
 @BOTH
 def test_an_answer_whose_coding_is_cut_fails(agent: Agent) -> None:
-    (turn,), _ = asked(agent.kind, streamed(agent.text)[:-1])
-    assert turn.terminal == TurnFailed(message="the connection was lost in the middle of the answer.", code="cut_off")
+    (turn,), server = asked(agent.kind, streamed(agent.text)[:-1])
+    message = f"{server.url.removesuffix('/agent')}: the connection was lost in the middle of the answer."
+    assert turn.terminal == TurnFailed(message=message, code="cut_off")
     (turn,), _ = asked(agent.kind, agent.answer[:-1])
     assert isinstance(turn.terminal, TurnCompleted), "what is cut after the end is nothing"
 

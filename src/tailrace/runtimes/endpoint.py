@@ -53,9 +53,17 @@ class Endpoint:
             headers={"Content-Type": "application/json", "Accept": "text/event-stream", **self._headers},
             body=_encoder.encode(question),
         )
-        async with aclosing(listen(request, patience_s=self._patience_s)) as frames:
-            async for frame in frames:
-                yield value_of(frame.data)
+        try:
+            async with aclosing(listen(request, patience_s=self._patience_s)) as frames:
+                async for frame in frames:
+                    yield value_of(frame.data)
+        except HttpFault as fault:
+            raise self._named(fault) from fault
+
+    def _named(self, fault: HttpFault) -> HttpFault:
+        """The same fault, which says whose it is."""
+        said = str(fault) if str(self.address) in str(fault) else f"{self.address}: {fault}"
+        return HttpFault(said, code=fault.code, status_code=fault.status_code)
 
 
 async def listen(request: Request, *, patience_s: float = PATIENCE_S) -> AsyncGenerator[Frame, None]:
