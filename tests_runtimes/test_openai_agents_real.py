@@ -235,6 +235,13 @@ def test_calls_that_need_approval_are_decided_by_the_policy(permissions: Policy,
     assert terminal(events) == TurnCompleted(text="done")
 
 
+@pytest.mark.parametrize("wrong", [Agent, 42, "an agent"])
+def test_what_is_no_agent_is_a_failed_turn_that_says_so(wrong: Any) -> None:
+    failed = terminal(play(OpenAIAgentsRuntime(wrong)))
+    assert isinstance(failed, TurnFailed)
+    assert failed.message.startswith("openai-agents runs an agent of the OpenAI Agents SDK, and was given")
+
+
 def at_a_tool(work: Work) -> Runtime:
     @function_tool
     async def long_work() -> str:

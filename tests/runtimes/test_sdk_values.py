@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import enum
 import os
@@ -12,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tailrace.errors import UsageError
+from tailrace.events import TurnFailed
 from tailrace.ports import Prompt
+from tailrace.runtimes.langgraph import LangGraphRuntime
+from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
 from tailrace.runtimes.sdk import as_text, decoded, failure_of, load_sdk, plain, remark
 from tailrace.runtimes.sessions import SessionFiles, private_file, session_of, sessions_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tailrace.events import Event
+    from tailrace.ports import Runtime
 
 
 @dataclass
@@ -115,3 +123,39 @@ def test_a_private_file_keeps_what_is_in_it(tmp_path: Path) -> None:
 def test_sessions_lie_where_the_platform_keeps_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert sessions_directory() == tmp_path / "tailrace" / "sessions"
+
+
+class Graph:
+    """Neither an agent nor a compiled graph."""
+
+
+@pytest.mark.parametrize(
+    ("make", "agent", "message"),
+    [
+        (PydanticAIRuntime, 42, "pydantic-ai runs an agent of Pydantic AI, and was given an object of type int."),
+        (PydanticAIRuntime, Graph, "pydantic-ai runs an agent of Pydantic AI, and was given the class Graph."),
+        (
+            PydanticAIRuntime,
+            Graph(),
+            "pydantic-ai runs an agent of Pydantic AI, and was given an object of type Graph.",
+        ),
+        (
+            LangGraphRuntime,
+            None,
+            "langgraph runs a compiled graph of LangGraph, and was given an object of type NoneType.",
+        ),
+        (
+            LangGraphRuntime,
+            Graph(),
+            "langgraph runs a compiled graph of LangGraph, and was given an object of type Graph.",
+        ),
+    ],
+)
+def test_a_framework_object_of_the_wrong_type_is_a_failed_turn_that_says_so(
+    make: Callable[[object], Runtime], agent: object, message: str
+) -> None:
+    async def turn() -> list[Event]:
+        return [event async for event in make(agent).run(Prompt(text="hello"))]
+
+    failed = TurnFailed(message=f"{message} Give it one that is made.", code="wrong_type")
+    assert asyncio.run(turn())[1:] == [failed]

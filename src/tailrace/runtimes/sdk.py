@@ -7,11 +7,13 @@ What those values mean is for each translator.
 from __future__ import annotations
 
 import importlib
+from types import FunctionType
 from typing import Any
 
 import msgspec
 
 from tailrace.errors import UsageError
+from tailrace.events import TurnFailed
 
 _encoder = msgspec.json.Encoder()
 
@@ -32,6 +34,17 @@ def load_sdk(module: str, *, extra: str) -> Any:
         raise UsageError(
             f"this agent needs the package {error.name!r}. Install it with: pip install 'tailrace[{extra}]'"
         ) from error
+
+
+def misfit(agent: Any, *, runtime: str, wanted: str, method: str = "") -> TurnFailed | None:
+    """The end of a turn of something that is not what the runtime runs; None where it may be."""
+    is_plain = agent is None or isinstance(agent, type | str | bytes | int | float | list | tuple | dict | FunctionType)
+    if not is_plain and (not method or callable(getattr(agent, method, None))):
+        return None
+    found = f"the class {agent.__name__}" if isinstance(agent, type) else f"an object of type {type(agent).__name__}"
+    return TurnFailed(
+        message=f"{runtime} runs {wanted}, and was given {found}. Give it one that is made.", code="wrong_type"
+    )
 
 
 def failure_of(error: Exception) -> Failure:

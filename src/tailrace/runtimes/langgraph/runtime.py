@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.langgraph.translator import LangGraphTranslator
-from tailrace.runtimes.sdk import failure_of, plain
+from tailrace.runtimes.sdk import failure_of, misfit, plain
 from tailrace.runtimes.sessions import session_of
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ class LangGraphRuntime:
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """One run of the graph; closing this cancels it, and returns when nothing of it is left."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        if (
+            failed := misfit(self._graph, runtime=self.name, wanted="a compiled graph of LangGraph", method="astream")
+        ) is not None:
+            yield failed
+            return
         translator = LangGraphTranslator()
         thread = {"thread_id": session_of(prompt) or uuid.uuid4().hex}
         config = {**self._config, "configurable": {**self._config.get("configurable", {}), **thread}}

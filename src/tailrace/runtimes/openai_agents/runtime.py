@@ -16,7 +16,7 @@ from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.openai_agents.translator import OpenAIAgentsTranslator
 from tailrace.runtimes.permissions import approval
-from tailrace.runtimes.sdk import decoded, failure_of, load_sdk, plain
+from tailrace.runtimes.sdk import decoded, failure_of, load_sdk, misfit, plain
 from tailrace.runtimes.sessions import private_file, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ class OpenAIAgentsRuntime:
         """One run of the agent; closing this cancels it, and returns when nothing of it is left."""
         runner = _sdk("agents.run").Runner
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        if (failed := misfit(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK")) is not None:
+            yield failed
+            return
         translator = OpenAIAgentsTranslator()
         session = self._session(prompt) if self._session is not None else await asyncio.to_thread(_own, prompt)
         try:

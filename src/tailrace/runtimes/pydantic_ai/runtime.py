@@ -14,7 +14,7 @@ from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.permissions import approval
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
-from tailrace.runtimes.sdk import failure_of, load_sdk, plain
+from tailrace.runtimes.sdk import failure_of, load_sdk, misfit, plain
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -52,6 +52,13 @@ class PydanticAIRuntime:
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """One run of the agent; closing this cancels it, and returns when nothing of it is left."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        if (
+            failed := misfit(
+                self._agent, runtime=self.name, wanted="an agent of Pydantic AI", method="run_stream_events"
+            )
+        ) is not None:
+            yield failed
+            return
         translator = PydanticAITranslator()
         try:
             async with aclosing(self._events(prompt)) as events:
