@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,26 @@ def test_a_person_decides_what_it_may_do(sdk: Any, tmp_path: Path) -> None:
         assert options.decided == [expected]
         assert Status(text="Waiting for permission: Claude wants to use Bash") in events
         assert isinstance(events[-1], TurnCompleted)
+
+
+def test_leaving_at_a_question_denies_it_before_claude_is_interrupted(sdk: Any, tmp_path: Path) -> None:
+    class Thinker:
+        async def ask(self, _: Question) -> Choice | None:
+            await asyncio.Event().wait()
+            return None
+
+    options = sdk.ClaudeAgentOptions(asks="yes")
+
+    async def leave() -> None:
+        runtime = ClaudeSdkRuntime(options, asks=Thinker(), sessions=tmp_path)
+        async with aclosing(runtime.run(Prompt(text="hello"))) as events:
+            async for event in events:
+                if isinstance(event, Status):
+                    break
+
+    asyncio.run(leave())
+    assert options.decided == [sdk.PermissionResultDeny(message="The person did not allow this.")]
+    assert options.notes == ["hello", "interrupted", "disconnected"]
 
 
 def test_what_the_options_decide_is_left_to_them(sdk: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
 from tailrace.cli.recorder import Recorder
 from tailrace.cli.turns import Turns
 from tailrace.errors import UsageError
-from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.events import Status, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.plugins import find_agent, load
 from tailrace.ports import Prompt
 from tailrace.runtimes.terminal_asks import TerminalAsks
@@ -123,9 +123,14 @@ def _recorded(face: _Face, recorder: Recorder) -> _Face:
 
 
 def _held(face: _Face, asks: TerminalAsks) -> _Face:
-    """The same face, which shows nothing while a question stands; the end of a turn needs no answers any more."""
+    """The same face, which shows nothing while a question stands; the end of a turn needs no answers any more.
+
+    How things stood meanwhile nobody needs to know: they waited for the answer.
+    """
 
     async def show(event: Event) -> None:
+        if isinstance(event, Status) and asks.is_asking:
+            return
         if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
             asks.withdraw()
         await asks.settled()

@@ -27,6 +27,7 @@ class Deciding:
         self._permissions = permissions
         self._asks = asks
         self._open: set[asyncio.Task[None]] = set()
+        self._awaited: list[asyncio.Future[Choice | None]] = []
         self._told_how = False
 
     async def __aenter__(self) -> Self:
@@ -35,8 +36,15 @@ class Deciding:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.withdraw()
+
+    def withdraw(self) -> None:
+        """Nobody needs an answer any more; whoever still waits for a choice has none."""
         for asking in self._open:
             asking.cancel()
+        for chosen in self._awaited:
+            if not chosen.done():
+                chosen.set_result(None)
 
     @property
     def is_waiting(self) -> bool:
@@ -65,6 +73,7 @@ class Deciding:
     async def put(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
         """The same for whoever waits for the choice: what is to be said of it first, and what will be chosen."""
         chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
+        self._awaited.append(chosen)
 
         async def answer(choice: Choice | None) -> None:
             if not chosen.done():

@@ -51,6 +51,11 @@ class TerminalAsks:
                 os.close(terminal)
                 self._nobody_asks.set()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question stands on the screen."""
+        return not self._nobody_asks.is_set()
+
     async def settled(self) -> None:
         """Wait until no question stands on the screen."""
         await self._nobody_asks.wait()

@@ -77,6 +77,7 @@ class ClaudeSDKClient:
 
     def __init__(self, options: ClaudeAgentOptions) -> None:
         self._options = options
+        self._asking: asyncio.Task[Any] | None = None
         options.runs.append(options)
 
     async def connect(self, prompt: AsyncIterable[dict[str, Any]]) -> None:
@@ -95,7 +96,9 @@ class ClaudeSDKClient:
         await self._heard.wait()
         if self._options.asks and self._options.can_use_tool is not None:
             context = ToolPermissionContext([PermissionUpdate(RULE)])
-            self._options.decided.append(await self._options.can_use_tool("Bash", {"command": "ls"}, context))
+            # As with the SDK, in a task of its own: whoever waits for the messages may be cancelled meanwhile.
+            self._asking = asyncio.create_task(self._options.can_use_tool("Bash", {"command": "ls"}, context))
+            self._options.decided.append(await asyncio.shield(self._asking))
         for nth, message in enumerate(sdk_objects(self._options.recording)[: self._options.ends_after]):
             if nth == self._options.stalls_after:
                 await asyncio.Event().wait()
@@ -106,6 +109,8 @@ class ClaudeSDKClient:
 
     async def interrupt(self) -> None:
         """Ask the command to stop."""
+        if self._asking is not None and not self._asking.done():
+            self._options.decided.append(await self._asking)
         self._options.notes.append("interrupted")
 
     async def disconnect(self) -> None:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 # What is to be told: lines for the translator, and events of our own; None when there is no more.
 _Lines: TypeAlias = "asyncio.Queue[dict[str, Any] | Event | None]"
 
-_INTERRUPT_S = 2.0
+# At a terminal Ctrl-C reaches the command as well, which then may not answer any more.
+_INTERRUPT_S = 0.5
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -98,6 +99,7 @@ class ClaudeSdkRuntime:
                 if line.get("type") == "result":
                     answered.set()
         except asyncio.CancelledError:
+            deciding.withdraw()  # Claude is not to be interrupted while it waits for an answer
             with suppress(Exception):
                 async with asyncio.timeout(_INTERRUPT_S):
                     await client.interrupt()
