@@ -613,7 +613,6 @@ def test_a_program_that_only_repeats_what_it_is_told_is_no_agent(scenes: Scenes)
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("no-such-agent --acp", "there is no command 'no-such-agent'. Install it"),
         ("", "names no command"),
         ("a 'b", "is no command"),
     ],

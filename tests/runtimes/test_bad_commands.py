@@ -11,7 +11,6 @@ import pytest
 from cli_streams import is_running
 
 from tailrace.contract import checked
-from tailrace.errors import AgentNotFound
 from tailrace.events import TurnCompleted, TurnFailed
 from tailrace.ports import Prompt
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
@@ -201,11 +200,6 @@ def test_one_that_is_not_installed_says_how_to(name: str) -> None:
 
 
 def test_an_agent_of_the_protocol_that_is_not_installed_is_told_by_its_name() -> None:
-    async def run() -> None:
-        async for _ in AcpRuntime("no-such-command --stdio").run(Prompt(text="hello")):
-            pass
-
-    with pytest.raises(
-        AgentNotFound, match=r"there is no command 'no-such-command'. Install it, or name it by its path"
-    ):
-        asyncio.run(run())
+    *_, failed = asyncio.run(play(AcpRuntime("no-such-command --stdio")))
+    message = "there is no command 'no-such-command'. Install it, or name it by its path."
+    assert failed == TurnFailed(message=message, code="not_found")

@@ -152,6 +152,14 @@ def test_one_that_dies_leaves_what_it_said(tmp_path: Path) -> None:
     assert events[-1].code == "cut_off"
 
 
+def test_one_whose_server_lives_and_says_nothing_is_given_up(tmp_path: Path) -> None:
+    runtime = opencode(tmp_path, "idles")
+    runtime.silence_s = 3.0  # which its start takes a part of
+    failed = play(runtime)[-1]
+    assert isinstance(failed, TurnFailed)
+    assert failed.message == "opencode has said nothing for 3 seconds and was stopped."
+
+
 def test_a_command_that_is_not_installed_is_told_with_how_to_install_it(tmp_path: Path) -> None:
     message = "there is no command 'no-such-opencode'. Install opencode with: npm install -g opencode-ai"
     events = play(OpencodeRuntime(("no-such-opencode",), sessions=tmp_path))

@@ -40,7 +40,7 @@ _COMMANDS = {
     ),
     "gemini": _Command(
         "@google/gemini-cli",
-        re.compile(r"set an Auth method|GEMINI_API_KEY|API key not valid|Authentication (required|failed)|log ?in"),
+        re.compile(r"set an Auth method|GEMINI_API_KEY|API key (not valid|is missing)|Authentication |auth_required"),
         "Run gemini once and log in, or set GEMINI_API_KEY.",
     ),
     "opencode": _Command(

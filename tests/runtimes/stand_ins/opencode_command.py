@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import Any
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
-DEEDS = {"forgets": "opencode_serve_tool", "stalls": "opencode_serve_abort", "dies": "opencode_serve_tool"}
+DEEDS = {
+    "idles": "opencode_serve_tool",
+    "forgets": "opencode_serve_tool",
+    "stalls": "opencode_serve_abort",
+    "dies": "opencode_serve_tool",
+}
+SAID = 5
 STALLED = 24  # events until a tool has printed something, or a text is half said
 
 
@@ -54,12 +60,16 @@ class Server(ThreadingHTTPServer):
             command = [sys.executable, "-c", "import time; time.sleep(600)"]
             self.command = subprocess.Popen(command, start_new_session=True)
             (self.folder / "running").write_text(f"{os.getpid()} {self.command.pid}", encoding="utf-8")
-        for event in self.recorded[: STALLED if self.deed in {"stalls", "dies"} else None]:
+        said = {"stalls": STALLED, "dies": STALLED, "idles": SAID}.get(self.deed)
+        for event in self.recorded[:said]:
             self.told.put(event)
             if event["type"] == "permission.asked":
                 self.answered.get()
         if self.deed == "dies":
             self.told.put(None)
+        while self.deed == "idles":
+            self.told.put({"type": "server.heartbeat", "properties": {}})
+            time.sleep(0.05)
 
     def aborted(self) -> None:
         if self.command is not None:

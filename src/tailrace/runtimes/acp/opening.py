@@ -61,7 +61,8 @@ async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> li
     except RequestRefused as refused:
         if refused.code != "auth_required":
             raise
-        raise AgentFault(f"{refused}. {_ways_to_log_in(hello)}".rstrip(), code=refused.code) from refused
+        said = str(refused).rstrip(". ")
+        raise AgentFault(f"{said}. {_ways_to_log_in(hello)}".rstrip(), code=refused.code) from refused
     return remarks
 
 

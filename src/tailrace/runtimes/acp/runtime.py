@@ -66,8 +66,9 @@ class AcpRuntime:
             async with aclosing(self._turn(agent, prompt)) as events:
                 async for event in events:
                     yield event
-        except AgentFault as fault:
-            for event in AcpTranslator(self.name).lost(str(fault), code=fault.code):
+        except (AgentFault, AgentNotFound) as fault:
+            code = fault.code if isinstance(fault, AgentFault) else "not_found"
+            for event in AcpTranslator(self.name).lost(str(fault), code=code):
                 yield event
 
     async def _turn(self, agent: AcpAgent, prompt: Prompt) -> AsyncGenerator[Event, None]:

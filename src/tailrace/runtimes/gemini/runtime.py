@@ -97,18 +97,17 @@ class GeminiRuntime:
 
     async def _asked(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """A turn of `gemini --acp`; one that does not know the option is not asked that way again."""
-        try:
-            async with aclosing(self._acp().run(prompt)) as events:
-                async for event in events:
-                    if isinstance(event, TurnFailed) and _UNKNOWN_OPTION.search(event.message):
-                        self._is_asked = False
-                        yield Status(text=_UNASKED)
-                        return
-                    if not isinstance(event, TurnStarted):
-                        for told in advised(self.name, [event]):
-                            yield told
-        except AgentNotFound as error:
-            yield TurnFailed(message=f"{error} {_MISSING}", code="not_found")
+        async with aclosing(self._acp().run(prompt)) as events:
+            async for event in events:
+                if isinstance(event, TurnFailed) and _UNKNOWN_OPTION.search(event.message):
+                    self._is_asked = False
+                    yield Status(text=_UNASKED)
+                    return
+                if isinstance(event, TurnFailed) and event.code == "not_found":
+                    yield TurnFailed(message=f"{event.message} {_MISSING}", code=event.code)
+                elif not isinstance(event, TurnStarted):
+                    for told in advised(self.name, [event]):
+                        yield told
 
     async def _printed(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """A turn of gemini alone, which prints what it does."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
@@ -134,7 +134,13 @@ class OpencodeRuntime:
         async with Deciding(self._permissions, self._asks) as deciding, aclosing(server.events()) as events:
             await anext(events, None)  # from now on nothing is missed
             await server.prompt(translator.session_id, prompt.text)
+            clock = asyncio.get_running_loop().time
+            heard_at = clock()
             async for native in events:
+                if not _is_heartbeat(native) or translator.is_at_work or deciding.is_waiting:
+                    heard_at = clock()
+                elif clock() - heard_at >= self.silence_s:
+                    raise RuntimeFault(f"opencode has said nothing for {self.silence_s:g} seconds and was stopped.")
                 for event in advised(self.name, translator.feed(native)):
                     yield event
                 for asked in translator.asked():
@@ -164,6 +170,11 @@ class OpencodeRuntime:
             yield Notice(text=_ANEW)
         for event in advised(self.name, translator.close(remark)):
             yield event
+
+
+def _is_heartbeat(native: Any) -> bool:
+    """Whether the server only says that it is still there."""
+    return isinstance(native, dict) and native.get("type") == "server.heartbeat"
 
 
 async def _address(lines: AsyncGenerator[bytes, None]) -> str:
