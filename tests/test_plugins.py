@@ -88,6 +88,15 @@ def test_importing_tailrace_imports_no_plugin_and_no_command() -> None:
     assert done.stdout == "[]\n"
 
 
+OWN_AGENT = """
+class Agent:
+    __module__, name = "agents.agent", "mine"
+    async def run(self, prompt):
+        yield ""
+agent = Agent()
+"""
+
+
 def made(module: str, name: str, *, of: str = "agent = type('Own', (made,), {})()") -> str:
     """The source of a module that holds something of a class which is defined elsewhere."""
     return f"made = type({name!r}, (), {{'__module__': {module!r}}})\n{of}\n"
@@ -136,6 +145,7 @@ def test_an_object_is_known_for_what_it_is(module: Callable[[str], str], source:
     [
         ("async def agent(prompt):\n    yield ''", "an async generator function"),
         ("class A:\n    name = 'a'\n    async def run(self, prompt):\n        yield ''\nagent = A()", "a runtime"),
+        (OWN_AGENT, "a runtime"),
     ],
 )
 def test_an_agent_of_ones_own_is_known_too(module: Callable[[str], str], source: str, words: str) -> None:

@@ -17,8 +17,9 @@ Policy: TypeAlias = Literal["ask", "allow", "deny"]
 
 HOW_TO_ALLOW = "What it may do is said by permissions: ask, allow or deny (in the terminal: --permissions ask)."
 
+_CHANGES = ("diff", "patch", "new_string", "content")  # what is to be written where
 # The argument that tells most about a call, the first of these that there is.
-TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url")
+_TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +50,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """What it is about, where the title does not say it: the command, the file, or whatever else was given."""
         given = self.arguments
         if isinstance(given, Mapping):
-            telling = next((given[name] for name in TELLING if given.get(name)), None)
-            given = telling if telling is not None else self._rest(given)
+            telling = next((given[name] for name in _TELLING if given.get(name)), None)
+            change = next((given[name] for name in _CHANGES if isinstance(given.get(name), str)), "")
+            if telling is None:
+                given = self._rest(given)
+            else:
+                given = f"{telling}\n{change}" if isinstance(telling, str) and change else telling
         if isinstance(given, list | tuple) and all(isinstance(word, str) for word in given):
             given = " ".join(given)
         if given is None:

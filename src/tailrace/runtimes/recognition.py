@@ -49,8 +49,10 @@ _CALLED_WITH = ["scope", "receive", "send"]
 
 def recognised(found: Any) -> Kind | None:
     """The agent that the object is, as far as a framework made it; None for anything else."""
+    # A class `Agent` in a module `agents.agent` may be somebody's own; what can be run by itself is not of the SDK.
+    is_own = _is_of(type(found), "agents.agent", "Agent") and hasattr(found, "run")
     for known in _AGENTS:
-        if not inspect.isclass(found) and _is_of(type(found), known.module, known.name):
+        if not is_own and not inspect.isclass(found) and _is_of(type(found), known.module, known.name):
             return Kind(known.words, known.runtime)
     if _speaks_agui(found):
         return Kind("a function that yields AG-UI events", "agui")
