@@ -143,7 +143,7 @@ def test_the_page_names_the_extra(name: str) -> None:
 def test_agents_that_are_named_are_there(page: str) -> None:
     for agent in agents(page):
         module, _, found = agent.partition(":")
-        if agent not in known("runtime") and not agent.startswith(SCHEMES):
+        if agent not in known("runtime") and not agent.startswith(tuple(SCHEMES)):
             assert found in top_level_names(examples(page)[module])
 
 
