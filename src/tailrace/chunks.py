@@ -71,8 +71,9 @@ def _growing(default: str | None = None) -> str:
 class TextChunk:
     """A block of the answer.
 
-    While the block is open `tail.append(piece)` adds to its text at the cost of the piece; a sealed block has
-    no `tail`. Whether it is sealed is not part of its value and not on the wire.
+    While the block is open and the agent itself speaks in it, `tail.append(piece)` adds to its text at the cost of
+    the piece; a sealed block has no `tail`, and neither has one that a subagent speaks in, which is added to by `say`.
+    Whether it is sealed, and who said what of it, is not part of its value and not on the wire.
     """
 
     type: Literal["text"] = field(default="text", kw_only=True, repr=False)
@@ -80,12 +81,42 @@ class TextChunk:
 
     def __post_init__(self) -> None:
         self.tail = _pieces(self, "text")
+        self.is_sealed = False
+        self._shares: list[tuple[str | None, list[str]]] | None = None  # where a subagent has a part in it
 
-    def seal(self, text: str | None = None) -> None:
-        """Close the block for good, with `text` in place of what it said, where given."""
-        if text is not None:
+    def say(self, piece: str, speaker: str | None) -> None:
+        """Add what somebody says: the agent, or the subagent under that call."""
+        if self._shares is None and speaker is not None:
+            self._shares = [(None, [self.text])] if self.text else []
+            del self.tail
+        pieces = _pieces(self, "text")
+        pieces.append(piece)
+        if self._shares is not None:
+            if not self._shares or self._shares[-1][0] != speaker:
+                self._shares.append((speaker, []))
+            self._shares[-1][1].append(piece)
+
+    def speaks(self, speaker: str | None) -> bool:
+        """Whether that one has a part in it."""
+        if self._shares is None:
+            return speaker is None
+        return any(whose == speaker for whose, _said in self._shares)
+
+    def correct(self, speaker: str | None, text: str) -> None:
+        """Let the part of one who speaks in it say this; what others said stands."""
+        if self._shares is None:
             self.text = text
-        del self.tail
+            return
+        first = next(at for at, (whose, _said) in enumerate(self._shares) if whose == speaker)
+        others = [(whose, said) for whose, said in self._shares if whose != speaker]
+        self._shares = [*others[:first], *([(speaker, [text])] if text else []), *others[first:]]
+        self.text = "".join(piece for _whose, said in self._shares for piece in said)
+
+    def seal(self) -> None:
+        """Close the block for good."""
+        self.is_sealed = True
+        if self._shares is None:
+            del self.tail
 
 
 @dataclass

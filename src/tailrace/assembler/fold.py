@@ -4,7 +4,9 @@ The chunks are all the state there is, so whoever holds a list can fold on, and 
 (`tests/vectors/fold.json` holds both to the same answers). Which event may follow which is for
 `tailrace.contract` to say; any sequence of events folds, also one the contract would refuse.
 
-An open text block is a last chunk that is text and not sealed. An open thinking chunk is a last chunk that is
+An open text block is a last chunk that is text and not sealed; whoever speaks goes on in it. Who said what of a block is
+remembered beside it, so that a subagent's final or retraction changes what that subagent said and nothing else, and the
+agent's own leaves what its subagents said; only a retraction of the turn by the agent takes back everybody's. An open thinking chunk is a last chunk that is
 thinking and has no metadata yet. Nothing else is ever open.
 """
 
@@ -51,13 +53,13 @@ if TYPE_CHECKING:
 
 def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
     """Fold one event into the chunks, in place; what text is already there does not add to the cost."""
-    if type(event) is TextDelta:
+    if type(event) is TextDelta and event.parent_tool_id is None:
         # Nearly every event is a piece for the open block, and only an open block has a `tail`: this one
         # attempt asks all there is to ask.
         try:
             tail = chunks[-1].tail  # type: ignore[union-attr]  # a chunk without is the case below
         except (IndexError, AttributeError):
-            chunks.append(TextChunk(text=event.text))
+            _text_delta(chunks, event)
             return
         tail.append(event.text)
         if len(tail) > MANY_PIECES:
@@ -68,27 +70,52 @@ def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
         fold(chunks, event)
 
 
-def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
+def _text_delta(chunks: list[Chunk], event: TextDelta) -> None:
     block = _open_text(chunks)
-    if event.text == "":
-        # The block says nothing after all, and a chunk of nothing is none.
-        if block is not None:
-            chunks.pop()
+    if block is not None:
+        block.say(event.text, event.parent_tool_id)
+    else:
+        chunks.append(_block(event.text, event.parent_tool_id))
+
+
+def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
+    speaker = event.parent_tool_id
+    block = _open_text(chunks)
+    if block is None or not block.speaks(speaker):
+        # Whoever has no part in the open block cannot close it.
+        if event.text:
+            block = _block(event.text, speaker)
+            block.seal()
+            chunks.append(block)
         return
-    if block is None:
-        if event.text is None:
-            return
-        block = TextChunk(text=event.text)
-        chunks.append(block)
-    block.seal(event.text)
+    if event.text is not None:
+        block.correct(speaker, event.text)
+    if event.text == "" and not block.text:
+        # The block says nothing after all, and a chunk of nothing is none.
+        chunks.pop()
+        return
+    block.seal()
 
 
 def _text_retracted(chunks: list[Chunk], event: TextRetracted) -> None:
-    if event.scope == "turn":
+    speaker = event.parent_tool_id
+    if event.scope == "turn" and speaker is None:
         chunks[:] = [chunk for chunk in chunks if type(chunk) is not TextChunk]
         return
-    while chunks and type(chunks[-1]) is TextChunk:
-        chunks.pop()
+    first = 0
+    if event.scope == "block":
+        first = next((at + 1 for at in reversed(range(len(chunks))) if type(chunks[at]) is not TextChunk), 0)
+    chunks[first:] = [
+        chunk for chunk in chunks[first:] if not (type(chunk) is TextChunk and _is_emptied(chunk, speaker))
+    ]
+
+
+def _is_emptied(block: TextChunk, speaker: str | None) -> bool:
+    """Take back what one said in a block; whether nothing is left of it."""
+    if not block.speaks(speaker):
+        return False
+    block.correct(speaker, "")
+    return not block.text
 
 
 def _reasoning_delta(chunks: list[Chunk], event: ReasoningDelta) -> None:
@@ -157,13 +184,14 @@ def _config_reloaded(chunks: list[Chunk], _event: ConfigReloaded) -> None:
 
 
 def _turn_completed(chunks: list[Chunk], event: TurnCompleted) -> None:
-    if not event.text or any(isinstance(chunk, TextChunk) and chunk.text for chunk in chunks):
-        return
-    append_event_to_chunks(chunks, TextDelta(text=event.text))
+    # What a subagent said is not the answer.
+    if event.text and not any(type(chunk) is TextChunk and chunk.text and chunk.speaks(None) for chunk in chunks):
+        append_event_to_chunks(chunks, TextDelta(text=event.text))
 
 
 # The table of effects beside text; an event that is not in it does nothing to the chunks.
 _FOLDS: dict[type, Callable[[list[Chunk], Any], None]] = {
+    TextDelta: _text_delta,
     BlockFinal: _block_final,
     TextRetracted: _text_retracted,
     ReasoningDelta: _reasoning_delta,
@@ -183,7 +211,16 @@ _FOLDS: dict[type, Callable[[list[Chunk], Any], None]] = {
 
 def _open_text(chunks: list[Chunk]) -> TextChunk | None:
     last = chunks[-1] if chunks else None
-    return last if isinstance(last, TextChunk) and hasattr(last, "tail") else None
+    return last if isinstance(last, TextChunk) and not last.is_sealed else None
+
+
+def _block(text: str, speaker: str | None) -> TextChunk:
+    """A block that somebody begins."""
+    if speaker is None:
+        return TextChunk(text=text)
+    block = TextChunk(text="")
+    block.say(text, speaker)
+    return block
 
 
 def _newest_call(chunks: list[Chunk], call_id: str | None) -> ToolCall | None:
