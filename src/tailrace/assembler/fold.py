@@ -4,10 +4,10 @@ The chunks are all the state there is, so whoever holds a list can fold on, and 
 (`tests/vectors/fold.json` holds both to the same answers). Which event may follow which is for
 `tailrace.contract` to say; any sequence of events folds, also one the contract would refuse.
 
-An open text block is a last chunk that is text and not sealed; whoever speaks goes on in it. Who said what of a block is
-remembered beside it, so that a subagent's final or retraction changes what that subagent said and nothing else, and the
-agent's own leaves what its subagents said; only a retraction of the turn by the agent takes back everybody's. An open thinking chunk is a last chunk that is
-thinking and has no metadata yet. Nothing else is ever open.
+An open text block is a last chunk that is text and not sealed; whoever speaks goes on in it. Who said what of a
+block is remembered beside it: a subagent's final or retraction changes what that subagent said and nothing else, and
+the agent's own leaves what its subagents said. Only the agent's retraction of the turn takes back everybody's text. An
+open thinking chunk is a last chunk that is thinking and has no metadata yet. Nothing else is ever open.
 """
 
 from __future__ import annotations

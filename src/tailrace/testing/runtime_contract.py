@@ -1,0 +1,295 @@
+"""The contract of a runtime as tests, for every runtime: subclass `RuntimeContract`, give it a player, run pytest.
+
+    class TestMine(RuntimeContract):
+        def player(self, folder: Path) -> Player:
+            return MyPlayer(folder)
+
+Owns what is asked of every runtime, whatever its agent says and however: that its turns have one beginning and one end,
+that what it says is what its agent said, and that it leaves nothing behind. The player, which says what its agent is
+given to say, is described in `runtime_scenes`. What one runtime makes of its own agent's habits has tests of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from tailrace.events import TextDelta, ToolFinished, ToolStarted, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.markdown import Splitter, split
+from tailrace.testing.runtime_scenes import (
+    LONG_ANSWER,
+    PROMPT,
+    STALL,
+    Heard,
+    Player,
+    Terminal,
+    hear,
+    nothing_runs,
+    open_tools,
+    parts_on_discord,
+    processes,
+    scenario,
+    told,
+)
+from tailrace.testing.runtime_work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from typing import TypeAlias
+
+    from tailrace.events import Event
+    from tailrace.ports import Runtime
+
+    _Leaving: TypeAlias = Callable[[Runtime, int, float], Awaitable[list[Event]]]
+
+FIRST, SECOND = ("Let me ", "look ", "it up."), ("It is ", "**sunny**", ".")
+WHY = "the model has had enough"
+LONG_TURN = 10_000
+_MOST_EVENTS = 200
+_DISCORD = 2000
+# Twice the events are twice the work, and a little is the same for every turn; what grows with the square is at four.
+_TWICE = 2.5
+
+
+class RuntimeContract:
+    """What every runtime does; `player` says whose."""
+
+    # One beginning, one end
+
+    @scenario
+    async def test_a_turn_has_one_beginning_and_one_end(self, player: Player) -> None:
+        """And nothing after it but what tools still tell."""
+        heard = await _turn(player, _conversation(player))
+        kinds = [type(event) for event in heard.events]
+        assert kinds[0] is TurnStarted, f"a turn begins with turn_started, this one with {heard.events[0]!r}"
+        assert kinds.count(TurnStarted) == 1, "a turn begins once"
+        assert isinstance(heard.terminal, TurnCompleted), f"the agent was done, but the turn ended as {heard.terminal}"
+
+    @scenario
+    async def test_nothing_happens_before_it_is_asked_for(self, player: Player) -> None:
+        """`run` is only iterated by whoever wants the turn; one that is closed before is no turn at all."""
+        runtime = await player.runtime([*_conversation(player), STALL])
+        events = runtime.run(PROMPT)
+        assert processes() == [], "`run` must do nothing until it is iterated, and has started a process"
+        await _close(events)
+        await nothing_runs()
+
+    @scenario
+    async def test_a_cut_stream_is_a_failure_wherever_it_is_cut(self, player: Player) -> None:
+        """Never a completion: what is missing may be the most important part."""
+        native = [*player.text(*FIRST), *player.tool("call-1", "sunny"), *player.text(*SECOND)]
+        cuts = [[*native[:length], *player.cut()] for length in range(len(native) + 1)]
+        for cut, heard in zip(cuts, await asyncio.gather(*(_turn(player, cut) for cut in cuts)), strict=True):
+            end = heard.terminal
+            assert isinstance(end, TurnFailed), f"the stream was cut after {cut}, the turn ended as {end!r}"
+            assert end.code, f"a failure has a code, so that programs can tell it: {end!r}"
+
+    # What is said
+
+    @scenario
+    async def test_the_text_is_what_the_agent_finally_holds(self, player: Player) -> None:
+        """Whether it came in pieces, as a whole, or as both."""
+        heard = await _turn(player, _conversation(player))
+        assert heard.texts == ["".join(FIRST), "".join(SECOND)], "the text is not what the agent said"
+        one = await _turn(player, [*player.text(LONG_ANSWER), *player.ending()])
+        assert one.texts == [LONG_ANSWER], "the text is not what the agent said"
+
+    @scenario
+    async def test_tools_are_shown_and_answered(self, player: Player) -> None:
+        """Each call begins once and ends once, between what was said before it and after."""
+        heard = await _turn(player, _conversation(player))
+        begun = [event.id for event in heard.events if isinstance(event, ToolStarted)]
+        finished = [event.id for event in heard.events if isinstance(event, ToolFinished)]
+        assert len(begun) == 1, f"the agent called one tool, the turn shows {begun}"
+        assert finished == begun, f"the call {begun} was answered, the turn shows the answers of {finished}"
+
+    @scenario
+    async def test_cuts_do_not_depend_on_how_the_answer_came(self, player: Player) -> None:
+        """By characters, by words or whole: people see the same messages."""
+        expected = [part.body.text for part in split(LONG_ANSWER, _DISCORD, dialect="discord")]
+        assert len(expected) > 2
+        for pieces in (list(LONG_ANSWER), words(LONG_ANSWER), [LONG_ANSWER]):
+            heard = await _turn(player, [*player.text(*pieces), *player.ending()], at_most=len(pieces) + _MOST_EVENTS)
+            assert _split_as_it_came(heard.events) == expected, f"cut otherwise, in {len(pieces)} pieces"
+            assert parts_on_discord(heard.events) == expected, f"shown otherwise, in {len(pieces)} pieces"
+
+    @scenario
+    async def test_an_error_keeps_what_was_said_before_it(self, player: Player) -> None:
+        """And is told in the agent's own words."""
+        said = "".join(FIRST)
+        for block in (player.text(*FIRST), player.text(*FIRST, is_whole=False)):
+            heard = await _turn(player, [*block, *player.failure(WHY)])
+            assert isinstance(heard.terminal, TurnFailed), f"the agent failed, the turn ended as {heard.terminal!r}"
+            assert heard.texts == [said], f"{said!r} was said before the error; what is left is {heard.texts}"
+            assert WHY in heard.terminal.message, f"the agent said {WHY!r}, people are told {heard.terminal.message!r}"
+
+    # What cannot be understood
+
+    @scenario
+    async def test_a_malformed_event_ends_the_turn_honestly(self, player: Player) -> None:
+        """It is told who said it, what was said before stands, and the next turn is as good as any."""
+        said = "".join(FIRST)
+        broken = [*player.text(*FIRST), *player.malformed(), *player.cut()]
+        runtime = await player.runtime(broken, _conversation(player))
+        heard = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+        end = heard.terminal
+        assert isinstance(end, TurnFailed), f"the stream broke at a malformed event, the turn ended as {end!r}"
+        assert end.code, f"a failure has a code, so that programs can tell it: {end!r}"
+        assert heard.texts == [said], f"{said!r} was said before the malformed event; what is left is {heard.texts}"
+        _tells_of_it(heard, player, runtime)
+        again = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+        assert isinstance(again.terminal, TurnCompleted), f"the next turn suffers from it: {again.terminal!r}"
+        assert again.texts == ["".join(FIRST), "".join(SECOND)], "the next turn suffers from it"
+
+    @scenario
+    async def test_a_malformed_event_between_others_is_told_and_loses_nothing_before_it(self, player: Player) -> None:
+        """An agent that goes on may be heard on, or the turn may end there; either is said."""
+        native = [*player.text(*FIRST), *player.malformed(), *player.text(*SECOND), *player.ending()]
+        runtime = await player.runtime(native)
+        heard = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+        whole = ["".join(FIRST), "".join(SECOND)] if isinstance(heard.terminal, TurnCompleted) else ["".join(FIRST)]
+        assert heard.texts == whole, f"{whole} was said, what is left is {heard.texts}"
+        _tells_of_it(heard, player, runtime)
+
+    # Leaving
+
+    @scenario
+    async def test_closing_the_turn_at_any_point_leaves_nothing(self, player: Player) -> None:
+        """No process, and no tool that looks as if it ran."""
+        await _is_over(player, await _left_everywhere(player, _closed_after))
+
+    @scenario
+    async def test_cancelling_the_reader_at_any_point_leaves_nothing(self, player: Player) -> None:
+        """As when a person presses Ctrl-C while the agent thinks."""
+        await _is_over(player, await _left_everywhere(player, _cancelled_after))
+
+    # Size
+
+    @scenario
+    async def test_a_long_turn_costs_what_its_events_cost(self, player: Player) -> None:
+        """Twice the events are twice the work, in one block or in many, up to ten thousand."""
+        work = [await _work(player, LONG_TURN // share) for share in (4, 2, 1)]
+        for less, more in pairwise(work):
+            assert more <= _TWICE * less, f"twice the events are {more / less:.1f} times the work: {work} lines"
+
+
+def words(text: str) -> list[str]:
+    """The text in pieces of a word and the blank behind it."""
+    *others, last = text.split(" ")
+    return [*(f"{word} " for word in others), last]
+
+
+def _conversation(player: Player) -> list[Any]:
+    """A turn with a bit of everything."""
+    return [*player.text(*FIRST), *player.tool("call-1", "sunny"), *player.text(*SECOND), *player.ending()]
+
+
+async def _turn(player: Player, native: Sequence[Any], *, at_most: int = _MOST_EVENTS) -> Heard:
+    """The turn that comes of a stream; what is wrong with it by the grammar fails the test."""
+    heard = await hear((await player.runtime(native)).run(PROMPT), at_most=at_most, patience_s=player.patience_s)
+    assert heard.diagnostics == [], f"the stream breaks the grammar of a turn: {heard.diagnostics[0].message}"
+    return heard
+
+
+def _tells_of_it(heard: Heard, player: Player, runtime: Runtime) -> None:
+    names = (*player.names, runtime.name)
+    is_told = bool(heard.diagnostics) or any(name in complaint for complaint in heard.complaints for name in names)
+    assert is_told, f"nobody learns that {names} said something malformed: {heard.complaints}"
+
+
+def _split_as_it_came(events: Sequence[Event]) -> list[str]:
+    splitter = Splitter(_DISCORD, dialect="discord")
+    pieces = [event.text for event in events if isinstance(event, TextDelta)] or [LONG_ANSWER]
+    parts = [part for piece in pieces for part in splitter.feed(piece)]
+    return [part.body.text for part in (*parts, *splitter.close())]
+
+
+async def _left_everywhere(player: Player, leave: _Leaving) -> list[list[Event]]:
+    """Turns of an agent that does not end by itself, each left at another event; what was heard of each."""
+    heard = await _turn(player, _conversation(player))
+    # What comes because the agent has ended cannot be waited for here.
+    count = heard.events.index(heard.terminal)
+    runtimes = [await player.runtime([*_conversation(player), STALL]) for _ in range(count + 1)]
+    return await asyncio.gather(*(leave(runtime, at, player.patience_s) for at, runtime in enumerate(runtimes)))
+
+
+async def _closed_after(runtime: Runtime, count: int, patience_s: float) -> list[Event]:
+    """Read so many events and close the turn; what was heard."""
+    heard: list[Event] = []
+    events = runtime.run(PROMPT)
+    try:
+        async with asyncio.timeout(patience_s):
+            while len(heard) < count and (event := await anext(events, None)) is not None:
+                heard.append(event)
+            await _close(events)
+    except TimeoutError:
+        raise AssertionError(f"closing the turn after {heard} takes for ever") from None
+    return heard
+
+
+async def _cancelled_after(runtime: Runtime, count: int, patience_s: float) -> list[Event]:
+    """Read on and be cancelled when so many events are heard; what was heard."""
+    heard: list[Event] = []
+    enough = asyncio.Event()
+
+    async def read() -> None:
+        async with aclosing(_closable(runtime)) as events:
+            if not count:
+                enough.set()
+            async for event in events:
+                heard.append(event)
+                if len(heard) == count:
+                    enough.set()
+
+    reading = asyncio.create_task(read())
+    waiting = asyncio.create_task(enough.wait())
+    either: set[asyncio.Task[Any]] = {reading, waiting}
+    await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    reading.cancel()
+    await asyncio.wait({reading}, timeout=patience_s)
+    assert reading.done(), f"a reader that is cancelled after {heard} cannot leave"
+    if not reading.cancelled() and (error := reading.exception()) is not None:
+        raise error
+    return heard
+
+
+def _closable(runtime: Runtime) -> AsyncGenerator[Event, None]:
+    events: Any = runtime.run(PROMPT)
+    assert hasattr(events, "aclose"), "the iterator of a turn must have `aclose`, which cancels the turn"
+    generator: AsyncGenerator[Event, None] = events
+    return generator
+
+
+async def _close(events: Any) -> None:
+    assert hasattr(events, "aclose"), "the iterator of a turn must have `aclose`, which cancels the turn"
+    await events.aclose()
+
+
+async def _is_over(player: Player, turns: list[list[Event]]) -> None:
+    """Nothing of the agent runs, and whoever showed the turns can end them."""
+    await nothing_runs()
+    try:
+        async with asyncio.timeout(player.patience_s):
+            await player.at_rest()
+    except TimeoutError:
+        raise AssertionError("a turn was left, and the agent is still at work") from None
+    for heard in turns:
+        whole = await hear(told(heard), at_most=len(heard) + 2, patience_s=player.patience_s, cancelled=True)
+        if not any(isinstance(event, Terminal) for event in heard):
+            assert isinstance(whole.terminal, TurnCancelled), f"a turn that was left ended as {whole.terminal!r}"
+        assert open_tools(whole.events) == [], f"a tool is shown at work though the turn was left after {heard}"
+
+
+async def _work(player: Player, size: int) -> int:
+    """The lines that are run for a turn of about so many events: one long block, short ones, and calls of tools."""
+    one = player.text(*(f"w{n} " for n in range(size - size // 5)))
+    many = [event for n in range(size // 20) for event in player.text(f"Block {n}.")]
+    calls = [event for n in range(size // 20) for event in player.tool(f"call-{n}", "ok")]
+    runtime = await player.runtime([*one, *many, *calls, *player.ending()])
+    with Work() as work:
+        heard = await hear(runtime.run(PROMPT), at_most=4 * size, patience_s=player.patience_s)
+    assert isinstance(heard.terminal, TurnCompleted), f"the agent was done, but the turn ended as {heard.terminal!r}"
+    return work.lines
