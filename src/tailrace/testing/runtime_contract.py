@@ -48,6 +48,7 @@ FIRST, SECOND = ("Let me ", "look ", "it up."), ("It is ", "**sunny**", ".")
 WHY = "the model has had enough"
 LONG_TURN = 10_000
 _MOST_EVENTS = 200
+_CONTENT = (TextDelta, ToolStarted, ToolFinished)
 _DISCORD = 2000
 # Twice the events are twice the work, and a little is the same for every turn; what grows with the square is at four.
 _TWICE = 2.5
@@ -208,9 +209,9 @@ def _split_as_it_came(events: Sequence[Event]) -> list[str]:
 
 async def _left_everywhere(player: Player, leave: _Leaving) -> list[list[Event]]:
     """Turns of an agent that does not end by itself, each left at another event; what was heard of each."""
-    heard = await _turn(player, _conversation(player))
-    # What comes because the agent has ended cannot be waited for here.
-    count = heard.events.index(heard.terminal)
+    said = [event async for event in (await player.runtime(_conversation(player))).run(PROMPT)]
+    # What comes only because the agent has ended cannot be waited for here.
+    count = max(at for at, event in enumerate(said) if isinstance(event, _CONTENT)) + 1
     runtimes = [await player.runtime([*_conversation(player), STALL]) for _ in range(count + 1)]
     return await asyncio.gather(*(leave(runtime, at, player.patience_s) for at, runtime in enumerate(runtimes)))
 
@@ -248,6 +249,7 @@ async def _cancelled_after(runtime: Runtime, count: int, patience_s: float) -> l
     either: set[asyncio.Task[Any]] = {reading, waiting}
     await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    assert enough.is_set(), f"the turn does not go on behind {heard}"
     reading.cancel()
     await asyncio.wait({reading}, timeout=patience_s)
     assert reading.done(), f"a reader that is cancelled after {heard} cannot leave"

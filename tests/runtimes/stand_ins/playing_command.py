@@ -75,7 +75,7 @@ def app_server(folder: Path) -> None:
 
 
 class AcpAgent:
-    """An agent of the Agent Client Protocol; of a script's values `update`, `answer` and `refuse` are messages of it."""
+    """An agent of the Agent Client Protocol; of a script `update`, `answer` and `refuse` are messages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
