@@ -72,9 +72,9 @@ class RuntimeContract:
     async def test_nothing_happens_before_it_is_asked_for(self, player: Player) -> None:
         """`run` is only iterated by whoever wants the turn; one that is closed before is no turn at all."""
         runtime = await player.runtime([*_conversation(player), STALL])
-        events = runtime.run(PROMPT)
+        events = _closable(runtime)
         assert processes() == [], "`run` must do nothing until it is iterated, and has started a process"
-        await _close(events)
+        await events.aclose()
         await nothing_runs()
 
     @scenario
@@ -209,24 +209,37 @@ def _split_as_it_came(events: Sequence[Event]) -> list[str]:
 
 async def _left_everywhere(player: Player, leave: _Leaving) -> list[list[Event]]:
     """Turns of an agent that does not end by itself, each left at another event; what was heard of each."""
-    said = [event async for event in (await player.runtime(_conversation(player))).run(PROMPT)]
+    said: list[Event] = []
+    runtime = await player.runtime(_conversation(player))
+    await hear(_noted(runtime, said), at_most=_MOST_EVENTS, patience_s=player.patience_s)
     # What comes only because the agent has ended cannot be waited for here.
     count = max(at for at, event in enumerate(said) if isinstance(event, _CONTENT)) + 1
     runtimes = [await player.runtime([*_conversation(player), STALL]) for _ in range(count + 1)]
     return await asyncio.gather(*(leave(runtime, at, player.patience_s) for at, runtime in enumerate(runtimes)))
 
 
+async def _noted(runtime: Runtime, said: list[Event]) -> AsyncGenerator[Event, None]:
+    """A turn as it is; `said` is what the runtime itself said of it."""
+    async with aclosing(_closable(runtime)) as events:
+        async for event in events:
+            said.append(event)
+            yield event
+
+
 async def _closed_after(runtime: Runtime, count: int, patience_s: float) -> list[Event]:
     """Read so many events and close the turn; what was heard."""
     heard: list[Event] = []
-    events = runtime.run(PROMPT)
-    try:
-        async with asyncio.timeout(patience_s):
-            while len(heard) < count and (event := await anext(events, None)) is not None:
-                heard.append(event)
-            await _close(events)
-    except TimeoutError:
-        raise AssertionError(f"closing the turn after {heard} takes for ever") from None
+
+    async def read() -> None:
+        events = _closable(runtime)
+        while len(heard) < count and (event := await anext(events, None)) is not None:
+            heard.append(event)
+        await events.aclose()
+
+    reading = asyncio.create_task(read())
+    await asyncio.wait({reading}, timeout=patience_s)
+    assert reading.done(), f"closing the turn after {heard} takes for ever"
+    await reading
     return heard
 
 
@@ -263,11 +276,6 @@ def _closable(runtime: Runtime) -> AsyncGenerator[Event, None]:
     assert hasattr(events, "aclose"), "the iterator of a turn must have `aclose`, which cancels the turn"
     generator: AsyncGenerator[Event, None] = events
     return generator
-
-
-async def _close(events: Any) -> None:
-    assert hasattr(events, "aclose"), "the iterator of a turn must have `aclose`, which cancels the turn"
-    await events.aclose()
 
 
 async def _is_over(player: Player, turns: list[list[Event]]) -> None:

@@ -1,0 +1,327 @@
+"""The contract suite itself: runtimes that are wrong, each in its own way, fail it by a message that says how."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from contract_streams import FunctionPlayer, Turns
+
+from tailrace.events import (
+    BlockFinal,
+    Event,
+    Notice,
+    TextDelta,
+    TextRetracted,
+    ToolFinished,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from tailrace.runtimes.demo import DemoRuntime
+from tailrace.testing.runtime_contract import RuntimeContract
+from tailrace.testing.runtime_scenes import PROMPT, hear, open_tools, processes, scenario, told
+from tailrace.testing.runtime_work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
+
+    from tailrace.ports import Prompt, Runtime
+    from tailrace.testing.runtime_scenes import Player
+
+
+class Right:
+    """Yields what it is given; others are wrong in one thing."""
+
+    name = "wrong"
+
+    def __init__(self, player: WrongPlayer, turns: Turns) -> None:
+        self.player = player
+        self.turns = turns
+
+    async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
+        yield TurnStarted(runtime=self.name)
+        stream = self.player.stream(self.turns.next())
+        try:
+            async for event in stream:
+                for said in self.said(event):
+                    yield said
+        finally:
+            await stream.aclose()
+
+    def said(self, event: Any) -> list[Any]:
+        return [event]
+
+
+class WrongPlayer(FunctionPlayer):
+    patience_s = 0.5
+    left: asyncio.Task[None] | None = None
+
+    def __init__(self, kind: type[Right]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    async def runtime(self, *turns: Sequence[Any]) -> Runtime:
+        return self.kind(self, Turns(turns))
+
+
+class OfWrong(RuntimeContract):
+    """The suite for a runtime that is wrong; no test of its own."""
+
+    def __init__(self, kind: type[Right]) -> None:
+        self.kind = kind
+
+    def player(self, _: Path) -> Player:
+        return WrongPlayer(self.kind)
+
+
+class Babbles(Right):
+    """Never ends: there is always more."""
+
+    async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
+        while True:
+            yield TextDelta(text="and ")
+
+
+class Hangs(Right):
+    """Never ends: it waits for something that does not come."""
+
+    async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
+        yield TextDelta(text="wait")
+        await asyncio.Event().wait()
+
+
+class EndsTwice(Right):
+    def said(self, event: Any) -> list[Any]:
+        return [event, event] if isinstance(event, TurnCompleted) else [event]
+
+
+class SaysTwice(Right):
+    """Says the final of a block that was streamed as if it were new."""
+
+    def said(self, event: Any) -> list[Any]:
+        return [BlockFinal(), BlockFinal(text="It is **sunny**.")] if event == BlockFinal() else [event]
+
+
+class Shortens(Right):
+    """Drops a piece of nothing but blanks."""
+
+    def said(self, event: Any) -> list[Any]:
+        return [] if isinstance(event, TextDelta) and not event.text.strip() else [event]
+
+
+class LosesAtErrors(Right):
+    def said(self, event: Any) -> list[Any]:
+        return [TextRetracted(scope="turn"), event] if isinstance(event, TurnFailed) else [event]
+
+
+class Excuses(Right):
+    """Takes the end of a stream for the end of the turn, however it came."""
+
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        with suppress(ConnectionError):
+            async for event in super().run(prompt):
+                yield event
+                if isinstance(event, TurnCompleted | TurnFailed):
+                    return
+        yield TurnCompleted()
+
+
+class Swallows(Right):
+    """Passes over what it does not understand, and nobody is told."""
+
+    def said(self, event: Any) -> list[Any]:
+        return [event] if isinstance(event, Event) else []
+
+
+class Forgets(Right):
+    """Takes back what was said before a malformed event."""
+
+    def said(self, event: Any) -> list[Any]:
+        if isinstance(event, Event):
+            return [event]
+        return [Notice(text="wrong: what is this?"), TextRetracted(scope="turn")]
+
+
+class LosesResults(Right):
+    def said(self, event: Any) -> list[Any]:
+        return [] if isinstance(event, ToolFinished) else [event]
+
+
+class LeavesProcess(Right):
+    """Starts a command in a session of its own, and leaves it."""
+
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        command = subprocess.Popen(["sleep", "600"], start_new_session=True)  # noqa: ASYNC220  # it is started at once
+        STARTED.append(command)
+        async for event in super().run(prompt):
+            yield event
+
+
+class StartsEarly(Right):
+    """Does its work when it is asked for the turn, and not when the turn is read."""
+
+    def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        STARTED.append(subprocess.Popen(["sleep", "600"]))
+        return super().run(prompt)
+
+
+class CannotBeLeft(Right):
+    """Does not hear that it is to stop."""
+
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        try:
+            async for event in super().run(prompt):
+                yield event
+        except (GeneratorExit, asyncio.CancelledError):
+            for _ in range(20):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.1)
+            raise
+
+
+class WorksOn(Right):
+    """Lets its agent go on when nobody listens any more."""
+
+    async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def read() -> None:
+            async for event in self.player.stream(self.turns.next()):
+                heard.put_nowait(event)
+
+        self.player.left = asyncio.create_task(read())
+        while not isinstance(event := await heard.get(), TurnCompleted):
+            yield event
+        yield event
+
+
+class Quadratic(Right):
+    """Looks at everything again with each event."""
+
+    def __init__(self, player: WrongPlayer, turns: Turns) -> None:
+        super().__init__(player, turns)
+        self.all: list[str] = []
+
+    def said(self, event: Any) -> list[Any]:
+        self.all.append("")
+        for at, _ in enumerate(self.all[::50]):
+            if at < 0:
+                raise AssertionError
+        return [event]
+
+
+STARTED: list[subprocess.Popen[bytes]] = []
+ENDS = "test_a_turn_has_one_beginning_and_one_end"
+TEXT = "test_the_text_is_what_the_agent_finally_holds"
+CUTS = "test_cuts_do_not_depend_on_how_the_answer_came"
+CLOSING = "test_closing_the_turn_at_any_point_leaves_nothing"
+CANCELLING = "test_cancelling_the_reader_at_any_point_leaves_nothing"
+
+
+@pytest.mark.parametrize(
+    ("kind", "test", "why"),
+    [
+        (Babbles, ENDS, "the turn does not end: 200 events"),
+        (Hangs, ENDS, "the turn does not end: the runtime waits for ever behind TextDelta"),
+        (EndsTwice, ENDS, "breaks the grammar of a turn: `turn_completed` is out of place"),
+        (SaysTwice, TEXT, "the text is not what the agent said"),
+        (Shortens, CUTS, "otherwise, in [0-9]+ pieces"),
+        (LosesResults, "test_tools_are_shown_and_answered", r"the call \['call-1'\] was answered"),
+        (LosesAtErrors, "test_an_error_keeps_what_was_said_before_it", r"what is left is \[\]"),
+        (Excuses, "test_a_cut_stream_is_a_failure_wherever_it_is_cut", "the turn ended as TurnCompleted"),
+        (Swallows, "test_a_malformed_event_ends_the_turn_honestly", "nobody learns"),
+        (Forgets, "test_a_malformed_event_ends_the_turn_honestly", r"what is left is \[\]"),
+        (
+            Swallows,
+            "test_a_malformed_event_between_others_is_told_and_loses_nothing_before_it",
+            r"nobody learns that \('wrong',\) said something malformed",
+        ),
+        (LeavesProcess, CLOSING, "has left processes behind: .*sleep 600"),
+        (LeavesProcess, CANCELLING, "has left processes behind: .*sleep 600"),
+        (StartsEarly, "test_nothing_happens_before_it_is_asked_for", "has started a process"),
+        (CannotBeLeft, CLOSING, "takes for ever"),
+        (CannotBeLeft, CANCELLING, "cannot leave"),
+        (WorksOn, CLOSING, "the agent is still at work"),
+        (Quadratic, "test_a_long_turn_costs_what_its_events_cost", r"twice the events are [3-4]\.[0-9] times the work"),
+    ],
+)
+def test_a_wrong_runtime_fails_and_is_told_why(kind: type[Right], test: str, why: str, tmp_path: Path) -> None:
+    try:
+        with pytest.raises(AssertionError, match=why):
+            getattr(OfWrong(kind), test)(tmp_path)
+    finally:
+        while STARTED:
+            command = STARTED.pop()
+            command.kill()
+            command.wait()
+
+
+@pytest.mark.parametrize("test", [name for name in vars(RuntimeContract) if name.startswith("test_")])
+def test_the_same_runtime_that_does_nothing_wrong_passes(test: str, tmp_path: Path) -> None:
+    getattr(OfWrong(Right), test)(tmp_path)
+
+
+def test_an_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
+    """The first process is gone, and what it started is nobody's child."""
+
+    class Orphan(RuntimeContract):
+        def player(self, _: Path) -> Player:
+            return WrongPlayer(Right)
+
+    async def leave_one(_: Any, __: Player) -> None:
+        script = f"setsid sleep 600 & echo $! > {tmp_path}/pid"
+        subprocess.run(["sh", "-c", script], check=True)  # noqa: ASYNC221  # it takes a moment
+        assert len(processes()) == 1
+
+    with pytest.raises(AssertionError, match=r"left processes behind: .*sleep 600"):
+        scenario(leave_one)(Orphan(), tmp_path)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_work_is_a_count_and_is_the_same_every_time() -> None:
+    def count(times: int) -> int:
+        with Work() as work:
+            _loop(times)
+        return work.lines
+
+    assert count(100) == count(100)
+    assert count(200) - count(100) == count(300) - count(200) > 0
+
+
+def _loop(times: int) -> None:
+    for _ in range(times):
+        time.monotonic()
+
+
+# The demo has a script of its own, so that only what does not depend on the script can be asked of it.
+
+
+def demo() -> DemoRuntime:
+    async def at_once(_: float) -> None:
+        await asyncio.sleep(0)
+
+    return DemoRuntime(pause=at_once)
+
+
+def test_the_demo_has_one_beginning_and_one_end_and_can_be_left_anywhere() -> None:
+    async def through() -> None:
+        whole = await hear(demo().run(PROMPT), at_most=2000, patience_s=30.0)
+        assert whole.diagnostics == []
+        assert isinstance(whole.terminal, TurnCompleted)
+        assert "".join(whole.texts).startswith("Hello! You wrote “Go on.”.")
+        for count in range(0, len(whole.events), 7):
+            events = demo().run(PROMPT)
+            heard = [event for _ in range(count) if (event := await anext(events, None)) is not None]
+            await events.aclose()
+            left = await hear(told(heard), at_most=2000, patience_s=30.0, cancelled=True)
+            assert open_tools(left.events) == []
+
+    asyncio.run(through())
