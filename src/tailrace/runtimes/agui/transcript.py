@@ -14,6 +14,7 @@ import msgspec
 from tailrace.runtimes.agui.expansion import Expansion
 from tailrace.runtimes.agui.shapes import Interrupt
 from tailrace.runtimes.growing import grow, settled
+from tailrace.runtimes.sdk import as_text
 
 
 class _Kept(msgspec.Struct):
@@ -34,7 +35,7 @@ class Transcript:
             known = msgspec.json.decode(kept, type=_Kept) if kept else _Kept()
         except (msgspec.MsgspecError, UnicodeError):
             known = _Kept()
-        self._messages = known.messages
+        self._hold(known.messages)
         self._questions = known.questions
         self._expansion = Expansion()
 
@@ -44,7 +45,7 @@ class Transcript:
         resume = [_answer(question, text) for question in asked if question.id]
         command = {"command": {"resume": text}} if any(not question.id for question in asked) else {}
         if not asked or any(question.tool_call_id is not None for question in asked):
-            self._messages.append({"id": message_id, "role": "user", "content": text})
+            self._add({"id": message_id, "role": "user", "content": text})
         return {
             "threadId": thread_id,
             "runId": run_id,
@@ -66,10 +67,10 @@ class Transcript:
 
         A call without a result is left out unless somebody is asked about it: most models refuse such a history.
         """
-        answered = [message["toolCallId"] for message in self._messages if "toolCallId" in message]
+        answered = {as_text(message["toolCallId"]) for message in self._messages if "toolCallId" in message}
         messages: list[dict[str, Any]] = []
         for message in map(settled, self._messages):
-            calls = [call for call in _calls(message) if questions or call["id"] in answered]
+            calls = [call for call in _calls(message) if questions or as_text(call["id"]) in answered]
             rest = {name: value for name, value in message.items() if name != "toolCalls"}
             if calls or rest.get("content") or rest.get("role") != "assistant":
                 messages.append(rest | ({"toolCalls": calls} if calls else {}))
@@ -78,7 +79,7 @@ class Transcript:
     def _take(self, event: Any) -> None:
         match event:
             case {"type": "MESSAGES_SNAPSHOT", "messages": [*messages]}:
-                self._messages = [message for message in messages if _is_conversation(message)]
+                self._hold([message for message in messages if _is_conversation(message)])
             case {"type": "TEXT_MESSAGE_START", "messageId": str(message)}:
                 self._message(message, event.get("role", "assistant"))
             case {"type": "TEXT_MESSAGE_CONTENT", "messageId": str(message), "delta": str(piece)}:
@@ -88,37 +89,46 @@ class Transcript:
             case {"type": "TOOL_CALL_START", "toolCallId": str(call), "toolCallName": str(name)}:
                 self._call(call, name, event.get("parentMessageId"))
             case {"type": "TOOL_CALL_ARGS", "toolCallId": str(call), "delta": str(piece)}:
-                if isinstance(function := (self._find_call(call) or {}).get("function"), dict):
+                if isinstance(function := self._calls.get(call, {}).get("function"), dict):
                     grow(function, "arguments", piece)
             case {"type": "TOOL_CALL_RESULT", "messageId": str(message), "toolCallId": str(call), "content": content}:
-                self._messages.append({"id": message, "role": "tool", "toolCallId": call, "content": content})
+                self._add({"id": message, "role": "tool", "toolCallId": call, "content": content})
             case {"type": "REASONING_ENCRYPTED_VALUE", "entityId": str(entity), "encryptedValue": str(value)}:
                 kind = event.get("encryptedValueType")
-                sealed = self._find_call(entity) if event.get("subtype") == "tool-call" else self._find(entity)
+                sealed = (self._calls if event.get("subtype") == "tool-call" else self._known).get(entity)
                 if sealed is not None:
                     sealed |= {"encryptedValue": value} | ({} if kind is None else {"encryptedValueType": kind})
 
-    def _find(self, message: Any) -> dict[str, Any] | None:
-        return next((known for known in reversed(self._messages) if known.get("id") == message), None)
+    def _hold(self, messages: list[dict[str, Any]]) -> None:
+        """Let the conversation be these. The newest of an id is meant by it, since agents use ids again."""
+        self._messages: list[dict[str, Any]] = []
+        self._known: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, dict[str, Any]] = {}
+        for message in messages:
+            calls = _calls(message)
+            self._add({**message, "toolCalls": calls} if calls else message)
+            self._calls.update({call["id"]: call for call in calls if isinstance(call["id"], str)})
 
-    def _find_call(self, call: str) -> dict[str, Any] | None:
-        calls = (known for message in reversed(self._messages) for known in _calls(message))
-        return next((known for known in calls if known["id"] == call), None)
+    def _add(self, message: dict[str, Any]) -> None:
+        self._messages.append(message)
+        if isinstance(name := message.get("id"), str):
+            self._known[name] = message
 
     def _message(self, message: str, role: Any) -> dict[str, Any]:
-        found = self._find(message)
-        if found is None:
-            found = {"id": message, "role": role, "content": ""}
-            self._messages.append(found)
-        return found
+        if message not in self._known:
+            self._add({"id": message, "role": role, "content": ""})
+        return self._known[message]
 
     def _call(self, call: str, name: str, parent: Any) -> None:
-        message = self._find(parent)
+        message = self._known.get(parent) if isinstance(parent, str) else None
         if message is None or message.get("role") != "assistant":
             message = {"id": parent if isinstance(parent, str) else call, "role": "assistant"}
-            self._messages.append(message)
-        function = {"name": name, "arguments": ""}
-        message["toolCalls"] = [*_calls(message), {"id": call, "type": "function", "function": function}]
+            self._add(message)
+        begun = {"id": call, "type": "function", "function": {"name": name, "arguments": ""}}
+        self._calls[call] = begun
+        if not isinstance(message.get("toolCalls"), list):
+            message["toolCalls"] = []
+        message["toolCalls"].append(begun)
 
 
 def _answer(question: Interrupt, text: str) -> dict[str, Any]:
