@@ -156,12 +156,13 @@ class CodexAppPlayer(CommandPlayer):
     """`codex app-server`: items that begin, grow and are completed."""
 
     agent = "codex-app"
+    thread = "thread-1"
 
     def started(self, command: tuple[str, ...]) -> Runtime:
         return CodexRuntime(command, sessions=self.folder / "sessions")
 
     def said(self, method: str, **params: Any) -> str:
-        return line(method=method, params={"threadId": "thread-1", "turnId": "turn-1", **params})
+        return line(method=method, params={"threadId": self.thread, "turnId": "turn-1", **params})
 
     def opening(self) -> list[Any]:
         return [self.said("turn/started", turn={"id": "turn-1", "status": "inProgress"})]
