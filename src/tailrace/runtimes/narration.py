@@ -198,11 +198,22 @@ class Narration:
             block.is_open = True
             block.stretches.append(_Stretch())
             self._runs.setdefault(parent, []).append(block.last)
+        events = self._apart_from_subagents(parent)
         self._current[parent] = key
         if before is None or before == key or not self._blocks[before].is_open:
-            return [], block
+            return events, block
         self._blocks[before].close(is_final=False)
-        return [BlockFinal(parent_tool_id=parent)], block
+        return [*events, BlockFinal(parent_tool_id=parent)], block
+
+    def _apart_from_subagents(self, parent: str | None) -> list[Event]:
+        """What a subagent was saying ends where somebody else speaks, or one would run into the other.
+
+        The agent's own sentence is not broken by a subagent that speaks meanwhile.
+        """
+        interrupted = [who for who in self._current if who is not None and who != parent]
+        for who in interrupted:
+            self._blocks[self._current.pop(who)].close(is_final=False)
+        return [BlockFinal(parent_tool_id=who) for who in interrupted]
 
     def _close(self, key: Key, parent: str | None) -> None:
         self._blocks[key].close(is_final=True)

@@ -31,6 +31,7 @@ class CodexItems:
         # Providers use ids again, so a block is known by how many began before it.
         self._count = 0
         self._blocks: dict[str, int] = {}
+        self._done: dict[str, str] = {}  # what each message said when it was complete
         self._thoughts: set[str] = set()  # which thoughts were told by their pieces
 
     def begun(self, item: Item, parent: str | None) -> list[Event]:
@@ -38,6 +39,7 @@ class CodexItems:
         if item.type in {"agentMessage", "plan"}:
             self._count += 1
             self._blocks[item.id] = self._count
+            self._done.pop(item.id, None)
             return []
         if item.type == "contextCompaction":
             return [Status(text="Shortening the conversation", parent_tool_id=parent)]
@@ -61,7 +63,7 @@ class CodexItems:
     def done(self, item: Item, parent: str | None) -> list[Event] | None:
         """An item is complete; None for one of a type that nobody knows."""
         if item.type in {"agentMessage", "plan"}:
-            return self._narration.final(self._block(item.id), item.text, parent=parent)
+            return self._message_done(item, parent)
         if item.type == "reasoning":
             return self._thought_done(item, parent)
         if item.type == "error":
@@ -75,6 +77,15 @@ class CodexItems:
             result, is_error = _outcome(item)
             return [*begun, *self._narration.result(item.id, result, is_error=is_error, parent=parent)]
         return [] if item.type in _SILENT or item.type == "contextCompaction" else None
+
+    def _message_done(self, item: Item, parent: str | None) -> list[Event]:
+        """What is told again says nothing; another text under the same id is another block."""
+        if self._done.get(item.id) == item.text:
+            return []
+        self._done[item.id] = item.text
+        told = self._narration.final(self._block(item.id), item.text, parent=parent)
+        del self._blocks[item.id]
+        return told
 
     def _thought_done(self, item: Item, parent: str | None) -> list[Event]:
         if item.id in self._thoughts:

@@ -26,7 +26,7 @@ class OpencodeParts:
     def __init__(self, narration: Narration) -> None:
         self._narration = narration
         self._thoughts: dict[str, list[str]] = {}  # what was told of each thought that is not complete
-        self._texts: set[str] = set()
+        self._texts: dict[str, tuple[str, str]] = {}  # by its id, the message and the part that a text is
         self._inputs: dict[str, Any] = {}  # what was told of each call
         self._finished: set[str] = set()
         self._steps: dict[str, str | None] = {}  # the messages whose step is not finished, and who says them
@@ -51,16 +51,16 @@ class OpencodeParts:
             self._thoughts[part_id].append(piece)
             return self._narration.reasoning(piece, parent=parent) if piece else []
         if part_id in self._texts:
-            return self._narration.text(part_id, piece, parent=parent)
+            return self._narration.text(self._texts[part_id], piece, parent=parent)
         return []
 
     def _text(self, part: Part, parent: str | None) -> list[Event]:
         if part.synthetic or part.ignored:
             return []
-        self._texts.add(part.id)
+        key = self._texts[part.id] = (part.message_id, part.id)
         if part.is_complete:
-            return self._narration.final(part.id, part.text, parent=parent)
-        return self._narration.snapshot(part.id, part.text, parent=parent)
+            return self._narration.final(key, part.text, parent=parent)
+        return self._narration.snapshot(key, part.text, parent=parent)
 
     def _thought(self, part: Part, parent: str | None) -> list[Event]:
         said = "".join(self._thoughts.setdefault(part.id, []))
