@@ -228,6 +228,7 @@ class OpencodeServePlayer(CommandPlayer):
     """`opencode serve`: parts as they are now, and pieces of them."""
 
     agent = "opencode-serve"
+    within = "msg_1"
 
     def started(self, command: tuple[str, ...]) -> Runtime:
         return OpencodeRuntime(command, sessions=self.folder / "sessions")
@@ -236,7 +237,7 @@ class OpencodeServePlayer(CommandPlayer):
         return {"type": kind, "properties": {"sessionID": "session-1", **properties}}
 
     def part(self, kind: str, **fields: Any) -> Any:
-        part = {"id": f"prt_{next(self.numbers)}", "messageID": "msg_1", "type": kind, **fields}
+        part = {"id": f"prt_{next(self.numbers)}", "messageID": self.within, "type": kind, **fields}
         return self.said("message.part.updated", part=part)
 
     def opening(self) -> list[Any]:
@@ -275,12 +276,13 @@ class OpencodeRunPlayer(CommandPlayer):
     """`opencode run`: parts that are complete."""
 
     agent = "opencode-run"
+    within = "msg_1"
 
     def started(self, command: tuple[str, ...]) -> Runtime:
         return OpencodeRuntime(command, sessions=self.folder / "sessions")
 
     def part(self, kind: str, part: str, **fields: Any) -> str:
-        of = {"id": f"prt_{next(self.numbers)}", "messageID": "msg_1", "type": part, **fields}
+        of = {"id": f"prt_{next(self.numbers)}", "messageID": self.within, "type": part, **fields}
         return line(type=kind, sessionID="session-1", part=of)
 
     def opening(self) -> list[Any]:

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import sys
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from tailrace.runtimes.agui import AguiRuntime
 from tailrace.runtimes.claude import ClaudeSdkRuntime
 from tailrace.runtimes.function import FunctionRuntime
 from tailrace.runtimes.langgraph import LangGraphRuntime
-from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime
+from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime, show_subagent
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
 from tailrace.runtimes.vercel import VercelRuntime
 from tailrace.testing.runtime_scenes import STALL, Player
@@ -369,6 +370,14 @@ class OpenAIAgentsPlayer(PackagePlayer):
         return [self.raw("output_text.delta", delta=7, output_index=0)]
 
 
+@dataclass
+class Nested:
+    """What an agent says that is a tool, under that call."""
+
+    call: str
+    event: Any
+
+
 class _Result:
     """A streamed run: read by `stream_events`, ended by `cancel`."""
 
@@ -380,6 +389,7 @@ class _Result:
         self._player = player
         self._native = native
         self._cancelled = asyncio.Event()
+        self._context = copy_context()  # in which the agent's tools would run
 
     async def stream_events(self) -> AsyncIterator[Any]:
         """As in the SDK, its reader is not done before the run is, or is cancelled."""
@@ -389,6 +399,9 @@ class _Result:
                     await self._cancelled.wait()
                 elif isinstance(event, Exception):
                     raise event
+                elif isinstance(event, Nested):
+                    call = SimpleNamespace(call_id=event.call)
+                    self._context.run(show_subagent, {"tool_call": call, "event": event.event})
                 elif event.type == "final_output":
                     self.final_output = "done"
                 else:

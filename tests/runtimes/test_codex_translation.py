@@ -437,7 +437,8 @@ def test_a_subagent_speaks_under_the_call_that_began_it() -> None:
         ("item/agentMessage/delta", piece("n", "I am a stranger", "stranger")),
     )
     assert events[0] == ToolStarted(id="c", name="spawnAgent", arguments={"prompt": "do it"})
-    assert [getattr(event, "parent_tool_id", None) for event in events[1:]] == ["c", "c", "stranger"]
+    assert [getattr(event, "parent_tool_id", None) for event in events[1:]] == ["c", "c", "c", "stranger"]
+    assert events[3] == BlockFinal(parent_tool_id="c"), "one does not run into the other"
     assert not any(isinstance(event, TurnFailed) for event in events)
 
 

@@ -139,3 +139,26 @@ def test_however_blocks_are_interrupted_their_finals_add_nothing(steps: list[tup
     finals = [event for key, whole in said.items() for event in told.final(key, whole)]
     assert all(event == BlockFinal() for event in finals)
     assert "".join(answer([*events, *finals])) == order
+
+
+def test_what_a_subagent_says_does_not_run_into_what_others_say() -> None:
+    told = Narration("r")
+    events = [
+        *told.text("child", "Child", parent="c"),
+        *told.text("main", "Main"),
+        *told.text("other", "Other", parent="o"),
+        *told.text("child", ", still.", parent="c"),
+        *told.text("main", ", too."),
+    ]
+    assert [(type(event), event.parent_tool_id) for event in events if isinstance(event, TextDelta | BlockFinal)] == [
+        (TextDelta, "c"),
+        (BlockFinal, "c"),
+        (TextDelta, None),
+        (TextDelta, "o"),
+        (BlockFinal, "o"),
+        (TextDelta, "c"),
+        (BlockFinal, "c"),
+        (TextDelta, None),
+    ]
+    assert told.final("main", "Main, too.") == [BlockFinal()], "the agent's own block was never broken"
+    assert told.final("child", "Child, still.", parent="c") == []

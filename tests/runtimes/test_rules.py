@@ -1,0 +1,631 @@
+"""The ten rules that every runtime's stream is told by, each over every runtime that it concerns.
+
+A rule is a test, and below it stands what each agent says that the rule is about. Where an agent has nothing to say of
+it, `NOT_FOR` says why. What only one agent gets wrong in its own way has a test with that agent's recordings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import contract_commands as commands
+import contract_streams as streams
+import pytest
+from claude_streams import sdk_object
+from contract_commands import line
+from contract_streams import Native
+
+from tailrace.events import (
+    BlockFinal,
+    Notice,
+    ReasoningEnd,
+    TextDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolProgress,
+    ToolStarted,
+    TurnCompleted,
+    TurnFailed,
+    Usage,
+)
+from tailrace.testing.runtime_scenes import PROMPT, Heard, Player, hear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+PLAYERS: dict[str, Callable[[Path], Player]] = {
+    "acp": commands.AcpPlayer,
+    "agui": lambda _: streams.AguiPlayer(),
+    "claude": commands.ClaudePlayer,
+    "claude-sdk": streams.ClaudeSdkPlayer,
+    "codex app-server": commands.CodexAppPlayer,
+    "codex exec": commands.CodexExecPlayer,
+    "gemini": commands.GeminiPlayer,
+    "langgraph": lambda _: streams.LangGraphPlayer(),
+    "openai-agents": lambda _: streams.OpenAIAgentsPlayer(),
+    "opencode run": commands.OpencodeRunPlayer,
+    "opencode serve": commands.OpencodeServePlayer,
+    "pydantic-ai": lambda _: streams.PydanticAIPlayer(),
+    "vercel": lambda _: streams.VercelPlayer(),
+}
+NOT_FOR = {
+    (1, "acp"): "a block has no final text",
+    (1, "vercel"): "a block has no final text",
+    (4, "claude"): "nothing is a snapshot",
+    (4, "claude-sdk"): "nothing is a snapshot",
+    (4, "codex app-server"): "nothing is a snapshot",
+    (4, "codex exec"): "nothing is a snapshot",
+    (4, "gemini"): "nothing is a snapshot",
+    (4, "openai-agents"): "nothing is a snapshot",
+    (4, "opencode run"): "parts are told when they are complete",
+    (5, "agui"): "a model that is asked again is not told of, and nothing else shows it",
+    (8, "codex exec"): "subagents are not heard",
+    (8, "gemini"): "subagents are not heard",
+    (8, "opencode run"): "subagents are not heard",
+    (8, "pydantic-ai"): "subagents are not heard",
+    (8, "vercel"): "subagents are not heard",
+    (9, "acp"): "the provider's own is not told",
+    (9, "codex app-server"): "the provider's own is not told",
+    (9, "codex exec"): "the provider's own is not told",
+    (9, "gemini"): "thoughts are not told",
+}
+TRY, AGAIN, WHY, SEAL = "This will break", "This will break and hold.", "out of luck", "c2lnLWZha2U="
+
+
+def turn(agent: str, folder: Path, said: Callable[[Any], list[Any]]) -> Heard:
+    """The turn that comes of what the agent says, which must be lawful."""
+
+    async def through() -> Heard:
+        player = PLAYERS[agent](folder)
+        try:
+            runtime = await player.runtime(said(player))
+            return await hear(runtime.run(PROMPT), at_most=500, patience_s=30.0)
+        finally:
+            await player.leave()
+
+    heard = asyncio.run(through())
+    assert heard.diagnostics == []
+    return heard
+
+
+def complete(agent: str, folder: Path, said: Callable[[Any], list[Any]]) -> Heard:
+    """The same of a turn that the agent then says is done."""
+    heard = turn(agent, folder, lambda player: [*said(player), *player.ending()])
+    assert isinstance(heard.terminal, TurnCompleted), heard.terminal
+    return heard
+
+
+def deltas(heard: Heard) -> str:
+    return "".join(event.text for event in heard.events if isinstance(event, TextDelta))
+
+
+def concerned(rule: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("agent", [agent for agent in PLAYERS if (rule, agent) not in NOT_FOR])
+
+
+def test_every_rule_holds_for_every_runtime_or_it_is_said_why_not() -> None:
+    tables: dict[int, Mapping[str, Any]] = {
+        1: WHOLES,
+        4: SNAPSHOTS,
+        5: RETRIES,
+        7: USAGE,
+        8: SUBAGENTS,
+        9: SEALS,
+        10: UNKNOWN,
+    }
+    for rule, table in tables.items():
+        assert table.keys() == {agent for agent in PLAYERS if (rule, agent) not in NOT_FOR}
+
+
+# 1. Deltas win; a final for a block that was streamed is compared, not appended. Without deltas the final is said.
+
+
+def claude_whole(player: Any) -> list[Any]:
+    message = {"id": "m", "content": [{"type": "text", "text": "Hello."}]}
+    return [player.line("assistant", message=message, parent_tool_use_id=None)]
+
+
+OPENAI_MESSAGE = {"type": "message", "id": "__fake_id__", "content": [{"type": "output_text", "text": "Hello."}]}
+WHOLES: dict[str, Callable[[Any], list[Any]]] = {
+    "agui": lambda _: [
+        {
+            "type": "MESSAGES_SNAPSHOT",
+            "messages": [
+                {"id": "0", "role": "user", "content": "Go on."},
+                {"id": "1", "role": "assistant", "content": "Hello."},
+            ],
+        }
+    ],
+    "claude": claude_whole,
+    "claude-sdk": claude_whole,
+    "codex app-server": lambda player: [
+        player.said("item/completed", item={"type": "agentMessage", "id": "m", "text": "Hello."})
+    ],
+    "codex exec": lambda player: player.text("Hello."),
+    "gemini": lambda _: [line(type="message", role="assistant", content="Hello.")],
+    "langgraph": lambda player: [player.said(type="ai", id="lc_run--1", content="Hello.")],
+    "openai-agents": lambda player: [player.item("message_output_created", OPENAI_MESSAGE)],
+    "opencode run": lambda player: player.text("Hello."),
+    "opencode serve": lambda player: [player.part("text", text="Hello.", time={"start": 1, "end": 2})],
+    "pydantic-ai": lambda _: [Native(event_kind="part_end", index=0, part={"part_kind": "text", "content": "Hello."})],
+}
+
+
+@concerned(1)
+def test_rule_1_deltas_win_and_a_final_alone_is_said(agent: str, tmp_path: Path) -> None:
+    streamed = complete(agent, tmp_path, lambda player: player.text("Hel", "lo."))
+    assert streamed.texts == ["Hello."]
+    assert deltas(streamed) in {"Hello.", ""}
+    (tmp_path / "whole").mkdir()
+    assert complete(agent, tmp_path / "whole", WHOLES[agent]).texts == ["Hello."]
+
+
+# 2. A block is known by its model call, its place and its kind, never by a provider's id alone.
+
+
+@concerned(2)
+def test_rule_2_an_id_that_is_used_again_is_another_block(agent: str, tmp_path: Path) -> None:
+    def said(player: Any) -> list[Any]:
+        player.numbers = itertools.repeat(0)
+        first = [*player.text("One, ", "two"), *player.tool("call-1", "ok")]
+        player.within = "msg_2"  # of opencode, whose parts belong to a message
+        second = player.text("One, ", "two again")
+        player.within = "msg_1"
+        return [*first, *second]
+
+    assert complete(agent, tmp_path, said).texts == ["One, two", "One, two again"]
+
+
+# 3. A tool is known by its call: its result may come after later text, without a beginning, and after the end.
+
+
+@concerned(3)
+def test_rule_3_a_result_finds_its_call_whenever_it_comes(agent: str, tmp_path: Path) -> None:
+    def late(player: Any) -> list[Any]:
+        *begun, result = player.tool("call-1", "ok")
+        return [*begun, *player.text("Meanwhile."), result]
+
+    heard = complete(agent, tmp_path, late)
+    assert [event.id for event in heard.events if isinstance(event, ToolStarted)] == ["call-1"]
+    assert [event.id for event in heard.events if isinstance(event, ToolFinished)] == ["call-1"]
+    assert heard.texts == ["Meanwhile."]
+    (tmp_path / "alone").mkdir()
+    alone = complete(agent, tmp_path / "alone", lambda player: player.tool("call-1", "ok")[-1:])
+    assert len([event for event in alone.events if isinstance(event, ToolStarted)]) == 1
+    assert len([event for event in alone.events if isinstance(event, ToolFinished)]) == 1
+
+
+def test_rule_3_a_result_after_the_end_is_heard_where_the_agent_stays(tmp_path: Path) -> None:
+    def after_the_end(player: Any) -> list[Any]:
+        *begun, result = player.tool("call-1", "ok")
+        return [*begun, *player.ending(), result, {"answer": {"stopReason": "end_turn"}}]
+
+    heard = turn("acp", tmp_path, after_the_end)
+    assert [type(event) for event in heard.events[-2:]] == [TurnCompleted, ToolFinished]
+
+
+# 4. Snapshots become differences; one that does not continue what was said replaces it.
+
+
+def growing_text(player: Any) -> list[Any]:
+    wholes = ["Hel", "Hello", "Hullo, "]
+    parts = [player.part("text", id="prt", text=whole, time={"start": 1}) for whole in wholes]
+    return [*parts, player.part("text", id="prt", text="Hullo, you.", time={"start": 1, "end": 2})]
+
+
+def growing_output(player: Any) -> list[Any]:
+    def printed(text: str) -> Any:
+        content = [{"type": "content", "content": {"type": "text", "text": text}}]
+        return player.update("tool_call_update", toolCallId="c", status="in_progress", content=content)
+
+    begun, _, done = player.tool("c", "a\nb\n")
+    return [begun, printed("a\n"), printed("a\nb\n"), done, *player.text("Hullo, you.")]
+
+
+def langgraph_update(player: Any) -> list[Any]:
+    said = player.text("Hello, ", "you.")
+    return [
+        *said[:-1],
+        ((), "updates", {"model": {"messages": [{"type": "ai", "id": "lc_run--1", "content": "Hullo, you."}]}}),
+    ]
+
+
+def started_again(_: Any) -> list[Any]:
+    def start(text: str) -> Any:
+        part = {"part_kind": "text", "content": text}
+        return Native(event_kind="part_start", index=0, part=part, previous_part_kind="thinking")
+
+    return [start("Hello, "), start("Hullo, you.")]
+
+
+SNAPSHOTS: dict[str, Callable[[Any], list[Any]]] = {
+    "acp": growing_output,
+    "agui": lambda player: [
+        *player.text("Hullo, ", "you."),
+        {"type": "MESSAGES_SNAPSHOT", "messages": [{"id": "9", "role": "assistant", "content": "Hullo, you."}]},
+    ],
+    "langgraph": langgraph_update,
+    "opencode serve": growing_text,
+    "pydantic-ai": started_again,
+    "vercel": lambda player: [
+        player.tool("c", "a\nb\n")[0],
+        {"type": "tool-output-available", "toolCallId": "c", "output": "a\n", "preliminary": True},
+        {"type": "tool-output-available", "toolCallId": "c", "output": "a\nb\n", "preliminary": True},
+        player.tool("c", "a\nb\n")[1],
+        *player.text("Hullo, you."),
+    ],
+}
+
+
+@concerned(4)
+def test_rule_4_what_a_snapshot_repeats_is_not_said_again(agent: str, tmp_path: Path) -> None:
+    heard = complete(agent, tmp_path, SNAPSHOTS[agent])
+    assert heard.texts == ["Hullo, you."]
+    printed = [event.data for event in heard.events if isinstance(event, ToolOutput)]
+    assert printed == (["a\n", "b\n"] if agent == "acp" else [])
+    finished = [event.result for event in heard.events if isinstance(event, ToolFinished)]
+    assert finished == (["a\nb\n"] if agent in {"acp", "vercel"} else [])
+    progress = [event.text for event in heard.events if isinstance(event, ToolProgress)]
+    assert progress == (["a\n", "a\nb\n"] if agent == "vercel" else [])
+
+
+# 5. What a failed try said is taken back before it is said again.
+
+
+def broke_off(player: Any) -> list[Any]:
+    return [*player.text(TRY, is_whole=False), player.piece("message_stop"), *player.text(AGAIN)]
+
+
+def simply_again(player: Any) -> list[Any]:
+    return [*player.text(TRY, is_whole=False), *player.text(AGAIN)]
+
+
+def after_a_pause(_: Any) -> list[Any]:
+    def at(second: int, text: str) -> str:
+        when = f"2026-11-15T10:00:0{second}.000Z"
+        return line(type="message", role="assistant", content=text, delta=True, timestamp=when)
+
+    return [at(0, TRY), at(3, AGAIN)]
+
+
+def between(*native: Any) -> Callable[[Any], list[Any]]:
+    return lambda player: [*player.text(TRY, is_whole=False), *native, *player.text(AGAIN)]
+
+
+RETRIES: dict[str, Callable[[Any], list[Any]]] = {
+    "acp": lambda player: between(
+        player.update("session_info_update", _meta={"codex": {"error": {"willRetry": True, "message": "again"}}})
+    )(player),
+    "claude": broke_off,
+    "claude-sdk": broke_off,
+    "codex app-server": lambda player: between(player.said("error", error={"message": "again"}, willRetry=True))(
+        player
+    ),
+    "codex exec": between(line(type="error", message="Reconnecting... 1/5")),
+    "gemini": after_a_pause,
+    "langgraph": simply_again,
+    "openai-agents": simply_again,
+    "opencode run": lambda player: between(player.part("step_start", "step-start"))(player),
+    "opencode serve": lambda player: between(
+        player.said("session.status", status={"type": "retry", "message": "overloaded"})
+    )(player),
+    "pydantic-ai": simply_again,
+    "vercel": between({"type": "reset-step"}),
+}
+
+
+@concerned(5)
+def test_rule_5_a_try_that_failed_is_not_said_twice(agent: str, tmp_path: Path) -> None:
+    assert complete(agent, tmp_path, RETRIES[agent]).texts == [AGAIN]
+
+
+# 6. One end, by priority: what says that it failed counts, whatever says after it that all is well.
+
+FALSE_ENDS: dict[str, Callable[[Any], list[Any]]] = {
+    "acp": lambda player: [
+        player.update("session_info_update", _meta={"codex": {"threadStatus": {"type": "systemError"}}}),
+        player.update("agent_message_chunk", content={"type": "text", "text": WHY}),
+        *player.ending(),
+    ],
+    "claude": lambda player: player.failure(WHY),  # which calls itself a success
+    "claude-sdk": lambda player: player.failure(WHY),
+    "gemini": lambda player: [player.failure(WHY)[0], *player.ending()],
+}
+
+
+@concerned(6)
+def test_rule_6_a_failure_is_the_end_whatever_claims_success(agent: str, tmp_path: Path) -> None:
+    def said(player: Any) -> list[Any]:
+        ends = FALSE_ENDS.get(agent, lambda player: [*player.failure(WHY), *player.ending()])
+        return [*player.text("So far."), *ends(player)]
+
+    heard = turn(agent, tmp_path, said)
+    assert isinstance(heard.terminal, TurnFailed), heard.terminal
+    assert WHY in heard.terminal.message
+    assert heard.texts == ["So far."]
+
+
+# 7. Usage says whether it is of a request, of the turn or of the session; what blocks say of it in passing is stale.
+
+
+def claude_usage(player: Any) -> list[Any]:
+    tokens = {"input_tokens": 3, "output_tokens": 5}
+    stale = {
+        "id": "m",
+        "content": [{"type": "text", "text": "Hello."}],
+        "usage": {"input_tokens": 3, "output_tokens": 1},
+    }
+    return [
+        player.piece("message_start", message={"id": "m", "usage": {"input_tokens": 3, "output_tokens": 1}}),
+        player.line("assistant", message=stale, parent_tool_use_id=None),
+        player.piece("message_delta", delta={"stop_reason": "end_turn"}, usage=tokens),
+        player.piece("message_stop"),
+        player.line("result", subtype="success", is_error=False, result="Hello.", usage=tokens),
+    ]
+
+
+def codex_usage(player: Any) -> list[Any]:
+    last = {"totalTokens": 8, "inputTokens": 3, "outputTokens": 5}
+    total = {"totalTokens": 800, "inputTokens": 300, "outputTokens": 500}
+    return [player.said("thread/tokenUsage/updated", tokenUsage={"last": last, "total": total}), *player.ending()]
+
+
+def pydantic_result(**usage: int) -> Any:
+    return Native(event_kind="agent_run_result", result=SimpleNamespace(output="done", usage=usage))
+
+
+TOKENS = {"input": 3, "output": 5, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+USAGE: dict[str, tuple[Callable[[Any], list[Any]], list[str]]] = {
+    "acp": (
+        lambda _: [{"answer": {"stopReason": "end_turn", "usage": {"inputTokens": 3, "outputTokens": 5}}}],
+        ["turn"],
+    ),
+    "agui": (
+        lambda _: [
+            {
+                "type": "RUN_FINISHED",
+                "threadId": "t",
+                "runId": "r",
+                "usage": [{"inputTokens": 3, "outputTokens": 5, "model": "m"}],
+            }
+        ],
+        ["turn"],
+    ),
+    "claude": (claude_usage, ["request", "turn"]),
+    "claude-sdk": (claude_usage, ["request", "turn"]),
+    "codex app-server": (codex_usage, ["request"]),
+    "codex exec": (lambda _: [line(type="turn.completed", usage={"input_tokens": 3, "output_tokens": 5})], ["session"]),
+    "gemini": (
+        lambda _: [line(type="result", status="success", stats={"input_tokens": 3, "output_tokens": 5})],
+        ["turn"],
+    ),
+    "langgraph": (
+        lambda player: [
+            player.said(type="AIMessageChunk", id="lc_run--1", usage_metadata={"input_tokens": 3, "output_tokens": 5})
+        ],
+        ["request"],
+    ),
+    "openai-agents": (
+        lambda player: [
+            player.raw("created", response={}),
+            player.raw("completed", response={"usage": {"input_tokens": 3, "output_tokens": 5}}),
+            *player.ending(),
+        ],
+        ["request", "turn"],
+    ),
+    "opencode run": (
+        lambda player: [player.part("step_finish", "step-finish", reason="stop", tokens=TOKENS)],
+        ["request"],
+    ),
+    "opencode serve": (
+        lambda player: [player.part("step-finish", reason="stop", tokens=TOKENS), player.said("session.idle")],
+        ["request"],
+    ),
+    "pydantic-ai": (lambda _: [pydantic_result(input_tokens=3, output_tokens=5)], ["turn"]),
+    "vercel": (
+        lambda _: [
+            {"type": "finish", "messageMetadata": {"usage": {"inputTokens": 3, "outputTokens": 5}}},
+            "[DONE]",
+        ],
+        ["turn"],
+    ),
+}
+
+
+@concerned(7)
+def test_rule_7_usage_says_what_it_is_of(agent: str, tmp_path: Path) -> None:
+    said, scopes = USAGE[agent]
+    heard = turn(agent, tmp_path, said)
+    assert isinstance(heard.terminal, TurnCompleted), heard.terminal
+    usage = [event for event in heard.events if isinstance(event, Usage)]
+    assert [event.scope for event in usage] == scopes
+    assert (usage[0].input_tokens, usage[0].output_tokens) == (3, 5)
+
+
+# 8. Whatever an agent calls it, a subagent speaks under the call that it works for.
+
+
+def claude_child(player: Any) -> list[Any]:
+    message = {"id": "c", "content": [{"type": "text", "text": "Child."}]}
+    *begun, done = player.tool("task", "done")
+    return [*begun, player.line("assistant", message=message, parent_tool_use_id="task"), done]
+
+
+def codex_child(player: Any) -> list[Any]:
+    task = {"type": "collabAgentToolCall", "id": "task", "tool": "spawn", "receiverThreadIds": ["child"]}
+    begun, done = player.said("item/started", item=task), player.said("item/completed", item=task)
+    player.thread = "child"
+    said = player.text("Chi", "ld.")
+    player.thread = "thread-1"
+    return [begun, *said, done]
+
+
+def opencode_child(player: Any) -> list[Any]:
+    def state(status: str) -> dict[str, Any]:
+        return {"status": status, "input": {}, "metadata": {"sessionId": "child"}}
+
+    begun, done = (
+        player.part("tool", tool="task", callID="task", state=state(how)) for how in ("running", "completed")
+    )
+    born = {
+        "type": "session.created",
+        "properties": {"sessionID": "child", "info": {"id": "child", "parentID": "session-1"}},
+    }
+    said = [
+        {**event, "properties": {**event["properties"], "sessionID": "child"}} for event in player.text("Chi", "ld.")
+    ]
+    return [born, begun, *said, done]
+
+
+def acp_child(player: Any) -> list[Any]:
+    begun, *_, done = player.tool("task", "done")
+    under = {"_meta": {"claudeCode": {"parentToolUseId": "task"}}}
+    return [begun, *({"update": {**native["update"], **under}} for native in player.text("Chi", "ld.")), done]
+
+
+def langgraph_child(player: Any) -> list[Any]:
+    call, result = player.tool("task", "done")
+    made = {"type": "tool_call", "id": "task", "name": "look", "args": {}}
+    within = {"langgraph_checkpoint_ns": "tools:task-2|model:task-3"}
+    chunk = {"type": "AIMessageChunk", "id": "lc_run--child", "content": "Child.", "chunk_position": "last"}
+    return [
+        call,
+        ((), "tasks", {"id": "task-2", "input": [made]}),
+        (("tools:task-2",), "messages", [chunk, within]),
+        result,
+    ]
+
+
+def openai_child(player: Any) -> list[Any]:
+    *begun, result = player.tool("task", "done")
+    return [*begun, *(streams.Nested("task", event) for event in player.text("Chi", "ld.")), result]
+
+
+SUBAGENTS: dict[str, Callable[[Any], list[Any]]] = {
+    "acp": acp_child,
+    "agui": lambda player: [{**native, "subagentRunId": "task"} for native in player.text("Chi", "ld.")],
+    "claude": claude_child,
+    "claude-sdk": claude_child,
+    "codex app-server": codex_child,
+    "langgraph": langgraph_child,
+    "openai-agents": openai_child,
+    "opencode serve": opencode_child,
+}
+
+
+@concerned(8)
+def test_rule_8_a_subagent_speaks_under_its_call(agent: str, tmp_path: Path) -> None:
+    heard = complete(agent, tmp_path, lambda player: [*SUBAGENTS[agent](player), *player.text("Parent.")])
+    said = [event for event in heard.events if isinstance(event, TextDelta | BlockFinal) and event.text]
+    own = "".join(event.text or "" for event in said if event.parent_tool_id is None)
+    child = "".join(event.text or "" for event in said if event.parent_tool_id == "task")
+    assert (own, child) == ("Parent.", "Child.")
+    assert heard.texts == ["Child.", "Parent."]
+
+
+# 9. What a provider adds for itself is kept as it is, wherever it comes.
+
+
+def claude_thought(player: Any) -> list[Any]:
+    block = {"type": "thinking", "thinking": "", "signature": ""}
+    pieces = [{"type": "thinking_delta", "thinking": "Hm."}, {"type": "signature_delta", "signature": SEAL}]
+    told = [player.piece("content_block_delta", index=0, delta=piece) for piece in pieces]
+    return [*player.message(block, told, {"type": "thinking", "thinking": "Hm.", "signature": SEAL})]
+
+
+METADATA = {"anthropic": {"signature": SEAL}}
+THOUGHT = {"type": "reasoning", "id": "__fake_id__", "encrypted_content": SEAL, "summary": [{"text": "Hm."}]}
+SEALS: dict[str, tuple[Callable[[Any], list[Any]], Any]] = {
+    "agui": (
+        lambda _: [
+            {"type": "REASONING_MESSAGE_START", "messageId": "r", "role": "reasoning"},
+            {"type": "REASONING_MESSAGE_CONTENT", "messageId": "r", "delta": "Hm."},
+            {"type": "REASONING_MESSAGE_END", "messageId": "r"},
+            {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "r", "encryptedValue": SEAL},
+        ],
+        SEAL,
+    ),
+    "claude": (claude_thought, {"signature": SEAL}),
+    "claude-sdk": (claude_thought, {"signature": SEAL}),
+    "langgraph": (
+        lambda player: [
+            player.said(
+                type="AIMessageChunk",
+                id="lc_run--1",
+                content=[{"type": "thinking", "thinking": "Hm.", "signature": SEAL, "index": 0}],
+            )
+        ],
+        SEAL,
+    ),
+    "openai-agents": (lambda player: [player.raw("output_item.done", item=THOUGHT, output_index=0)], SEAL),
+    "opencode run": (
+        lambda player: [
+            player.part("reasoning", "reasoning", text="Hm.", metadata=METADATA, time={"start": 1, "end": 2})
+        ],
+        METADATA,
+    ),
+    "opencode serve": (
+        lambda player: [player.part("reasoning", text="Hm.", metadata=METADATA, time={"start": 1, "end": 2})],
+        METADATA,
+    ),
+    "pydantic-ai": (
+        lambda _: [
+            Native(
+                event_kind="part_start",
+                index=0,
+                part={"part_kind": "thinking", "content": "Hm."},
+                previous_part_kind=None,
+            ),
+            Native(event_kind="part_end", index=0, part={"part_kind": "thinking", "content": "Hm.", "signature": SEAL}),
+        ],
+        SEAL,
+    ),
+    "vercel": (
+        lambda _: [
+            {"type": "reasoning-start", "id": "r"},
+            {"type": "reasoning-delta", "id": "r", "delta": "Hm."},
+            {"type": "reasoning-end", "id": "r", "providerMetadata": METADATA},
+        ],
+        METADATA,
+    ),
+}
+
+
+@concerned(9)
+def test_rule_9_what_is_the_providers_own_is_kept_as_it_is(agent: str, tmp_path: Path) -> None:
+    said, seal = SEALS[agent]
+    heard = complete(agent, tmp_path, lambda player: [*said(player), *player.text("Hello.")])
+    assert seal in [event.metadata for event in heard.events if isinstance(event, ReasoningEnd)]
+
+
+# 10. What nobody has heard of is told, and is no error.
+
+UNKNOWN: dict[str, Callable[[Any], list[Any]]] = {
+    "acp": lambda player: [player.update("from_the_future", x=1)],
+    "agui": lambda _: [{"type": "FROM_THE_FUTURE", "x": 1}],
+    "claude": lambda player: [player.line("from_the_future", x=1)],
+    "claude-sdk": lambda _: [sdk_object({"__class__": "FromTheFuture", "x": 1})],
+    "codex app-server": lambda player: [player.said("turn/fromTheFuture", x=1)],
+    "codex exec": lambda _: [line(type="from.the.future", x=1)],
+    "gemini": lambda _: [line(type="from_the_future", x=1)],
+    "langgraph": lambda _: [((), "from_the_future", {"x": 1})],
+    "openai-agents": lambda player: [player.item("from_the_future", {"type": "from_the_future"})],
+    "opencode run": lambda _: [line(type="from_the_future", x=1)],
+    "opencode serve": lambda player: [player.said("from.the.future", x=1)],
+    "pydantic-ai": lambda _: [Native(event_kind="from_the_future", x=1)],
+    "vercel": lambda _: [{"type": "from-the-future", "x": 1}],
+}
+
+
+@concerned(10)
+def test_rule_10_what_is_unknown_is_told_and_is_no_error(agent: str, tmp_path: Path) -> None:
+    heard = complete(
+        agent, tmp_path, lambda player: [*player.text("One."), *UNKNOWN[agent](player), *player.text("Two.")]
+    )
+    [notice] = [event.text for event in heard.events if isinstance(event, Notice)]
+    assert "future" in notice.lower()
+    assert heard.texts == ["One.", "Two."]
