@@ -14,6 +14,8 @@ from tailrace.deliveries import State
 from tailrace.delivery import CourierSettings, RecoverySettings
 from tailrace.projector import ProjectorSettings
 from tailrace.projector.settings import LOOKS
+from tailrace.testing.runtime_contract import RuntimeContract
+from tailrace.testing.runtime_scenes import Player
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -70,6 +72,30 @@ def test_the_program_of_the_presentations_page_runs() -> None:
     [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["Typing", "Post", "Edit", "Edit", "Edit"]
+
+
+def test_the_runtime_of_the_contract_page_passes_the_contract(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "runtime-contract.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
+    (tmp_path / "test_my_runtime.py").write_text(program, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        "test_my_runtime.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    tests = [name for name in vars(RuntimeContract) if name.startswith("test_")]
+    assert f"{len(tests)} passed" in done.stdout, done.stdout
+
+
+def test_the_contract_page_names_all_that_a_player_has() -> None:
+    page = (ROOT / "docs" / "runtime-contract.md").read_text(encoding="utf-8")
+    assert {name for name in vars(Player) if not name.startswith("_") and f"`{name}" not in page} == set()
 
 
 def test_every_document_is_found_from_the_readme() -> None:

@@ -93,8 +93,9 @@ def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
     if event.text == "" and not block.text:
         # The block says nothing after all, and a chunk of nothing is none.
         chunks.pop()
-        return
-    block.seal()
+    elif speaker is None or not block.speaks(None):
+        # A subagent that is done does not end the agent's own sentence.
+        block.seal()
 
 
 def _text_retracted(chunks: list[Chunk], event: TextRetracted) -> None:
