@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Terminal = TurnCompleted | TurnFailed | TurnCancelled
 PROMPT = Prompt(text="Go on.")
 _MARK = "TAILRACE_CONTRACT"
-_LOOK_EVERY_S, _LOOKS = 0.01, 100
+_LOOK_EVERY_S = 0.01
 
 _CODE = "\n".join(f"    total += price[{n}] * count[{n}]  # line {n} of the sum" for n in range(60))
 _ROWS = "\n".join(f"| item {n} | {n * 7} | {'✅' if n % 2 else '👩‍💻'} |" for n in range(12))
@@ -64,7 +64,7 @@ class Player:
     names: Sequence[str] = ()
     """How a failure calls whoever failed, where that is not the runtime's `name`."""
 
-    patience_s = 30.0
+    patience_s = 60.0
     """How long a turn may take, or leaving it, before it is taken for one that never ends."""
 
     async def runtime(self, *turns: Sequence[Any]) -> Runtime:
@@ -118,7 +118,7 @@ def scenario(play: Callable[[Any, Player], Awaitable[None]]) -> Callable[[Played
             player = self.player(tmp_path)
             try:
                 await play(self, player)
-                await nothing_runs()
+                await nothing_runs(player.patience_s)
             finally:
                 await player.leave()
 
@@ -236,9 +236,9 @@ def processes() -> list[str]:
     return found
 
 
-async def nothing_runs() -> None:
+async def nothing_runs(patience_s: float) -> None:
     """See that no process is left; those that were killed may take a moment to go."""
-    for _look in range(_LOOKS):
+    for _look in range(round(patience_s / _LOOK_EVERY_S)):
         if not processes():
             return
         await asyncio.sleep(_LOOK_EVERY_S)
