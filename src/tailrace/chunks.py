@@ -67,13 +67,16 @@ def _growing(default: str | None = None) -> str:
     return cast("str", _Growing(default))
 
 
+_NOBODY: frozenset[str | None] = frozenset()
+
+
 @dataclass
 class TextChunk:
     """A block of the answer.
 
     While the block is open and the agent itself speaks in it, `tail.append(piece)` adds to its text at the cost of
     the piece; a sealed block has no `tail`, and neither has one that a subagent speaks in, which is added to by `say`.
-    Whether it is sealed, and who said what of it, is not part of its value and not on the wire.
+    Whether it is sealed, and by whom, and who said what of it, is not part of its value and not on the wire.
     """
 
     type: Literal["text"] = field(default="text", kw_only=True, repr=False)
@@ -81,8 +84,8 @@ class TextChunk:
 
     def __post_init__(self) -> None:
         self.tail = _pieces(self, "text")
-        self.is_sealed = False
         self._shares: list[tuple[str | None, list[str]]] | None = None  # where a subagent has a part in it
+        self._sealed_by: frozenset[str | None] = _NOBODY
 
     def say(self, piece: str, speaker: str | None) -> None:
         """Add what somebody says: the agent, or the subagent under that call."""
@@ -112,9 +115,15 @@ class TextChunk:
         self._shares = [*others[:first], *([(speaker, [text])] if text else []), *others[first:]]
         self.text = "".join(piece for _whose, said in self._shares for piece in said)
 
-    def seal(self) -> None:
-        """Close the block for good."""
-        self.is_sealed = True
+    def is_open_to(self, speaker: str | None) -> bool:
+        """Whether what that one says goes on in it: if nobody is done with it, or others are who spoke in it, too."""
+        if not self._sealed_by:
+            return True
+        return speaker not in self._sealed_by and self.speaks(speaker)
+
+    def seal(self, speaker: str | None = None) -> None:
+        """One who speaks in it is done with it for good."""
+        self._sealed_by |= {speaker}
         if self._shares is None:
             del self.tail
 

@@ -18,6 +18,7 @@ from tailrace.events import (
     Event,
     ReasoningDelta,
     TextDelta,
+    TextRetracted,
     ToolOutput,
     ToolStarted,
     decode_event,
@@ -86,6 +87,33 @@ def test_a_final_text_wins_however_the_block_came(deltas: list[str], rest: str) 
     for final in (said, said + rest, rest):
         chunks = folded([*(TextDelta(text=delta) for delta in deltas), BlockFinal(text=final)])
         assert chunks == ([TextChunk(text=final)] if final else [])
+
+
+speakers = st.sampled_from([None, "1", "2"])
+speech = st.lists(
+    st.one_of(
+        st.builds(TextDelta, text=st.sampled_from("abc"), parent_tool_id=speakers),
+        st.builds(BlockFinal, text=st.sampled_from([None, "", "x", "yz"]), parent_tool_id=speakers),
+        st.builds(TextRetracted, parent_tool_id=speakers),
+    ),
+    max_size=12,
+)
+
+
+def said_by(speaker: str | None, chunks: list[Chunk]) -> str:
+    texts = [chunk for chunk in chunks if isinstance(chunk, TextChunk)]
+    shares = [share for chunk in texts for share in (chunk._shares or [(None, [chunk.text])])]
+    return "".join(piece for whose, pieces in shares if whose == speaker for piece in pieces)
+
+
+@given(events=speech)
+def test_what_one_says_comes_out_as_if_nobody_else_spoke(events: list[Event]) -> None:
+    chunks = folded(events)
+    for speaker in (None, "1", "2"):
+        alone = folded([event for event in events if getattr(event, "parent_tool_id", None) == speaker])
+        assert said_by(speaker, chunks) == said_by(speaker, alone)
+    whole = "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk))
+    assert sorted(whole) == sorted(said_by(None, chunks) + said_by("1", chunks) + said_by("2", chunks))
 
 
 def test_a_long_text_is_kept_as_pieces_until_it_is_read() -> None:

@@ -5,9 +5,9 @@ The chunks are all the state there is, so whoever holds a list can fold on, and 
 `tailrace.contract` to say; any sequence of events folds, also one the contract would refuse.
 
 An open text block is a last chunk that is text and not sealed; whoever speaks goes on in it. Who said what of a
-block is remembered beside it: a subagent's final or retraction changes what that subagent said and nothing else, and
-the agent's own leaves what its subagents said. Only the agent's retraction of the turn takes back everybody's text. An
-open thinking chunk is a last chunk that is thinking and has no metadata yet. Nothing else is ever open.
+block is remembered beside it: what one speaker says, corrects and takes back comes out as if nobody else spoke, however
+they interrupt each other. Only the agent's retraction of the turn takes back what its subagents said. An open thinking
+chunk is a last chunk that is thinking and has no metadata yet. Nothing else is ever open.
 """
 
 from __future__ import annotations
@@ -71,31 +71,42 @@ def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
 
 
 def _text_delta(chunks: list[Chunk], event: TextDelta) -> None:
-    block = _open_text(chunks)
-    if block is not None:
-        block.say(event.text, event.parent_tool_id)
+    last = chunks[-1] if chunks else None
+    if isinstance(last, TextChunk) and last.is_open_to(event.parent_tool_id):
+        last.say(event.text, event.parent_tool_id)
     else:
         chunks.append(_block(event.text, event.parent_tool_id))
 
 
 def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
     speaker = event.parent_tool_id
-    block = _open_text(chunks)
-    if block is None or not block.speaks(speaker):
-        # Whoever has no part in the open block cannot close it.
-        if event.text:
-            block = _block(event.text, speaker)
-            block.seal()
-            chunks.append(block)
-        return
-    if event.text is not None:
-        block.correct(speaker, event.text)
-    if event.text == "" and not block.text:
-        # The block says nothing after all, and a chunk of nothing is none.
-        chunks.pop()
-    elif speaker is None or not block.speaks(None):
-        # A subagent that is done does not end the agent's own sentence.
-        block.seal()
+    blocks = _open_blocks(chunks, speaker)
+    if not blocks and event.text:
+        blocks = [_block(event.text, speaker)]
+        chunks += blocks
+    elif blocks and event.text is not None:
+        # One that others interrupted is whole again where it began.
+        for nth, block in enumerate(blocks):
+            block.correct(speaker, event.text if nth == 0 else "")
+            if not block.text:
+                # A chunk of nothing is none.
+                del chunks[next(at for at in reversed(range(len(chunks))) if chunks[at] is block)]
+    for block in blocks:
+        if block.speaks(speaker):
+            block.seal(speaker)
+
+
+def _open_blocks(chunks: list[Chunk], speaker: str | None) -> list[TextChunk]:
+    """What one speaker is at, in order: the blocks since the last other chunk that the speaker is not done with."""
+    found: list[TextChunk] = []
+    for chunk in reversed(chunks):
+        if not isinstance(chunk, TextChunk):
+            break
+        if chunk.speaks(speaker):
+            if not chunk.is_open_to(speaker):
+                break
+            found.insert(0, chunk)
+    return found
 
 
 def _text_retracted(chunks: list[Chunk], event: TextRetracted) -> None:
@@ -208,11 +219,6 @@ _FOLDS: dict[type, Callable[[list[Chunk], Any], None]] = {
     ConfigReloaded: _config_reloaded,
     TurnCompleted: _turn_completed,
 }
-
-
-def _open_text(chunks: list[Chunk]) -> TextChunk | None:
-    last = chunks[-1] if chunks else None
-    return last if isinstance(last, TextChunk) and not last.is_sealed else None
 
 
 def _block(text: str, speaker: str | None) -> TextChunk:
