@@ -113,12 +113,20 @@ class CodexTranslator:
             try:
                 said = msgspec.convert(params, shape)
             except msgspec.ValidationError:
-                return self.wonder(method, params)
+                return [*self.wonder(method, params), *self._ended_somehow(method, params)]
             told = tell(self, said, self._parent(said.thread_id))
             return self.wonder(method, params) if told is None else told
         # Whatever is not said of a turn or an item is the server's housekeeping.
         is_of_the_turn = method.startswith(("turn/", "item/")) and not method.startswith(_SILENT)
         return self.wonder(method, params) if is_of_the_turn else []
+
+    def _ended_somehow(self, method: str, params: Any) -> list[Event]:
+        """The server goes on after a turn: an end that cannot be read is one all the same, or none would ever come."""
+        thread = params.get("threadId") if isinstance(params, dict) else None
+        if method != "turn/completed" or (isinstance(thread, str) and self._parent(thread) is not None):
+            return []
+        self._narration.fail("codex ended its turn without saying how", code="malformed")
+        return self._narration.end()
 
     def _parent(self, thread_id: str | None) -> str | None:
         if thread_id is None or self.thread_id in {None, thread_id}:

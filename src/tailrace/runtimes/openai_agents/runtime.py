@@ -178,7 +178,15 @@ def _own(prompt: Prompt) -> Any:
 
 
 def _plain(native: Any) -> Any:
-    """An event of the SDK as a plain value: of agents the name, of items what the translator may read."""
+    """An event of the SDK as a plain value; what is none of its events is for the translator to wonder at."""
+    try:
+        return _told(native)
+    except AttributeError:
+        return plain(native)
+
+
+def _told(native: Any) -> Any:
+    """Of agents the name, of items what the translator may read."""
     match native.type:
         case "raw_response_event":
             return {"type": native.type, "data": plain(native.data)}

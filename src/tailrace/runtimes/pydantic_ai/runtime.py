@@ -86,7 +86,7 @@ class PydanticAIRuntime:
                 result: Any = None
                 async with self._agent.run_stream_events(text, **self._options, **further) as events:
                     async for native in events:
-                        if native.event_kind == "agent_run_result":
+                        if hasattr(getattr(native, "result", None), "usage"):
                             result = native
                         else:
                             yield plain(native)
