@@ -115,14 +115,15 @@ class HttpPlayer(StreamPlayer):
 
     async def _say(self, native: Sequence[Any], reader: StreamReader, writer: StreamWriter) -> None:
         writer.write(head(200, "Transfer-Encoding: chunked"))
-        for event in native:
+        for count, event in enumerate(native):
             if event is STALL:
                 await reader.read()
             if event is STALL or event is CUT:
                 return
             [frame] = frames([event])
             writer.write(b"%x\r\n%s\r\n" % (len(frame), frame))
-            await writer.drain()
+            if count % 100 == 0:
+                await writer.drain()
         writer.write(b"0\r\n\r\n")
 
     def opening(self) -> list[Any]:
