@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.assembler import append_event_to_chunks
-from tailrace.capabilities import DISCORD, SLACK
+from tailrace.capabilities import DISCORD
 from tailrace.chunks import Chunk, TextChunk
 from tailrace.contract import checked
 from tailrace.delivery.rehearsal import Moment, rehearse
@@ -24,9 +24,8 @@ from tailrace.operations import Target
 from tailrace.ports import Prompt, Runtime
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-    from tailrace.capabilities import Capabilities
     from tailrace.errors import Diagnostic
     from tailrace.events import Event
 
@@ -34,6 +33,7 @@ Terminal = TurnCompleted | TurnFailed | TurnCancelled
 PROMPT = Prompt(text="Go on.")
 _MARK = "TAILRACE_CONTRACT"
 _LOOK_EVERY_S = 0.01
+_TOOL, _UNHURRIED_S = "🔧", 3.0  # how a tool is shown at work, and how far apart events are that all are shown
 
 _CODE = "\n".join(f"    total += price[{n}] * count[{n}]  # line {n} of the sum" for n in range(60))
 _ROWS = "\n".join(f"| item {n} | {n * 7} | {'✅' if n % 2 else '👩‍💻'} |" for n in range(12))
@@ -202,19 +202,21 @@ async def told(events: Iterable[Event]) -> AsyncIterator[Event]:
 
 
 def parts_on_discord(events: Iterable[Event]) -> list[str]:
-    """The messages that stand at the end of the turn."""
-    return [seen.body.text for moment in _last(events, "discord", DISCORD) for seen in moment.chat]
+    """The messages that stand at the end of a turn whose events all come at once."""
+    return [seen.body.text for moment in _on_discord(events, 0.0)[-1:] for seen in moment.chat]
 
 
-def open_tools(events: Iterable[Event]) -> list[str]:
-    """The tools that are shown as at work when the turn is over."""
-    seen = [seen for moment in _last(events, "slack", SLACK) for seen in moment.chat]
-    return [task.title for one in seen for task in one.tasks if task.status == "in_progress"]
+def open_tools(events: Iterable[Event]) -> list[list[str]]:
+    """The tools that are shown at work, after each change of what is shown; the last ones are left so for good."""
+    return [
+        [line for seen in moment.chat for line in seen.body.text.splitlines() if _TOOL in line]
+        for moment in _on_discord(events, _UNHURRIED_S)
+    ]
 
 
-def _last(events: Iterable[Event], channel: str, capabilities: Capabilities) -> Iterator[Moment]:
-    moments = list(rehearse([(0.0, event) for event in events], Target(channel=channel, chat="1"), capabilities))
-    yield from moments[-1:]
+def _on_discord(events: Iterable[Event], apart_s: float) -> list[Moment]:
+    timed = [(at * apart_s, event) for at, event in enumerate(events)]
+    return list(rehearse(timed, Target(channel="discord", chat="1"), DISCORD))
 
 
 # What is left running
