@@ -1,0 +1,116 @@
+"""Which answer of which scenario a request gets, whatever API it came by.
+
+An API reads a request into `Heard`: what was said in the conversation and by whom, which tools are offered, whether
+the answer is to be streamed. Here the scenario is found that the newest marked prompt names (`[[scenario:NAME]]`), and
+how many answers it has had since. What comes of it is an `Answer`, which the API puts into its own words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from tailrace.testing.scripted_scenarios import Call, Cut, Move, Pause, Refuse, Say, Scenario, Stall, Think, carried_out
+
+_MARK = re.compile(r"\[\[scenario:([a-z0-9_-]+)\]\]")
+_PIECE = 12
+_PLAIN: Scenario = ((Say(("Understood.",)),),)
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, as far as the script is concerned.
+
+    `said` are the turns of the conversation in their order: the text of a prompt, or None for an answer of the model.
+    """
+
+    said: list[str | None]
+    tools: frozenset[str]
+    model: str
+    is_streamed: bool
+    with_thoughts: bool = True
+    as_json: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be answered to a request."""
+
+    heard: Heard
+    number: int
+    scenario: str
+    turn: int
+    moves: tuple[Move, ...] = ()
+    refusal: Refuse | None = None
+
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return "".join(piece for move in self.moves if isinstance(move, Say) for piece in move.pieces)
+
+
+# What a stream is made of: bytes to send, and what befalls the connection between them.
+Piece: TypeAlias = bytes | Stall | Cut | Pause
+
+
+class Api(Protocol):
+    """One way to ask a model: how its requests are read and its answers written."""
+
+    name: str
+
+    def heard(self, body: Mapping[str, Any]) -> Heard:
+        """Read a request."""
+        ...
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        """The answer in one piece."""
+        ...
+
+    def stream(self, answer: Answer) -> Iterator[Piece]:
+        """The answer as server-sent events."""
+        ...
+
+    def refusal(self, refuse: Refuse) -> dict[str, Any]:
+        """The body of a refusal."""
+        ...
+
+
+def answer_to(heard: Heard, scenarios: Mapping[str, Scenario], *, number: int, unmarked: str = "") -> Answer:
+    """What the script has for a request; without a mark it is the scenario `unmarked`, or a word."""
+    marks = [(at, name) for at, text in enumerate(heard.said) if text is not None for name in _MARK.findall(text)]
+    begun, scenario = marks[-1] if marks else (0, unmarked)
+    turn = sum(text is None for text in heard.said[begun:])
+    answers = scenarios.get(scenario, _PLAIN)
+    steps = answers[min(turn, len(answers) - 1)]
+    if isinstance(steps[0], Refuse):
+        return Answer(heard=heard, number=number, scenario=scenario, turn=turn, refusal=steps[0])
+    moves = [carried_out(step, heard.tools, [name for at, name in marks if at < begun]) for step in steps]
+    if not heard.with_thoughts:
+        moves = [move for move in moves if not isinstance(move, Think)]
+    return Answer(heard=heard, number=number, scenario=scenario, turn=turn, moves=tuple(moves))
+
+
+def event(value: Mapping[str, Any] | str, name: str = "") -> bytes:
+    """One server-sent event."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {value if isinstance(value, str) else json.dumps(value)}\n\n".encode()
+
+
+def arguments_of(call: Call) -> str:
+    """The arguments as the model writes them."""
+    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+
+
+def in_pieces(text: str) -> list[str]:
+    """A text as a model lets go of it."""
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+def text_of(content: Any) -> str:
+    """The text of a message: it is one, or a list of parts some of which are."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))

@@ -1,0 +1,256 @@
+"""A model on this machine that says what a script says, for agents that are to run without a network.
+
+    with ScriptedModel() as model:
+        subprocess.run(["claude", "-p", "[[scenario:tool]]"], env={"ANTHROPIC_BASE_URL": model.url, ...})
+
+    python -m tailrace.testing.scripted_model --port 8080
+
+It listens on 127.0.0.1 only and speaks Anthropic's Messages, OpenAI's Responses and Chat Completions and Google's
+generateContent, whichever it is asked in. Which scenario is played stands in the prompt, as `[[scenario:NAME]]`; the
+newest one counts. Owns the connections: what a scenario says is in `tailrace.testing.scripted_scenarios`, how it is
+found in `tailrace.testing.scripted_answers`, and how an API writes it in a module for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tailrace.testing.scripted_answers import Api, answer_to
+from tailrace.testing.scripted_anthropic import Anthropic
+from tailrace.testing.scripted_chat import Chat
+from tailrace.testing.scripted_gemini import Gemini
+from tailrace.testing.scripted_responses import Responses
+from tailrace.testing.scripted_scenarios import SCENARIOS, Cut, Pause, Scenario, Stall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from tailrace.testing.scripted_answers import Answer, Piece
+
+_HOST = "127.0.0.1"
+_PATIENCE_S = 30.0
+_APIS: dict[str, Api] = {
+    "/messages": Anthropic(),
+    "/responses": Responses(),
+    "/chat/completions": Chat(),
+    ":streamGenerateContent": Gemini(),
+    ":generateContent": Gemini(),
+}
+_TOKENS = {"input_tokens": 42, "totalTokens": 42}
+_MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "nobody"}]}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was answered by the script, and which answer it was."""
+
+    api: str
+    path: str
+    scenario: str
+    turn: int
+    body: dict[str, Any]
+
+
+class ScriptedModel:
+    """The model: entering starts it, leaving ends it with every connection. It runs in threads, so tests may be async.
+
+    `scenarios` are added to those that are there, or stand in their place. `unmarked` is the one for prompts that name
+    none. `pace_s` is the time between two pieces of an answer. `requests` is what it was asked, in order.
+    """
+
+    def __init__(
+        self,
+        scenarios: Mapping[str, Scenario] | None = None,
+        *,
+        unmarked: str = "",
+        port: int = 0,
+        pace_s: float = 0.0,
+    ) -> None:
+        self.scenarios = {**SCENARIOS, **(scenarios or {})}
+        self.unmarked = unmarked
+        self.pace_s = pace_s
+        self.requests: list[Asked] = []
+        self._asked = threading.Condition()
+        self._server = _Server((_HOST, port), self)
+        self.port: int = self._server.server_address[1]
+        self.url = f"http://{_HOST}:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.hang_up()
+        self._server.server_close()
+
+    def asked(self, scenario: str) -> list[Asked]:
+        """The requests that this scenario answered."""
+        return [asked for asked in self.requests if asked.scenario == scenario]
+
+    def wait_asked(self, scenario: str, times: int = 1) -> None:
+        """Wait until it was asked so often. Blocks: in a coroutine, `asyncio.to_thread` calls it."""
+        with self._asked:
+            if not self._asked.wait_for(lambda: len(self.asked(scenario)) >= times, _PATIENCE_S):
+                raise TimeoutError(f"the scenario {scenario} was not asked for {times} times")
+
+    def answer(self, api: Api, path: str, body: dict[str, Any]) -> Answer:
+        """What the script has for a request, which is kept."""
+        with self._asked:
+            heard = api.heard(body)
+            answer = answer_to(heard, self.scenarios, number=len(self.requests) + 1, unmarked=self.unmarked)
+            asked = Asked(api=api.name, path=path, scenario=answer.scenario, turn=answer.turn, body=body)
+            self.requests.append(asked)
+            self._asked.notify_all()
+        return answer
+
+
+class _Server(ThreadingHTTPServer):
+    """The doors; every connection has a thread, and ends at the latest when it is hung up."""
+
+    daemon_threads = False
+
+    def __init__(self, address: tuple[str, int], model: ScriptedModel) -> None:
+        super().__init__(address, _Connection)
+        self.model = model
+        self._open: set[socket.socket] = set()
+        self._opening = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._opening:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._opening:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """End every connection, also one that nobody says anything on."""
+        with self._opening:
+            for connection in self._open:
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    continue  # the other side was faster
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # Whoever asked may leave at any time: that is what many tests are about.
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Connection(BaseHTTPRequestHandler):
+    """One connection: reads requests, and sends what the script has for them."""
+
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def do_HEAD(self) -> None:
+        """Somebody wants to know whether anybody is there."""
+        self._send_head(200, {"Content-Length": "0"})
+
+    def do_GET(self) -> None:
+        """The list of models, which some ask for first."""
+        is_list = self.path.partition("?")[0].endswith("/models")
+        self._send_json(*((200, _MODELS) if is_list else (404, {"error": {"message": "there is nothing here"}})))
+
+    def do_POST(self) -> None:
+        """A request for an answer, or one on the side."""
+        body = self._body()
+        path = self.path.partition("?")[0]
+        api = next((api for end, api in _APIS.items() if path.endswith(end)), None)
+        if api is None:
+            is_count = path.endswith(("/count_tokens", ":countTokens"))
+            self._send_json(200, _TOKENS if is_count else {})
+            return
+        if path.endswith(":streamGenerateContent"):
+            body["stream"] = True
+        answer = self.server.model.answer(api, path, body)
+        if answer.refusal is not None:
+            self._send_json(answer.refusal.status, api.refusal(answer.refusal))
+        elif answer.heard.is_streamed:
+            self._send_stream(api.stream(answer))
+        else:
+            self._send_json(200, api.whole(answer))
+
+    def _body(self) -> dict[str, Any]:
+        content = b""
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            while size := int(self.rfile.readline().partition(b";")[0], 16):
+                content += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        try:
+            decoded = json.loads(content or b"{}")
+        except ValueError:
+            return {}
+        return decoded if isinstance(decoded, dict) else {}
+
+    def _send_head(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _send_json(self, status: int, value: dict[str, Any]) -> None:
+        content = json.dumps(value).encode()
+        self._send_head(status, {"Content-Type": "application/json", "Content-Length": str(len(content))})
+        self.wfile.write(content)
+
+    def _send_stream(self, pieces: Iterator[Piece]) -> None:
+        """Each piece is a chunk, so that an answer that is cut off cannot be taken for one that is over."""
+        self._send_head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
+        for piece in pieces:
+            match piece:
+                case bytes():
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    time.sleep(self.server.model.pace_s)
+                case Pause():
+                    time.sleep(piece.seconds)
+                case Stall():
+                    self.connection.recv(1)
+                    raise ConnectionAbortedError("whoever asked has gone")
+                case Cut():
+                    raise ConnectionAbortedError("the script says so")
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def main() -> None:
+    """The model as a program, for trying by hand."""
+    parser = argparse.ArgumentParser(prog="python -m tailrace.testing.scripted_model")
+    parser.add_argument("--port", type=int, default=0, help="where to listen; any free port if it is left out")
+    parser.add_argument("--pace", type=float, default=0.03, help="seconds between two pieces of an answer")
+    parser.add_argument("--unmarked", default="hello", help="the scenario for prompts that name none")
+    asked = parser.parse_args()
+    with ScriptedModel(port=asked.port, pace_s=asked.pace, unmarked=asked.unmarked) as model:
+        sys.stdout.write(f"{model.url}\nscenarios: {', '.join(model.scenarios)}\n")
+        sys.stdout.flush()
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
