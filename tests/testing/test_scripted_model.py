@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tailrace.testing.scripted_model import ScriptedModel
-from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Pause, Refuse, say
+from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Refuse, Say, say
 
 APIS = ("anthropic", "responses", "chat", "gemini")
 PATHS = {
@@ -262,6 +262,15 @@ def test_an_answer_in_one_piece_says_the_same(model: ScriptedModel, api: str) ->
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_an_answer_in_one_piece_that_goes_wrong_is_none(model: ScriptedModel, api: str) -> None:
+    path = "/v1beta/models/some-model:generateContent" if api == "gemini" else ""
+    with asking(model, api, body(api, ["[[scenario:errmid]]"], stream=False), path) as response:
+        assert (response.status, "fails here" in response.read().decode()) == (500, True)
+    with pytest.raises(ConnectionError), asking(model, api, body(api, ["[[scenario:cut]]"], stream=False), path):
+        pass
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_silence_lasts_until_the_model_ends_and_holds_nobody_up(api: str) -> None:
     ended: list[bytes] = []
 
@@ -303,7 +312,7 @@ def test_scenarios_of_a_test_stand_beside_the_others() -> None:
     mine = {
         "mine": (
             (say("Mine."), Call("weather", {"city": "Oslo"}), Call("weather", '{"city": ')),
-            (Pause(0), say("End.")),
+            (Say(("En", "d."), every_s=0.001),),
         ),
         "hello": ((Refuse(403, "the scripted model is closed"),),),
     }

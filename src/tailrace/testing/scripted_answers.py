@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from tailrace.testing.scripted_scenarios import Call, Cut, Move, Pause, Refuse, Say, Scenario, Stall, Think, carried_out
+from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Move, Refuse, Say, Scenario, Stall, Think, carried_out
 
 _MARK = re.compile(r"\[\[scenario:([a-z0-9_-]+)\]\]")
 _PIECE = 12
@@ -49,6 +49,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """All that it says."""
         return "".join(piece for move in self.moves if isinstance(move, Say) for piece in move.pieces)
+
+    def runs(self) -> Iterator[tuple[int, Move, bool]]:
+        """Each move with its place, and whether it comes to its end: what is cut off in the middle does not."""
+        for index, move in enumerate(self.moves):
+            after = self.moves[index + 1] if index + 1 < len(self.moves) else None
+            yield index, move, not isinstance(after, Fail | Cut | Stall)
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Nothing for so long."""
+
+    seconds: float
 
 
 # What a stream is made of: bytes to send, and what befalls the connection between them.
@@ -96,6 +108,14 @@ def event(value: Mapping[str, Any] | str, name: str = "") -> bytes:
     """One server-sent event."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {value if isinstance(value, str) else json.dumps(value)}\n\n".encode()
+
+
+def paced(say: Say, frames: Iterable[bytes]) -> Iterator[Piece]:
+    """The frames of a text at its own pace."""
+    for frame in frames:
+        yield frame
+        if say.every_s:
+            yield Pause(say.every_s)
 
 
 def arguments_of(call: Call) -> str:

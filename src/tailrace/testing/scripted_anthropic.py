@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, text_of
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Pause, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, paced, text_of
+from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Refuse, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,15 +47,17 @@ class Anthropic:
         """The answer as server-sent events, each block opened and closed."""
         yield _event("message_start", message=_message(answer, [], None))
         yield _event("ping")
-        for index, move in enumerate(answer.moves):
+        for index, move, is_whole in answer.runs():
             match move:
-                case Cut() | Stall() | Pause():
+                case Cut() | Stall():
                     yield move
                 case Fail():
                     yield _event("error", error={"type": "overloaded_error", "message": move.message})
                     return
                 case Say() | Think() | Call():
                     yield from _streamed(answer, index, move)
+                    if is_whole:
+                        yield _event("content_block_stop", index=index)
                 case _:
                     assert_never(move)
         ended = {"stop_reason": _stop_reason(answer), "stop_sequence": None}
@@ -82,9 +84,8 @@ def _streamed(answer: Answer, index: int, move: Say | Think | Call) -> Iterator[
             pieces = ["", *in_pieces(arguments_of(move))]
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     yield _event("content_block_start", index=index, content_block=begun)
-    for delta in deltas:
-        yield _event("content_block_delta", index=index, delta=delta)
-    yield _event("content_block_stop", index=index)
+    told = (_event("content_block_delta", index=index, delta=delta) for delta in deltas)
+    yield from paced(move, told) if isinstance(move, Say) else told
 
 
 def _block(answer: Answer, index: int, move: object) -> dict[str, Any] | None:

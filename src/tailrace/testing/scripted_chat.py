@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, text_of
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Pause, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, paced, text_of
+from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Refuse, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,13 +61,13 @@ class Chat:
         calls: list[Call] = []
         for move in answer.moves:
             match move:
-                case Cut() | Stall() | Pause():
+                case Cut() | Stall():
                     yield move
                 case Fail():
                     yield event({"error": {"message": move.message, "type": "server_error", "code": 500}})
                     return
                 case Say():
-                    yield from (chunk({"content": piece}) for piece in move.pieces)
+                    yield from paced(move, (chunk({"content": piece}) for piece in move.pieces))
                 case Think():
                     yield from (chunk({"reasoning_content": piece}) for piece in move.pieces)
                 case Call():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, event, text_of
-from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Cut, Fail, Pause, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import Answer, Heard, Piece, event, paced, text_of
+from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Cut, Fail, Refuse, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,13 +59,13 @@ class Gemini:
         """The answer as server-sent events; a call is in one piece."""
         for move in answer.moves:
             match move:
-                case Cut() | Stall() | Pause():
+                case Cut() | Stall():
                     yield move
                 case Fail():
                     yield event({"error": {"code": 503, "message": move.message, "status": "UNAVAILABLE"}})
                     return
                 case Say():
-                    yield from (event(_content(answer, [{"text": piece}])) for piece in move.pieces)
+                    yield from paced(move, (event(_content(answer, [{"text": piece}])) for piece in move.pieces))
                 case Think():
                     thought = {"text": f"**Thinking** {''.join(move.pieces)}", "thought": True}
                     yield event(_content(answer, [thought]))

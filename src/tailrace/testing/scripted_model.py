@@ -20,16 +20,16 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from tailrace.testing.scripted_answers import Api, answer_to
+from tailrace.testing.scripted_answers import Api, Pause, answer_to
 from tailrace.testing.scripted_anthropic import Anthropic
 from tailrace.testing.scripted_chat import Chat
 from tailrace.testing.scripted_gemini import Gemini
 from tailrace.testing.scripted_responses import Responses
-from tailrace.testing.scripted_scenarios import SCENARIOS, Cut, Pause, Scenario, Stall
+from tailrace.testing.scripted_scenarios import SCENARIOS, Cut, Fail, Refuse, Scenario, Stall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -190,7 +190,7 @@ class _Connection(BaseHTTPRequestHandler):
         elif answer.heard.is_streamed:
             self._send_stream(api.stream(answer))
         else:
-            self._send_json(200, api.whole(answer))
+            self._send_whole(api, answer)
 
     def _body(self) -> dict[str, Any]:
         content = b""
@@ -218,6 +218,22 @@ class _Connection(BaseHTTPRequestHandler):
         self._send_head(status, {"Content-Type": "application/json", "Content-Length": str(len(content))})
         self.wfile.write(content)
 
+    def _send_whole(self, api: Api, answer: Answer) -> None:
+        """An answer in one piece: of what goes wrong in the middle nothing is seen but that."""
+        for move in answer.moves:
+            match move:
+                case Stall() | Cut():
+                    self._break_off(move)
+                case Fail():
+                    self._send_json(500, api.refusal(Refuse(500, move.message)))
+                    return
+        self._send_json(200, api.whole(answer))
+
+    def _break_off(self, how: Stall | Cut) -> NoReturn:
+        if isinstance(how, Stall):
+            self.connection.recv(1)
+        raise ConnectionAbortedError("the script says so, or whoever asked has gone")
+
     def _send_stream(self, pieces: Iterator[Piece]) -> None:
         """Each piece is a chunk, so that an answer that is cut off cannot be taken for one that is over."""
         self._send_head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
@@ -228,11 +244,8 @@ class _Connection(BaseHTTPRequestHandler):
                     time.sleep(self.server.model.pace_s)
                 case Pause():
                     time.sleep(piece.seconds)
-                case Stall():
-                    self.connection.recv(1)
-                    raise ConnectionAbortedError("whoever asked has gone")
-                case Cut():
-                    raise ConnectionAbortedError("the script says so")
+                case Stall() | Cut():
+                    self._break_off(piece)
         self.wfile.write(b"0\r\n\r\n")
 
 

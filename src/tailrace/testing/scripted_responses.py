@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, text_of
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Pause, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, paced, text_of
+from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Refuse, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,8 +42,9 @@ class Responses:
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         """The answer in one piece."""
-        output = [_item(answer, index, move) for index, move in enumerate(answer.moves)]
-        return _response(answer, "completed", [item for item in output if item], _USAGE)
+        moves = [move for move in answer.moves if isinstance(move, Say | Think | Call)]
+        output = [_item(answer, index, move) for index, move in enumerate(moves)]
+        return _response(answer, "completed", output, _USAGE)
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
         """The answer as server-sent events, each item added, filled and done."""
@@ -55,17 +56,20 @@ class Responses:
         yield told("response.created", response=_response(answer, "in_progress", [], None))
         yield told("response.in_progress", response=_response(answer, "in_progress", [], None))
         output: list[dict[str, Any]] = []
-        for move in answer.moves:
+        for _, move, is_whole in answer.runs():
             match move:
-                case Cut() | Stall() | Pause():
+                case Cut() | Stall():
                     yield move
                 case Fail():
                     error = {"code": "server_error", "message": move.message}
                     yield told("response.failed", response={**_response(answer, "failed", [], None), "error": error})
                     return
                 case Say() | Think() | Call():
-                    yield from _streamed(answer, len(output), move, told)
-                    output += [item] if (item := _item(answer, len(output), move)) is not None else []
+                    item = _item(answer, len(output), move)
+                    yield from _begun(item, len(output), move, told)
+                    if is_whole:
+                        yield from _done(item, len(output), told)
+                        output.append(item)
                 case _:
                     assert_never(move)
         yield told("response.completed", response=_response(answer, "completed", output, _USAGE))
@@ -85,40 +89,48 @@ def _said(items: list[dict[str, Any]]) -> list[str | None]:
     return said
 
 
-def _streamed(answer: Answer, index: int, move: Say | Think | Call, told: Callable[..., bytes]) -> Iterator[Piece]:
-    item = _item(answer, index, move)
-    assert item is not None, "what is streamed is an item"
+def _begun(item: dict[str, Any], index: int, move: Say | Think | Call, told: Callable[..., bytes]) -> Iterator[Piece]:
+    """An item from its beginning to its last piece."""
     at = {"item_id": item["id"], "output_index": index}
     match move:
         case Say():
-            text, at = "".join(move.pieces), {**at, "content_index": 0}
-            part = {"type": "output_text", "text": "", "annotations": []}
+            at["content_index"] = 0
             yield told("response.output_item.added", output_index=index, item={**item, "content": []})
-            yield told("response.content_part.added", **at, part=part)
-            for piece in move.pieces:
-                yield told("response.output_text.delta", **at, delta=piece, logprobs=[])
-            yield told("response.output_text.done", **at, text=text, logprobs=[])
-            yield told("response.content_part.done", **at, part={**part, "text": text})
+            yield told("response.content_part.added", **at, part={**item["content"][0], "text": ""})
+            deltas = (told("response.output_text.delta", **at, delta=piece, logprobs=[]) for piece in move.pieces)
+            yield from paced(move, deltas)
         case Think():
-            text, at = "".join(move.pieces), {**at, "summary_index": 0}
-            part = {"type": "summary_text", "text": ""}
+            at["summary_index"] = 0
             begun = {**item, "summary": [], "encrypted_content": None}
             yield told("response.output_item.added", output_index=index, item=begun)
-            yield told("response.reasoning_summary_part.added", **at, part=part)
+            yield told("response.reasoning_summary_part.added", **at, part={**item["summary"][0], "text": ""})
             for piece in move.pieces:
                 yield told("response.reasoning_summary_text.delta", **at, delta=piece)
-            yield told("response.reasoning_summary_text.done", **at, text=text)
-            yield told("response.reasoning_summary_part.done", **at, part={**part, "text": text})
         case Call():
-            arguments = arguments_of(move)
             yield told("response.output_item.added", output_index=index, item={**item, "arguments": ""})
-            for piece in in_pieces(arguments):
+            for piece in in_pieces(item["arguments"]):
                 yield told("response.function_call_arguments.delta", **at, delta=piece)
-            yield told("response.function_call_arguments.done", **at, arguments=arguments, name=move.name)
+
+
+def _done(item: dict[str, Any], index: int, told: Callable[..., bytes]) -> Iterator[Piece]:
+    """The end of an item, which says all of it again."""
+    at = {"item_id": item["id"], "output_index": index}
+    match item:
+        case {"content": [part]}:
+            at["content_index"] = 0
+            yield told("response.output_text.done", **at, text=part["text"], logprobs=[])
+            yield told("response.content_part.done", **at, part=part)
+        case {"summary": [part]}:
+            at["summary_index"] = 0
+            yield told("response.reasoning_summary_text.done", **at, text=part["text"])
+            yield told("response.reasoning_summary_part.done", **at, part=part)
+        case _:
+            called = {"arguments": item["arguments"], "name": item["name"]}
+            yield told("response.function_call_arguments.done", **at, **called)
     yield told("response.output_item.done", output_index=index, item=item)
 
 
-def _item(answer: Answer, index: int, move: object) -> dict[str, Any] | None:
+def _item(answer: Answer, index: int, move: Say | Think | Call) -> dict[str, Any]:
     own = f"{answer.number}_{index}"
     match move:
         case Say():
@@ -132,8 +144,6 @@ def _item(answer: Answer, index: int, move: object) -> dict[str, Any] | None:
         case Call():
             called = {"name": move.name, "arguments": arguments_of(move), "status": "completed"}
             return {"type": "function_call", "id": f"fc_{own}", "call_id": f"call_{own}", **called}
-        case _:
-            return None
 
 
 def _response(

@@ -17,9 +17,10 @@ SIGNATURE = "c2lnbmVkLWJ5LW5vYm9keQ=="
 
 
 class Say(msgspec.Struct, frozen=True):
-    """Text, piece by piece."""
+    """Text, piece by piece, with so many seconds between them."""
 
     pieces: tuple[str, ...]
+    every_s: float = 0.0
 
 
 class Think(msgspec.Struct, frozen=True):
@@ -74,15 +75,9 @@ class Stall(msgspec.Struct, frozen=True):
     """Say nothing more until whoever asked has gone."""
 
 
-class Pause(msgspec.Struct, frozen=True):
-    """Say nothing for so long."""
-
-    seconds: float
-
-
-Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | Refuse | Fail | Cut | Stall | Pause
+Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | Refuse | Fail | Cut | Stall
 # What is left of a step when it is known who asks.
-Move: TypeAlias = Say | Think | Call | Fail | Cut | Stall | Pause
+Move: TypeAlias = Say | Think | Call | Fail | Cut | Stall
 Scenario: TypeAlias = tuple[tuple[Step, ...], ...]
 
 
@@ -122,7 +117,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         (say("The parent is done."),),
     ),
     "child": ((say("The child speaks."), Shell("echo a child works")), (say("The child has a result."),)),
-    "slow": ((*(step for number in range(12) for step in (say(f"word {number} "), Pause(0.25))),),),
+    "slow": ((Say(tuple(f"word {number} " for number in range(12)), every_s=0.25),),),
     "stall": ((say("Before the silence "), Stall()),),
     "errmid": ((say("This is going ", "to break"), Fail()),),
     "cut": ((say("This is going ", "to be cut"), Cut()),),
