@@ -21,6 +21,7 @@ from tailrace.events import (
     ReasoningEnd,
     Status,
     TextDelta,
+    TextRetracted,
     ToolFinished,
     ToolInput,
     ToolOutput,
@@ -597,3 +598,42 @@ def test_a_question_has_what_is_known_of_the_call_and_the_choices_that_reach_lea
     assert question.title.startswith("for i in")
     assert question.allowing() == Choice(id="allow", name="Allow", kind="allow_once")
     assert question.denying() == Choice(id="reject", name="Reject", kind="reject_once")
+
+
+def test_an_answer_that_is_begun_again_after_a_pause_is_said_once() -> None:
+    translator = AcpTranslator(agent="OpenCode")
+    events: list[Event] = []
+    for at_s in (0.0, 2.0, 6.0):
+        for piece in ("This is going ", "to break"):
+            said = {
+                "sessionUpdate": "agent_message_chunk",
+                "messageId": "m",
+                "content": {"type": "text", "text": piece},
+            }
+            events += translator.update({"update": said}, at_s)
+    events += translator.answered({"stopReason": "end_turn"})
+    assert [type(event) for event in events].count(TextRetracted) == 2
+    last = max(number for number, event in enumerate(events) if isinstance(event, TextRetracted))
+    assert "".join(event.text for event in events[last:] if isinstance(event, TextDelta)) == "This is going to break"
+
+
+def test_words_that_only_resemble_the_beginning_are_all_said() -> None:
+    translator = AcpTranslator()
+    events: list[Event] = []
+    for at_s, piece in ((0.0, "This is one thing. "), (2.0, "This is "), (2.1, "another.")):
+        said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": piece}}
+        events += translator.update({"update": said}, at_s)
+    events += translator.answered({"stopReason": "end_turn"})
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert text == "This is one thing. This is another."
+    assert not any(isinstance(event, TextRetracted) for event in events)
+
+
+def test_an_answer_of_gemini_that_broke_off_each_time_has_failed() -> None:
+    translator = AcpTranslator(agent="gemini-cli")
+    for at_s in (0.0, 1.2):
+        said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "This is going to break"}}
+        translator.update({"update": said}, at_s)
+    nothing = {"quota": {"token_count": {"input_tokens": 0, "output_tokens": 0}, "model_usage": []}}
+    end = translator.answered({"stopReason": "end_turn", "_meta": nothing})[-1]
+    assert end == TurnFailed(message="the model's answer broke off", code="cut_off")

@@ -35,7 +35,7 @@ from tailrace.runtimes.codex.translator import CodexExecTranslator, CodexTransla
 CUT_OFF = "codex ended without saying that it was done"
 BROKEN = "stream disconnected before completion: fake failure mid-stream"
 CUT = "stream disconnected before completion: stream closed before response.completed"
-REFUSED = '{"error": {"message": "invalid request from fake", "type": "fake", "code": "fake_code", "param": null}}'
+REFUSED = "invalid request from fake"
 BUSY = "We’re currently experiencing high demand, which may cause temporary errors."
 
 EXPECTED = [

@@ -26,10 +26,10 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.runtimes.gemini.attempts import Attempts
+from tailrace.runtimes.attempts import Attempts
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 
-REFUSED = '[API Error: {"error":{"code":400,"message":"invalid request from fake","status":"INVALID_ARGUMENT"}}]'
+REFUSED = "API Error: invalid request from fake"
 EXPECTED = [
     Expected("gemini_cli_tool", ["Let me check.", "The tool said hi."], [("run_shell_command", False)]),
     Expected(

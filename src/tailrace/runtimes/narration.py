@@ -40,6 +40,7 @@ from tailrace.events import (
     TurnCompleted,
     TurnFailed,
 )
+from tailrace.runtimes.reasons import reason_of
 
 Key: TypeAlias = Hashable
 _RAW = 500  # characters of an unknown event that are kept for whoever looks
@@ -316,7 +317,8 @@ class Narration:
     def fail(self, message: str, *, code: str | None = None, status_code: int | None = None) -> None:
         """The turn has failed, however its stream ends; the first reason counts."""
         if self._failure is None:
-            self._failure = TurnFailed(message=message or "it did not say why", code=code, status_code=status_code)
+            reason, status = reason_of(message or "it did not say why")
+            self._failure = TurnFailed(message=reason, code=code, status_code=status_code or status)
 
     def complete(self, *, text: str | None = None, stop_reason: str = "") -> None:
         """The runtime says that the turn is complete; whether it is, is told by `end`."""

@@ -9,6 +9,7 @@ The translator gets `session/update`, permission requests and the answer to a pr
   prints; codex-acp appends to that by `_meta`. Of a call that is finished the plainest of all these is the result.
 - **codex-acp says `end_turn` of a turn that failed.** The status of its thread tells, and the reason follows as text
   without an id. So do its warnings, to a client that takes no notices.
+- **gemini-cli says `end_turn` of an answer that broke off**, each time it tried; what tells is that no answer counts.
 - **The reason of a refused prompt** is told as text before, by some; that text is taken back.
 - **`usage_update`** is how full the context is, not what was spent.
 """
@@ -39,6 +40,7 @@ from tailrace.runtimes.acp.shapes import (
     said_by,
     within,
 )
+from tailrace.runtimes.attempts import Attempts
 from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.permissions import Choice, Question
 
@@ -99,14 +101,18 @@ class AcpTranslator:
         self._thought: tuple[str | None, str | None] | None = None
         self._has_failed = False
         self._reason: list[str] = []
+        self._now: float | None = None
+        self._attempts = Attempts()
+        self._began_again = False
 
     @property
     def awaits_tools(self) -> bool:
         """Whether calls have begun that are not finished; they may be after the end of the turn, too."""
         return bool(self._unfinished)
 
-    def update(self, params: Any) -> list[Event]:
-        """What the agent says of its session."""
+    def update(self, params: Any, at_s: float | None = None) -> list[Event]:
+        """What the agent says of its session, and when."""
+        self._now = at_s
         update = within(params, "update")
         kind = str(within(update, "sessionUpdate"))
         if kind in _SILENT or (self._narration.is_over and kind != "tool_call_update"):
@@ -152,7 +158,9 @@ class AcpTranslator:
         events = [*self._settle(), *self._spent(ended)]
         if ended.stop_reason == "cancelled":
             return [*events, *self.close(cancelled=True)]
-        if self._has_failed:
+        if self._began_again and within(ended.meta, "quota", "model_usage") == []:
+            self._narration.fail("the model's answer broke off", code="cut_off")
+        elif self._has_failed:
             self._narration.fail("".join(self._reason).strip(), code="system_error")
         elif ended.stop_reason in _CUT_SHORT:
             events += self._narration.notice(_CUT_SHORT[ended.stop_reason])
@@ -204,7 +212,11 @@ class AcpTranslator:
         key = (said.parent, said.message_id)
         events = [] if key == self._block else self._turn_to(key)
         self._spoken.append(piece)
-        return [*events, *self._narration.text(key, piece, parent=said.parent)]
+        heard = self._attempts.feed(piece, self._now)
+        if heard.begins_again:
+            self._began_again = True
+            events += self._narration.retry("the agent began its answer again", parent=said.parent)
+        return [*events, *self._narration.text(key, heard.text, parent=said.parent)]
 
     def _turn_to(self, key: tuple[str | None, str | None]) -> list[Event]:
         """Another block begins: what a message before it said stands, and what somebody else said is apart."""
@@ -238,10 +250,12 @@ class AcpTranslator:
 
     def _settle(self) -> list[Event]:
         """Something else begins: the thought and the block are over, and what waited for that is told."""
+        rest, self._attempts = self._attempts.close(), Attempts()
+        told = [] if self._block is None else self._narration.text(self._block, rest, parent=self._block[0])
         ended = [] if self._thought is None else self._narration.reasoning_end(parent=self._thought[0])
         held, self._held = self._held, []
         self._thought = self._block = None
-        return [*ended, *(event for tell in held for event in tell())]
+        return [*told, *ended, *(event for tell in held for event in tell())]
 
     def _aside(self, tell: Callable[[], list[Event]]) -> list[Event]:
         if self._block is None:

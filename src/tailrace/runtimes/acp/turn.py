@@ -88,7 +88,7 @@ class AcpTurn:
             case Message() if message.method == PERMISSION:
                 events += await self._asked(message)
             case _:
-                events += self._translator.update(message.params)
+                events += self._translator.update(message.params, asyncio.get_running_loop().time())
         return events
 
     async def _leave(self) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from tailrace.events import Error, Event, Usage
+from tailrace.runtimes.attempts import Attempts
 from tailrace.runtimes.endpoint import value_of
-from tailrace.runtimes.gemini.attempts import Attempts
 from tailrace.runtimes.narration import Narration
 
 _CANCELLED = "FatalCancellationError"

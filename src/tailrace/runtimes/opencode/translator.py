@@ -32,6 +32,7 @@ from tailrace.runtimes.opencode.shapes import (
     TodosSaid,
 )
 from tailrace.runtimes.permissions import Choice, Question
+from tailrace.runtimes.reasons import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +167,7 @@ class OpencodeTranslator:
                 self._has_begun = self._has_begun or parent is None
                 return []
             case "retry":
-                why = said.status.message
+                why, _ = reason_of(said.status.message)
                 return [
                     *self._narration.retry(why, parent=parent),
                     Status(text=f"Asking the model again: {why}", parent_tool_id=parent),

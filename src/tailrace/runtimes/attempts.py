@@ -1,12 +1,12 @@
-"""Noticing that gemini begins its answer again, which it does not say.
+"""Noticing that an agent begins its answer again, which gemini-cli does not say, nor opencode over ACP.
 
-When the stream of its model breaks, gemini waits a second or longer, asks again and prints the new answer behind the
-old one. Only two things tell: the pause, by its own timestamps, and that the words begin again from the first one. So
+When the stream of its model breaks, it waits a second or longer, asks again and tells the new answer behind the old
+one. Only two things show it: the pause, and that the words begin again from the first one. So
 text that comes after such a pause and repeats the block from its beginning is held back. Once it has repeated all of
 the block it is another try; as soon as it says anything else it was the same answer all along. Nothing that is said
 otherwise in a new try can be told from an answer that goes on: that is shown as it comes.
 
-Pure: time is what the events say. One instance is one block of text.
+Pure: the time is an argument. One instance is one block of text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from io import StringIO
 
 import msgspec
 
-# What gemini waits at least before it asks again.
+# What they wait at least before they ask again.
 PAUSE_S = 1.0
 # A few words come twice in an answer; so short a beginning proves nothing.
 _TELLING = 8
