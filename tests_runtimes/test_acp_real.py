@@ -1,0 +1,166 @@
+"""Real runs of agents of the Agent Client Protocol, with the scripted model.
+
+Needs: npm @agentclientprotocol/claude-agent-acp@0.99.1 @agentclientprotocol/codex-acp@2.6.0 @google/gemini-cli@0.61.0
+opencode-ai@1.18.33
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from command_lines import Answers, cancel_in_tool, command
+from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
+
+from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
+from tailrace.runtimes.acp import AcpRuntime
+from tailrace.runtimes.acp.opening import AcpOptions
+from tailrace.testing.scripted_scenarios import Call, Fail, Scenario, Shell, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_lines import Place
+
+    from tailrace.runtimes.permissions import Policy
+
+AGENTS = {
+    "claude": ("claude-agent-acp",),
+    "codex": ("codex-acp",),
+    "gemini": ("gemini", "--acp", "-m", "gemini-2.5-flash"),
+    "opencode": ("opencode", "acp"),
+}
+every_agent = pytest.mark.parametrize("name", AGENTS)
+
+
+def agent(
+    place: Place, name: str, *, permissions: Policy = "allow", person: Answers | None = None, keep_s: float = 60.0
+) -> AcpRuntime:
+    asks = permissions != "allow"
+    env = {
+        "claude": place.claude,
+        "codex": lambda: place.codex(**(ASKING_CODEX if asks else {})),
+        "gemini": place.gemini,
+        "opencode": lambda: place.opencode(**({"bash": "ask"} if asks else {})),
+    }[name]()
+    words = (command(AGENTS[name][0]), *AGENTS[name][1:])
+    options = AcpOptions(env=env, cwd=place.work, keep_s=keep_s)
+    return AcpRuntime(words, permissions=permissions, asks=person, options=options)
+
+
+ASKING_CODEX = {"approval_policy": "on-request", "sandbox_mode": "read-only"}
+
+
+@every_agent
+def test_a_conversation_with_a_tool_in_it(place: Place, name: str) -> None:
+    runtime = agent(place, name)
+    first, second, third = play_turns(runtime, "[[scenario:hello]]", "[[scenario:tool]]", "[[scenario:recall]]")
+    pieces = [event.text for event in first if isinstance(event, TextDelta)]
+    assert pieces == ["Hello", " from", " the scripted", " model."]
+    assert terminal(first) == TurnCompleted(stop_reason="end_turn")
+    assert shown(second) == ["Let me look.", "The tool has spoken."]
+    assert "I should run something." in thoughts(second)
+    ((_, result, is_error),) = tools(second).values()
+    # gemini-cli does not tell what its tools printed.
+    assert (result, is_error) == ("" if name == "gemini" else "the tool speaks", False)
+    assert said(third) == "Before this: hello, tool."
+
+
+@every_agent
+def test_a_session_is_taken_up_again_by_another_process(place: Place, name: str) -> None:
+    runtime = agent(place, name, keep_s=0)
+    _, second = play_turns(runtime, "[[scenario:hello]]", "[[scenario:recall]]", session="a")
+    assert said(second) == "Before this: hello."
+    assert not any(isinstance(event, Notice) and "begins anew" in event.text for event in second)
+    assert said(play(agent(place, name, keep_s=0), "[[scenario:recall]]", session="b")) == "Before this: nothing."
+
+
+@every_agent
+def test_two_tools_at_once(place: Place, name: str) -> None:
+    events = play(agent(place, name), "[[scenario:parallel]]")
+    assert len(tools(events)) == 2
+    if name != "gemini":
+        assert sorted(commands(events)) == ["echo first", "echo second"]
+        assert sorted(result for _, result, _ in tools(events).values()) == ["first", "second"]
+    assert shown(events) == ["Two at once.", "Both are done."]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, name: str) -> None:
+    events = play(agent(place, name), "[[scenario:errmid]]")
+    assert shown(events) == ["This is going to break"]
+    assert isinstance(terminal(events), TurnFailed)
+
+
+def test_a_model_that_opencode_asks_again_says_its_text_once(place: Place) -> None:
+    place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
+
+    def mend_at(event: object) -> None:
+        if isinstance(event, TextDelta):
+            place.model.scenarios["again"] = ((say("This is going ", "to break", " no more."),),)
+
+    events = play(agent(place, "opencode"), "[[scenario:again]]", at_event=mend_at)
+    assert shown(events) == ["This is going to break no more."]
+    assert terminal(events) == TurnCompleted(stop_reason="end_turn")
+
+
+@every_agent
+def test_a_refused_request_fails_the_turn_with_the_reason(place: Place, name: str) -> None:
+    events = play(agent(place, name), "[[scenario:http400]]")
+    end = terminal(events)
+    assert isinstance(end, TurnFailed)
+    assert end.message.endswith("the scripted model refuses this request")
+    assert shown(events) == []
+
+
+@pytest.mark.parametrize("name", ["claude", "opencode"])
+def test_a_subagent_works_under_its_call(place: Place, name: str) -> None:
+    events = play(agent(place, name), "[[scenario:subagent]]")
+    calls = [event.id for event in events if isinstance(event, ToolStarted) and event.parent_tool_id is None]
+    assert "The child has a result." in "".join(result for _, result, _ in tools(events).values())
+    assert len(calls) == 1
+    if name == "claude":
+        assert [result for _, result, _ in tools(events, parent=calls[0]).values()] == ["a child works"]
+    assert shown(events)[0] == "I delegate."
+    assert shown(events)[-1] == "The parent is done."
+
+
+def asking_to_make(name: str, path: Path) -> Scenario:
+    shell = Shell(f"touch {path}")
+    wanted = {"cmd": f"touch {path}", "sandbox_permissions": "require_escalated", "justification": "May I?"}
+    call = Call("exec_command", wanted) if name == "codex" else shell
+    return ((say("I make a file."), call), (say("That is that."),))
+
+
+@every_agent
+@pytest.mark.parametrize("allow", [True, False])
+def test_what_it_asks_for_is_done_only_if_it_is_allowed(place: Place, name: str, allow: bool) -> None:
+    person = Answers(allow=allow)
+    made = place.root / "work" / "made"
+    place.model.scenarios["ask"] = asking_to_make(name, made)
+    events = play(agent(place, name, permissions="ask", person=person), "[[scenario:ask]]")
+    (question,) = person.asked
+    assert f"touch {made}" in f"{question.title} {question.arguments}"
+    assert any(isinstance(event, Status) and "Waiting for permission" in event.text for event in events)
+    assert made.exists() == allow
+    assert shown(events)[0] == "I make a file."
+
+
+@every_agent
+def test_without_anybody_to_ask_nothing_is_allowed_and_that_is_told(place: Place, name: str) -> None:
+    made = place.root / "work" / "made"
+    place.model.scenarios["ask"] = asking_to_make(name, made)
+    events = play(agent(place, name, permissions="deny"), "[[scenario:ask]]")
+    assert not made.exists()
+    assert any(event.text.startswith("Not allowed: ") for event in events if isinstance(event, Notice))
+
+
+@every_agent
+def test_leaving_in_the_middle_of_a_text_leaves_nothing(place: Place, name: str) -> None:
+    leave(agent(place, name), TextDelta, text="[[scenario:stall]]")
+    assert place.processes() == []
+
+
+@every_agent
+def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place, name: str) -> None:
+    cancel_in_tool(agent(place, name), place)

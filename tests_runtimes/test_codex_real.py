@@ -1,0 +1,162 @@
+"""Real runs of `codex app-server` and `codex exec`, with the scripted model. Needs: npm @openai/codex@0.166.0"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from command_lines import Answers, cancel_in_tool, command
+from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
+
+from tailrace.events import Notice, Status, TextDelta, TurnCompleted, TurnFailed
+from tailrace.runtimes.codex import CodexRuntime
+from tailrace.testing.scripted_scenarios import Call, Scenario, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_lines import Place
+
+
+def codex(place: Place) -> CodexRuntime:
+    return CodexRuntime((command("codex"),), env=place.codex(), cwd=place.work)
+
+
+def codex_exec(place: Place, tmp_path: Path) -> CodexRuntime:
+    """One that has no server, as those of last year: the real command, but for that word."""
+    without = tmp_path / "codex-without-server"
+    without.write_text(
+        '#!/bin/sh\n[ "$1" != app-server ] || { echo "unrecognized subcommand" >&2; exit 2; }\n'
+        f'exec "{command("codex")}" "$@"\n'
+    )
+    without.chmod(0o700)
+    return CodexRuntime((str(without),), env=place.codex(), cwd=place.work)
+
+
+def test_an_answer_comes_in_pieces(place: Place) -> None:
+    events = play(codex(place), "[[scenario:hello]]")
+    pieces = [event.text for event in events if isinstance(event, TextDelta)]
+    assert pieces == ["Hello", " from", " the scripted", " model."]
+    assert terminal(events) == TurnCompleted(text="Hello from the scripted model.")
+
+
+def test_thoughts_a_tool_and_its_result(place: Place) -> None:
+    events = play(codex(place), "[[scenario:tool]]")
+    assert shown(events) == ["Let me look.", "The tool has spoken."]
+    assert thoughts(events) == "I should run something.Now I know."
+    assert commands(events) == ["echo the tool speaks"]
+    assert list(tools(events).values()) == [("shell", "the tool speaks", False)]
+    assert isinstance(terminal(events), TurnCompleted)
+
+
+def test_two_tools_at_once(place: Place) -> None:
+    events = play(codex(place), "[[scenario:parallel]]")
+    assert sorted(commands(events)) == ["echo first", "echo second"]
+    assert sorted(result for _, result, _ in tools(events).values()) == ["first", "second"]
+    assert shown(events) == ["Two at once.", "Both are done."]
+
+
+def test_a_tool_that_fails_is_told_as_failed(place: Place) -> None:
+    events = play(codex(place), "[[scenario:toolfail]]")
+    assert list(tools(events).values()) == [("shell", "on its way\nwent wrong", True)]
+    assert shown(events) == ["Trying it.", "It went wrong."]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kept"), [("errmid", "This is going to break"), ("cut", "This is going to be cut")]
+)
+def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenario: str, kept: str) -> None:
+    events = play(codex(place), f"[[scenario:{scenario}]]")
+    assert shown(events) == [kept]
+    assert "Reconnecting... 1/1" in [event.text for event in events if isinstance(event, Status)]
+    end = terminal(events)
+    assert isinstance(end, TurnFailed)
+    assert end.message.startswith("stream disconnected before completion")
+    assert len(place.model.asked(scenario)) == 2
+
+
+def test_a_refused_request_fails_the_turn_with_the_reason(place: Place) -> None:
+    events = play(codex(place), "[[scenario:http400]]")
+    end = terminal(events)
+    assert isinstance(end, TurnFailed)
+    assert end.message == "the scripted model refuses this request"
+    assert said(events) == ""
+
+
+def test_a_session_remembers_its_turns_and_only_its_own(place: Place) -> None:
+    _, second = play_turns(codex(place), "[[scenario:hello]]", "[[scenario:recall]]", session="a")
+    assert said(second) == "Before this: hello."
+    assert said(play(codex(place), "[[scenario:recall]]", session="a")) == "Before this: hello, recall."
+    assert said(play(codex(place), "[[scenario:recall]]", session="b")) == "Before this: nothing."
+
+
+def asking_to_make(path: Path) -> Scenario:
+    """A command that the model wants to be run outside of the sandbox."""
+    wanted = {"cmd": f"touch {path}", "sandbox_permissions": "require_escalated", "justification": "May I make a file?"}
+    return ((say("I make a file."), Call("exec_command", wanted)), (say("That is that."),))
+
+
+def codex_that_asks(place: Place, person: Answers | None = None) -> CodexRuntime:
+    env = place.codex(approval_policy="on-request", sandbox_mode="read-only")
+    return CodexRuntime((command("codex"),), env=env, cwd=place.work, permissions="ask", asks=person)
+
+
+@pytest.mark.parametrize("allow", [True, False])
+def test_what_it_asks_for_is_done_only_if_it_is_allowed(place: Place, allow: bool) -> None:
+    person = Answers(allow=allow)
+    made = place.root / "made"
+    place.model.scenarios["ask"] = asking_to_make(made)
+    events = play(codex_that_asks(place, person), "[[scenario:ask]]")
+    (question,) = person.asked
+    assert question.title == f"Run touch {made}"
+    assert made.exists() == allow
+    ((_, _, is_error),) = tools(events).values()
+    assert is_error != allow
+    assert shown(events) == ["I make a file.", "That is that."]
+    assert isinstance(terminal(events), TurnCompleted)
+
+
+def test_without_anybody_to_ask_nothing_is_allowed_and_that_is_told(place: Place) -> None:
+    made = place.root / "made"
+    place.model.scenarios["ask"] = asking_to_make(made)
+    events = play(codex_that_asks(place), "[[scenario:ask]]")
+    assert not made.exists()
+    assert any(event.text.startswith("Not allowed: Run touch") for event in events if isinstance(event, Notice))
+
+
+def test_settings_that_it_cannot_take_are_told_in_its_words_without_a_trace(place: Place) -> None:
+    runtime = CodexRuntime((command("codex"),), env=place.codex(approval_policy="untrusted"), cwd=place.work)
+    end = terminal(play(runtime, "[[scenario:hello]]"))
+    assert isinstance(end, TurnFailed)
+    assert end.message.endswith("remove this setting")
+
+
+def test_leaving_in_the_middle_of_a_text_leaves_nothing(place: Place) -> None:
+    leave(codex(place), TextDelta, text="[[scenario:stall]]")
+    assert place.processes() == []
+
+
+def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place) -> None:
+    cancel_in_tool(codex(place), place)
+
+
+def test_one_without_a_server_says_its_answer_block_by_block(place: Place, tmp_path: Path) -> None:
+    runtime = codex_exec(place, tmp_path)
+    first, second = play_turns(runtime, "[[scenario:tool]]", "[[scenario:recall]]")
+    assert shown(first) == ["Let me look.", "The tool has spoken."]
+    assert list(tools(first).values()) == [("shell", "the tool speaks", False)]
+    assert isinstance(terminal(first), TurnCompleted)
+    assert shown(second) == ["Before this: tool."]
+
+
+@pytest.mark.parametrize("scenario", ["errmid", "http400"])
+def test_one_without_a_server_fails_with_the_reason(place: Place, tmp_path: Path, scenario: str) -> None:
+    events = play(codex_exec(place, tmp_path), f"[[scenario:{scenario}]]")
+    end = terminal(events)
+    assert isinstance(end, TurnFailed)
+    assert "the scripted model" in end.message
+    assert "{" not in end.message
+
+
+def test_cancelling_one_without_a_server_leaves_nothing(place: Place, tmp_path: Path) -> None:
+    cancel_in_tool(codex_exec(place, tmp_path), place)
