@@ -92,6 +92,7 @@ class Place:
             model_provider = "scripted"
             model_reasoning_summary = "detailed"
             approval_policy = "{approval_policy}"
+            approvals_reviewer = "user"
             sandbox_mode = "{sandbox_mode}"
             check_for_update_on_startup = false
             [analytics]

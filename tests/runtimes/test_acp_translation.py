@@ -637,3 +637,22 @@ def test_an_answer_of_gemini_that_broke_off_each_time_has_failed() -> None:
     nothing = {"quota": {"token_count": {"input_tokens": 0, "output_tokens": 0}, "model_usage": []}}
     end = translator.answered({"stopReason": "end_turn", "_meta": nothing})[-1]
     assert end == TurnFailed(message="the model's answer broke off", code="cut_off")
+
+
+def test_a_subagent_that_works_on_does_not_show_what_is_for_the_model_alone() -> None:
+    translator = AcpTranslator()
+    launched = {"claudeCode": {"toolName": "Agent", "toolResponse": {"isAsync": True, "status": "async_launched"}}}
+    for update in (
+        {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Task", "status": "pending"},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": launched},
+    ):
+        translator.update({"update": update})
+    done = {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": "c",
+        "status": "completed",
+        "rawOutput": [{"text": "id 7"}],
+    }
+    assert translator.update({"update": done}) == [
+        ToolFinished(id="c", result="Started, and works on in the background.")
+    ]

@@ -32,6 +32,8 @@ LONGEST_LINE = 64 * 1024 * 1024
 SILENCE_S = 600.0
 _CHUNK = 64 * 1024
 _STDERR_KEPT = 8 * 1024
+# What programs written in Rust add to their last words; it is of no use to whoever reads them.
+_BACKTRACE = "\nStack backtrace:"
 # Once the command has exited, its output ends at once; only somebody outside the group can still hold it open.
 _FAREWELL_S = 0.5
 # What is killed is gone in a moment, but still counts until its new parent has buried it, which some never do.
@@ -205,7 +207,8 @@ class AgentProcess:
         if code == 0:
             return ""
         how = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
-        return f"{self.command[0]} {how}" + (f": {self.stderr_tail}" if self.stderr_tail else "")
+        words = self.stderr_tail.partition(_BACKTRACE)[0].strip()
+        return f"{self.command[0]} {how}" + (f": {words}" if words else "")
 
     async def stop(self) -> None:
         """End it and everybody in its group: asked as by Ctrl-C, then told, then killed. Twice is harmless."""

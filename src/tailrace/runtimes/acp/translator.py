@@ -64,6 +64,8 @@ _CUT_SHORT = {
 _CODEX_REMARKS = ("Warning: ", "Config warning: ", "*Context compacted")
 # A thought of gemini-cli is a paragraph with a heading, with nothing between one and the next.
 _HEADING = re.compile(r"\*\*[^*\n]+\*\*\n")
+# A subagent that claude-agent-acp lets work on: what it returns is for the model alone, and says so.
+_IN_BACKGROUND = "Started, and works on in the background."
 # OpenCode counts its last request; the others whose counts are known, the whole turn.
 _COUNTS_REQUESTS = {"OpenCode"}
 
@@ -71,12 +73,12 @@ _COUNTS_REQUESTS = {"OpenCode"}
 class _Call:
     """What is known of a call: who made it, its input, whether it runs, and what it printed."""
 
-    __slots__ = ("input", "parent", "printed", "runs")
+    __slots__ = ("input", "is_launch", "parent", "printed", "runs")
 
     def __init__(self, tool: Tool) -> None:
         self.parent = tool.parent
         self.input: Any = tool.raw_input or None
-        self.runs = False
+        self.runs = self.is_launch = False
         self.printed: list[str] = []
 
 
@@ -285,6 +287,7 @@ class AcpTranslator:
         elif tool.raw_input and tool.raw_input != call.input and not self._narration.is_over:
             call.input = tool.raw_input
             events += self._narration.tool(name, tool.label, call.input, parent=call.parent)
+        call.is_launch = call.is_launch or within(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
         events += self._printed(call, tool)
         return [*events, *self._finished(call, tool)] if tool.ends else events
 
@@ -301,7 +304,7 @@ class AcpTranslator:
 
     def _finished(self, call: _Call, tool: Tool) -> list[Event]:
         self._unfinished.discard(tool.tool_call_id)
-        result = tool.raw_output
+        result = _IN_BACKGROUND if call.is_launch else tool.raw_output
         if not isinstance(result, str):
             result = said_by(tool.content) or "".join(call.printed) or result
         return self._narration.result(
