@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from command_lines import Answers, cancel_in_tool, command
 from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
 
-from tailrace.events import Notice, Status, TextDelta, TurnCompleted, TurnFailed
+from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.codex import CodexRuntime
-from tailrace.testing.scripted_scenarios import Call, Scenario, say
+from tailrace.testing.scripted_scenarios import Call, Delegate, Scenario, Shell, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,3 +161,26 @@ def test_one_without_a_server_fails_with_the_reason(place: Place, tmp_path: Path
 
 def test_cancelling_one_without_a_server_leaves_nothing(place: Place, tmp_path: Path) -> None:
     cancel_in_tool(codex_exec(place, tmp_path), place)
+
+
+def test_a_subagent_speaks_under_its_call(place: Place) -> None:
+    told = place.root / "told"
+    place.root.mkdir(exist_ok=True)
+    os.mkfifo(told)
+    place.model.scenarios["subagent"] = (
+        (say("I delegate."), Delegate("[[scenario:child]] Do the work of a child.")),
+        (Shell(f"cat {told}"),),
+        (say("The parent is done."),),
+    )
+    place.model.scenarios["child"] = (
+        (say("The child speaks."), Shell("echo a child works")),
+        (say("The child has a result."), Shell(f"echo done > {told}")),
+        (say("Nothing more."),),
+    )
+    events = play(codex(place), "[[scenario:subagent]]")
+    (call,) = [event.id for event in events if isinstance(event, ToolStarted) and event.name == "spawnAgent"]
+    assert said(events, parent=call).startswith("The child speaks.The child has a result.")
+    assert ("shell", "a child works", False) in tools(events, parent=call).values()
+    assert shown(events) == ["I delegate.", "The parent is done."]
+    known = {event.id for event in events if isinstance(event, ToolStarted)}
+    assert {event.parent_tool_id for event in events if isinstance(event, Notice)} <= {None, *known}

@@ -1,4 +1,4 @@
-"""Real runs of LangGraph, with a scripted chat model. Needs: langgraph==1.2.20 langchain==1.3.14"""
+"""Real runs of LangGraph, with scripted models. Needs: langgraph==1.2.20 langchain==1.3.14 langchain-openai==1.3.5"""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy, interrupt
-from playing import Work, cancel, leave, play, said, terminal
+from playing import Work, cancel, leave, play, said, shown, terminal, tools
 from pydantic import Field
 
 from tailrace.events import (
@@ -30,6 +31,8 @@ from tailrace.events import (
 )
 from tailrace.ports import Runtime
 from tailrace.runtimes.langgraph import LangGraphRuntime
+from tailrace.testing.scripted_model import ScriptedModel
+from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -221,3 +224,19 @@ def test_cancelling_the_reader_stops_the_run_and_leaves_nothing(runtime: Any) ->
     work = Work()
     cancel(runtime(work), work.begun)
     assert work.was_stopped
+
+
+def test_a_turn_over_the_wire(model: ScriptedModel) -> None:
+    model.scenarios["weather"] = (
+        (say("Let me ", "look."), Call("weather", {"city": "Oslo"})),
+        (say("It is ", "sunny."),),
+    )
+    chat = ChatOpenAI(model="scripted", base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0)
+    runtime = LangGraphRuntime(create_agent(chat, tools=[weather]))
+    events = play(runtime, "[[scenario:weather]]")
+    assert shown(events) == ["Let me look.", "It is sunny."]
+    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False)]
+    assert terminal(events) == TurnCompleted()
+    refused = terminal(play(runtime, "[[scenario:http400]]"))
+    assert isinstance(refused, TurnFailed)
+    assert "the scripted model refuses this request" in refused.message

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from openai import AsyncOpenAI
 from openai.types.responses import ResponseTextDeltaEvent
-from playing import Work, cancel, leave, play, said, terminal
+from playing import Work, cancel, leave, play, play_turns, said, terminal, thoughts, tools
 
 from agents import (
     Agent,
     GuardrailFunctionOutput,
     ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
     function_tool,
     handoff,
     input_guardrail,
@@ -32,6 +35,8 @@ from tailrace.events import (
 )
 from tailrace.ports import Runtime
 from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime, show_subagent
+from tailrace.testing.scripted_model import ScriptedModel as ScriptedServer
+from tailrace.testing.scripted_scenarios import Call, say, think
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -280,3 +285,67 @@ def test_cancelling_the_reader_stops_the_run_and_leaves_nothing(runtime: Any) ->
     work = Work()
     cancel(runtime(work), work.begun)
     assert work.was_stopped
+
+
+def over_the_wire(model: ScriptedServer, api: str, **options: Any) -> OpenAIAgentsRuntime:
+    """An agent whose model is asked over HTTP, in the one API or the other."""
+    client = AsyncOpenAI(
+        base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
+    )
+    kind = OpenAIResponsesModel if api == "responses" else OpenAIChatCompletionsModel
+    return OpenAIAgentsRuntime(Agent(name="agent", model=kind("scripted", client), **options))
+
+
+WEATHER = (
+    (think("I should ", "look."), say("Let me ", "look."), Call("weather", {"city": "Oslo"})),
+    (say("It is ", "sunny."),),
+)
+both_apis = pytest.mark.parametrize("api", ["responses", "chat"])
+
+
+@both_apis
+def test_a_turn_over_the_wire(model: ScriptedServer, api: str) -> None:
+    model.scenarios["weather"] = WEATHER
+    events = play(over_the_wire(model, api, tools=[weather]), "[[scenario:weather]]", session="s")
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["Let me ", "look.", "It is ", "sunny."]
+    assert thoughts(events) == "I should look."
+    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False)]
+    assert terminal(events) == TurnCompleted(text="It is sunny.")
+    assert [(asked.api, asked.turn) for asked in model.requests] == [(api, 0), (api, 1)]
+
+
+@both_apis
+def test_two_calls_over_the_wire(model: ScriptedServer, api: str) -> None:
+    calls = (Call("weather", {"city": "Oslo"}), Call("weather", {"city": "Rome"}))
+    model.scenarios["both"] = (calls, (say("Sunny everywhere."),))
+    events = play(over_the_wire(model, api, tools=[weather]), "[[scenario:both]]")
+    assert [result for _, result, _ in tools(events).values()] == ["sunny in Oslo", "sunny in Rome"]
+    assert said(events) == "Sunny everywhere."
+
+
+@both_apis
+def test_a_session_remembers_over_the_wire(model: ScriptedServer, api: str) -> None:
+    turns = play_turns(over_the_wire(model, api), "[[scenario:hello]]", "[[scenario:recall]]")
+    assert [said(turn) for turn in turns] == ["Hello from the scripted model.", "Before this: hello."]
+
+
+@both_apis
+@pytest.mark.parametrize("scenario", ["errmid", "cut"])
+def test_a_failure_in_the_middle_keeps_what_was_said(model: ScriptedServer, api: str, scenario: str) -> None:
+    events = play(over_the_wire(model, api), f"[[scenario:{scenario}]]")
+    assert said(events).startswith("This is going to b")
+    assert isinstance(terminal(events), TurnFailed)
+
+
+@both_apis
+def test_a_refused_request_fails_the_turn_with_the_reason(model: ScriptedServer, api: str) -> None:
+    end = terminal(play(over_the_wire(model, api), "[[scenario:http400]]"))
+    assert isinstance(end, TurnFailed)
+    assert end.status_code == 400
+    assert "the scripted model refuses this request" in end.message
+
+
+@both_apis
+def test_leaving_a_model_that_is_silent_ends_the_request(model: ScriptedServer, api: str) -> None:
+    leave(over_the_wire(model, api), TextDelta, text="[[scenario:stall]]")
+    assert len(model.asked("stall")) == 1

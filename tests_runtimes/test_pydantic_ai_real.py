@@ -1,4 +1,4 @@
-"""Real runs of Pydantic AI, with its own models for tests. Needs: pydantic-ai-slim==2.62.0"""
+"""Real runs of Pydantic AI, with its own models for tests. Needs: pydantic-ai-slim[openai]==2.62.0"""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playing import Work, cancel, leave, play, said, terminal
+from openai import AsyncOpenAI
+from playing import Work, cancel, leave, play, said, shown, terminal, tools
 from pydantic import BaseModel
 from pydantic_ai import Agent, CustomEvent, DeferredToolRequests, ModelRetry, RunContext
 from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from tailrace.events import (
     ReasoningDelta,
@@ -26,6 +29,8 @@ from tailrace.events import (
 )
 from tailrace.ports import Runtime
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
+from tailrace.testing.scripted_model import ScriptedModel
+from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -259,3 +264,26 @@ def test_cancelling_the_reader_stops_the_run_and_leaves_nothing(runtime: Any) ->
     work = Work()
     cancel(runtime(work), work.begun)
     assert work.was_stopped
+
+
+def test_a_turn_over_the_wire(model: ScriptedModel) -> None:
+    model.scenarios["weather"] = (
+        (say("Let me ", "look."), Call("weather", {"city": "Oslo"})),
+        (say("It is ", "sunny."),),
+    )
+    client = AsyncOpenAI(
+        base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
+    )
+    agent = Agent(OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client)))
+
+    @agent.tool_plain
+    def weather(city: str) -> str:
+        return f"sunny in {city}"
+
+    events = play(PydanticAIRuntime(agent), "[[scenario:weather]]")
+    assert shown(events) == ["Let me look.", "It is sunny."]
+    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False)]
+    assert terminal(events) == TurnCompleted(text="It is sunny.")
+    refused = terminal(play(PydanticAIRuntime(agent), "[[scenario:http400]]"))
+    assert isinstance(refused, TurnFailed)
+    assert "the scripted model refuses this request" in refused.message

@@ -442,6 +442,17 @@ def test_a_subagent_speaks_under_the_call_that_began_it() -> None:
     assert not any(isinstance(event, TurnFailed) for event in events)
 
 
+def test_a_subagent_that_speaks_before_it_is_named_speaks_under_the_call_too() -> None:
+    call = {"type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "prompt": "do it"}
+    events = told(
+        ("item/started", {"threadId": "own", "item": {**call, "receiverThreadIds": []}}),
+        ("warning", {"threadId": "child", "message": "a warning"}),
+        ("item/completed", {"threadId": "own", "item": {**call, "receiverThreadIds": ["child"]}}),
+        ("item/agentMessage/delta", piece("m", "I am the child", "child")),
+    )
+    assert {event.parent_tool_id for event in events if isinstance(event, Notice | TextDelta)} == {"c"}
+
+
 def test_what_is_unknown_is_told_once_and_is_no_error() -> None:
     unheard = ("item/unheardOf/delta", {"threadId": "own", "delta": "x"})
     (notice,) = told(unheard, unheard, ("account/unheardOf", {}), ("turn/diff/updated", {"diff": "x"}))

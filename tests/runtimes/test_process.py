@@ -297,3 +297,13 @@ def test_one_who_left_the_group_and_holds_the_output_keeps_nobody_waiting() -> N
     assert int(lines[0]) in running()
     os.kill(int(lines[0]), signal.SIGKILL)
     assert code == 0
+
+
+def test_last_words_leave_out_the_backtrace_of_the_program() -> None:
+    words = "Error: no such setting\\n\\nStack backtrace:\\n   0: <unknown>"
+
+    async def end() -> str:
+        async with AgentProcess(python(f"import sys; sys.stderr.write('{words}'); sys.exit(1)")) as process:
+            return await process.last_words()
+
+    assert asyncio.run(end()) == f"{sys.executable} exited with code 1: Error: no such setting"

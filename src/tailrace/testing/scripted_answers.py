@@ -25,10 +25,12 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """A request, as far as the script is concerned.
 
     `said` are the turns of the conversation in their order: the text of a prompt, or None for an answer of the model.
+    `groups` says of a tool which group it is offered in, where it is in one.
     """
 
     said: list[str | None]
     tools: frozenset[str]
+    groups: dict[str, str] = {}
     model: str
     is_streamed: bool
     with_thoughts: bool = True

@@ -29,9 +29,11 @@ class Responses:
         """Read a request."""
         items = body.get("input") or []
         tools = [tool for group in body.get("tools") or [] for tool in (group, *(group.get("tools") or []))]
+        named = [group for group in body.get("tools") or [] if group.get("tools")]
         return Heard(
             said=[items] if isinstance(items, str) else _said(items),
             tools=frozenset(str(tool.get("name") or tool.get("type")) for tool in tools),
+            groups={str(tool.get("name")): str(group.get("name")) for group in named for tool in group["tools"]},
             model=str(body.get("model")),
             is_streamed=bool(body.get("stream")),
         )
@@ -143,6 +145,8 @@ def _item(answer: Answer, index: int, move: Say | Think | Call) -> dict[str, Any
             return {"type": "reasoning", "id": f"rs_{own}", **sealed}
         case Call():
             called = {"name": move.name, "arguments": arguments_of(move), "status": "completed"}
+            if (group := answer.heard.groups.get(move.name)) is not None:
+                called["namespace"] = group
             return {"type": "function_call", "id": f"fc_{own}", "call_id": f"call_{own}", **called}
 
 

@@ -67,6 +67,7 @@ class CodexTranslator:
         self._items = CodexItems(self._narration)
         self._has_begun = False
         self._children: dict[str, str] = {}  # under which call each thread of a subagent speaks
+        self._spawning: str | None = None  # a call for a subagent that speaks before it is named
         self._wondered: set[str] = set()
 
     @property
@@ -131,7 +132,7 @@ class CodexTranslator:
     def _parent(self, thread_id: str | None) -> str | None:
         if thread_id is None or self.thread_id in {None, thread_id}:
             return None
-        return self._children.get(thread_id, thread_id)
+        return self._children.get(thread_id, self._spawning or thread_id)
 
     # Items
 
@@ -144,6 +145,8 @@ class CodexTranslator:
         return self._items.done(said.item, parent)
 
     def _adopt(self, item: Item) -> None:
+        if item.type == "collabAgentToolCall":
+            self._spawning = None if item.receiver_thread_ids else item.id
         for thread_id in item.receiver_thread_ids:
             self._children.setdefault(thread_id, item.id)
 
