@@ -58,11 +58,12 @@ def test_a_tool_that_fails_is_told_as_failed(place: Place) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["errmid", "cut"])
-def test_a_failure_in_the_middle_says_nothing_twice(place: Place, scenario: str) -> None:
+def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenario: str) -> None:
     events = play(claude(place), f"[[scenario:{scenario}]]")
-    # Claude abandons an answer that broke off, so that it is no part of the conversation: it is taken back.
-    assert said(events).count("This is going to") <= 1
-    assert shown(events) == []
+    # A connection that breaks at once may take with it what came just before.
+    assert shown(events) in (
+        [["This is going to break"]] if scenario == "errmid" else [[], ["This is going to be cut"]]
+    )
     end = terminal(events)
     assert isinstance(end, TurnFailed)
     assert "API Error" in end.message

@@ -85,8 +85,12 @@ def test_a_refused_request_fails_the_turn_with_the_reason(place: Place) -> None:
 
 
 def test_a_session_remembers_its_turns_and_only_its_own(place: Place) -> None:
-    _, second = play_turns(codex(place), "[[scenario:hello]]", "[[scenario:recall]]", session="a")
+    first, second = play_turns(codex(place), "[[scenario:hello]]", "[[scenario:recall]]", session="a")
     assert said(second) == "Before this: hello."
+    # It knows nothing of the model, which it says each time; people are told once.
+    warnings = [[event.text for event in turn if isinstance(event, Notice)] for turn in (first, second)]
+    assert warnings[0]
+    assert warnings[1] == []
     assert said(play(codex(place), "[[scenario:recall]]", session="a")) == "Before this: hello, recall."
     assert said(play(codex(place), "[[scenario:recall]]", session="b")) == "Before this: nothing."
 

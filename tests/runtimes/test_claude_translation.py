@@ -442,6 +442,13 @@ def test_what_was_said_last_stands_when_the_turn_ends_in_the_middle_of_it() -> N
     assert isinstance(ended.terminal, TurnFailed)
 
 
+def test_what_was_said_last_stands_also_where_the_message_is_given_up() -> None:
+    started = [begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("Half a sen")]
+    ended = turn(*started, piece("content_block_stop", index=0), piece("message_stop"), result(is_error=True))
+    assert ended.answer == ["Half a sen"]
+    assert isinstance(ended.terminal, TurnFailed)
+
+
 # 6. There is one end, and it is told by more than one sign.
 
 

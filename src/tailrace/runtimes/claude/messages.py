@@ -3,9 +3,10 @@
 A message comes twice: piece by piece (`stream_event`), and block by block (`assistant`) where the block is complete.
 What came in pieces is only closed by its whole; what did not, as all that a subagent says, is told by it.
 
-**A block whose whole never came is void**: the model's answer broke off in it. Its text is taken back, and its call was
-never made. The command then asks again by itself, or lets the model go on behind the blocks that stand; a model that
-says those again is not heard twice.
+**A block whose whole never came is void**: the model's answer broke off in it. Its call was never made, and its text is
+taken back as soon as the model says something else; what was said last stays, with the failure under it. The command
+then asks again by itself, or lets the model go on behind the blocks that stand; a model that says those again is not
+heard twice.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Messages:
         self._count = 0
         self._streams: dict[str | None, _Stream] = {}
         self._speaking: _Piecemeal | None = None
+        self._void_texts: dict[str | None, list[tuple[int, int]]] = {}  # of whoever began to say them
         self._standing: list[str] = []  # the texts that stand of a message that broke off
 
     @property
@@ -111,7 +113,8 @@ class Messages:
         before = self._streams.get(parent)
         self._count += 1
         self._streams[parent] = _Stream(message_id, self._count)
-        return [] if before is None or before.is_complete else self._void(before, parent)
+        told = [] if before is None or before.is_complete else self._void(before, parent)
+        return [*told, *self._take_back(parent)]
 
     def _close_message(
         self, stream: _Stream, event: ModelEvent, parent: str | None, *, is_complete: bool
@@ -185,7 +188,7 @@ class Messages:
             if block.is_whole:
                 continue
             if block.kind == "text":
-                told += self._narration.final(block.key, "", parent=parent)
+                self._void_texts.setdefault(parent, []).append(block.key)
             elif block.kind.endswith("tool_use"):
                 told += self._narration.result(block.call, _BROKE_OFF, is_error=True, parent=parent)
             if self._speaking is block:
@@ -193,11 +196,15 @@ class Messages:
         stream.blocks.clear()
         return told
 
+    def _take_back(self, parent: str | None) -> list[Event]:
+        keys = self._void_texts.pop(parent, [])
+        return [event for key in keys for event in self._narration.final(key, "", parent=parent)]
+
     # As wholes
 
     def whole(self, line: AssistantLine) -> list[Event]:
         """Blocks of a message that are complete."""
-        told: list[Event] = []
+        told = self._take_back(line.parent_tool_use_id)
         for block in line.message.blocks:
             piecemeal = self._piecemeal(block, line)
             if piecemeal is not None:

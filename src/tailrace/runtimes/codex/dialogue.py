@@ -65,10 +65,12 @@ class Asked(msgspec.Struct, frozen=True):
 class CodexDialogue:
     """One turn with the server. `thread_id` is the thread to go on with, and then the one it is."""
 
-    def __init__(self, text: str, *, thread_id: str = "", cwd: str | None = None) -> None:
+    def __init__(
+        self, text: str, *, thread_id: str = "", cwd: str | None = None, warned: set[str] | None = None
+    ) -> None:
         self.thread_id = thread_id
         self.has_answered = False
-        self.translator = CodexTranslator()
+        self.translator = CodexTranslator(warned)
         self._text = text.encode(errors="replace").decode()
         self._place = {} if cwd is None else {"cwd": cwd}
         self._turn_id = ""

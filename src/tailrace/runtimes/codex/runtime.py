@@ -66,11 +66,13 @@ class CodexRuntime:
         self._permissions = permissions
         self._asks = asks
         self._conversations = Conversations(self.name, sessions)
+        self._warned: set[str] = set()
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask codex, in the conversation of the prompt's session; closing this interrupts it and ends its processes."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        dialogue = CodexDialogue(prompt.text, thread_id=self._conversations.of(prompt), cwd=self._cwd)
+        thread = self._conversations.of(prompt)
+        dialogue = CodexDialogue(prompt.text, thread_id=thread, cwd=self._cwd, warned=self._warned)
         try:
             async with aclosing(self._served(prompt, dialogue)) as events:
                 async for event in events:

@@ -59,12 +59,16 @@ _Teller: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] |
 
 
 class CodexTranslator:
-    """One turn of `codex app-server`: `feed` its notifications, then `close`. `thread_id` is the turn's own thread."""
+    """One turn of `codex app-server`: `feed` its notifications, then `close`. `thread_id` is the turn's own thread.
 
-    def __init__(self) -> None:
+    `warned` are the warnings that were told before: each process gives them again, and people need them once.
+    """
+
+    def __init__(self, warned: set[str] | None = None) -> None:
         self.thread_id: str | None = None
         self._narration = Narration("codex")
         self._items = CodexItems(self._narration)
+        self._warned = set() if warned is None else warned
         self._has_begun = False
         self._children: dict[str, str] = {}  # under which call each thread of a subagent speaks
         self._spawning: str | None = None  # a call for a subagent that speaks before it is named
@@ -202,7 +206,11 @@ class CodexTranslator:
         return [Usage(**msgspec.structs.asdict(last), scope="request", parent_tool_id=parent)]
 
     def _remark(self, said: Remark, parent: str | None) -> list[Event]:
-        return self._narration.notice(said.message or said.summary, parent=parent)
+        warning = said.message or said.summary
+        if warning in self._warned:
+            return []
+        self._warned.add(warning)
+        return self._narration.notice(warning, parent=parent)
 
     def _rerouted(self, said: Rerouted, parent: str | None) -> list[Event]:
         return [ModelChanged(model_id=said.to_model)] if parent is None else []
