@@ -183,7 +183,9 @@ def _signalled(place: Place) -> Iterator[asyncio.Event]:
     """A scenario `work`, whose command never ends; set when it runs."""
     pipe = place.root / "begun"
     os.mkfifo(pipe)
-    place.model.scenarios["work"] = ((say("This takes long."), Shell(f"echo begun > {pipe}; sleep 600")), (say("!"),))
+    # Not the last command of the shell, which would become it and be nobody for a moment.
+    work = Shell(f"echo begun > {pipe}; sleep 600; true")
+    place.model.scenarios["work"] = ((say("This takes long."), work), (say("!"),))
     begun = asyncio.Event()
     end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     asyncio.get_running_loop().add_reader(end, begun.set)
