@@ -135,3 +135,12 @@ def test_one_that_cannot_serve_fails_with_the_reason(place: Place, tmp_path: Pat
 
 def test_cancelling_one_that_cannot_serve_leaves_nothing(place: Place, tmp_path: Path) -> None:
     cancel_in_tool(opencode_run(place, tmp_path), place)
+
+
+def test_what_a_subagent_asks_for_is_asked_too(place: Place) -> None:
+    person = Answers(allow=True)
+    events = play(opencode(place, person, bash="ask"), "[[scenario:subagent]]")
+    (question,) = person.asked
+    assert "echo a child works" in question.title
+    (call,) = [event.id for event in events if isinstance(event, ToolStarted) and event.name == "task"]
+    assert list(tools(events, parent=call).values()) == [("bash", "a child works", False)]

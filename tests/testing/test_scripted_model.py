@@ -308,6 +308,18 @@ def test_a_request_in_chunks_is_read_whole(model: ScriptedModel) -> None:
     connection.close()
 
 
+def test_a_tool_that_is_offered_in_a_group_is_called_in_it(model: ScriptedModel) -> None:
+    request = body("responses", ["[[scenario:subagent]]"], tools=())
+    request["tools"] = [
+        {"type": "namespace", "name": "helpers", "tools": [{"type": "function", "name": "spawn_agent"}]}
+    ]
+    with asking(model, "responses", request) as response:
+        items = frames(response.read())[-1]["response"]["output"]
+    assert [(item["name"], item["namespace"]) for item in items if item["type"] == "function_call"] == [
+        ("spawn_agent", "helpers")
+    ]
+
+
 def test_scenarios_of_a_test_stand_beside_the_others() -> None:
     mine = {
         "mine": (
