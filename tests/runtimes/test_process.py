@@ -307,3 +307,37 @@ def test_last_words_leave_out_the_backtrace_of_the_program() -> None:
             return await process.last_words()
 
     assert asyncio.run(end()) == f"{sys.executable} exited with code 1: Error: no such setting"
+
+
+BREEDING = """\
+import os, time
+print("ready", flush=True)
+for _ in range(500):
+    if os.fork() == 0:
+        time.sleep(600)
+    time.sleep(0.001)
+time.sleep(600)
+"""
+
+
+def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> None:
+    mark = f"breed-{os.getpid()}"
+
+    def left() -> list[str]:
+        found = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                found += [environ.parent.name] * (mark.encode() in environ.read_bytes())
+            except OSError:
+                continue  # it has ended, or is somebody else's
+        return found
+
+    async def begin_and_leave() -> None:
+        tool = f"[sys.executable, '-I', '-S', '-c', {BREEDING!r}], start_new_session=True"
+        inner = f"import subprocess, sys; subprocess.run({tool})"
+        async with AgentProcess(python(inner), env={"MARK": mark}, grace_s=0) as process:
+            async for _ in process.lines():
+                break
+
+    asyncio.run(begin_and_leave())
+    assert left() == []

@@ -226,7 +226,10 @@ class AgentProcess:
         self._transport.close()
 
     def _kill(self) -> None:
-        self._tools = [] if self._wires.exited.done() else _descendants(self.pid)
+        if not self._wires.exited.done():
+            # Whoever is stopped begins nobody else while the others are looked for.
+            self._signal(signal.SIGSTOP)
+            self._tools = _stopped_descendants(self.pid)
         self._signal(signal.SIGKILL)
         for tool in self._tools:
             _signal_one(tool, signal.SIGKILL)
@@ -263,6 +266,16 @@ def _signal_one(process: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def _stopped_descendants(ancestor: int) -> list[int]:
+    """All of them, none of which runs on: one that had begun another before it was stopped is looked at again."""
+    found: list[int] = []
+    while new := [process for process in _descendants(ancestor) if process not in found]:
+        found += new
+        for process in new:
+            _signal_one(process, signal.SIGSTOP)
+    return found
 
 
 def _descendants(ancestor: int) -> list[int]:
