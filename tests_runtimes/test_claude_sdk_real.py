@@ -60,9 +60,12 @@ def test_two_tools_at_once(place: Place) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["errmid", "cut"])
-def test_a_failure_in_the_middle_fails_the_turn(place: Place, scenario: str) -> None:
+def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenario: str) -> None:
     events = play(claude(place), f"[[scenario:{scenario}]]")
-    assert said(events).count("This is going to") <= 1
+    # A connection that breaks at once may take with it what came just before.
+    assert shown(events) in (
+        [["This is going to break"]] if scenario == "errmid" else [[], ["This is going to be cut"]]
+    )
     end = terminal(events)
     assert isinstance(end, TurnFailed)
     assert "API Error" in end.message
