@@ -57,13 +57,14 @@ def test_a_tool_that_fails_is_told_as_failed(place: Place) -> None:
     assert shown(events) == ["Trying it.", "It went wrong."]
 
 
-@pytest.mark.parametrize("scenario", ["errmid", "cut"])
-def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenario: str) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "spoken"), [("errmid", "This is going to break"), ("cut", "This is going to be cut")]
+)
+def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenario: str, spoken: str) -> None:
     events = play(claude(place), f"[[scenario:{scenario}]]")
-    # A connection that breaks at once may take with it what came just before.
-    assert shown(events) in (
-        [["This is going to break"]] if scenario == "errmid" else [[], ["This is going to be cut"]]
-    )
+    kept = "".join(shown(events))
+    # A connection that breaks may take with it what came just before.
+    assert kept == spoken or (scenario == "cut" and spoken.startswith(kept))
     end = terminal(events)
     assert isinstance(end, TurnFailed)
     assert "API Error" in end.message
