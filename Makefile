@@ -41,7 +41,7 @@ test-runtimes: setup
 
 test-runtime-%: $(VENV)/runtimes/%/.ready
 	@echo "testing the runtime $*" >&2
-	@$(VENV)/runtimes/$*/bin/python -m pytest tests_runtimes/test_$(subst -,_,$*)_real.py
+	@$(VENV)/runtimes/$*/bin/python -m pytest tests_runtimes/test_$(subst -,_,$*)_*.py
 
 # The stamps as for the set-up: written last, with the place.
 UNREADY := $(foreach runtime,$(RUNTIMES),$(if $(filter $(CURDIR),$(shell cat $(VENV)/runtimes/$(runtime)/.ready 2>/dev/null)),,$(VENV)/runtimes/$(runtime)/.ready))
