@@ -436,6 +436,26 @@ def test_no_call_gives_a_stream_more_than_it_takes_however_it_is_escaped() -> No
     assert "".join(pieces) == " a &amp; b &amp; c &amp; d"
 
 
+def test_a_stream_is_never_given_what_the_next_message_will_say() -> None:
+    turn = Turn(replace(SLACK, limit=200, dialect="markdown"), THREAD, presentation="native")
+    said = (
+        "".join(f"{number:03} " for number in range(30))
+        + "\n\n- item\n\n"
+        + "  ```\n  a line of code\n"
+        + "  x\n" * 30
+        + "  ```\n"
+    )
+    streams: list[str] = []
+    for at in range(0, 2 * len(said), 7):
+        for operation in turn.say((said + said)[at : at + 7]) + turn.after(1.5):
+            if isinstance(operation, OpenStream):
+                streams.append("")
+            if isinstance(operation, OpenStream | AppendStream):
+                streams[-1] += text_of(operation)
+                assert len(streams[-1].rstrip()) <= 200
+    assert len(streams) > 2
+
+
 def test_a_stream_that_the_platform_ended_goes_on_as_a_message_that_is_edited() -> None:
     turn = Turn(replace(SLACK, dialect="markdown"), THREAD, presentation="native")
     turn.say(LONG)

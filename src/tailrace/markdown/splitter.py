@@ -96,6 +96,11 @@ class Splitter:
         return parts
 
     @property
+    def is_over(self) -> bool:
+        """Whether the part that is not yet certain is known to exceed the limit: where it is cut is not decided yet."""
+        return self._window > 0
+
+    @property
     def open_text(self) -> str:
         """The part that is not yet certain: what it opens, and all text since the last cut."""
         self._gather()

@@ -97,6 +97,11 @@ class Document:
         return self._flow.tail
 
     @property
+    def is_over(self) -> bool:
+        """Whether that is more than the message holds: some of it will be said by the next one."""
+        return self._flow.is_over
+
+    @property
     def is_behind(self) -> bool:
         """Whether a former process said more than was said until now: what that shall be is not known yet."""
         if not self.sheaf.has_earlier:

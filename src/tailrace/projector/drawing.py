@@ -205,25 +205,31 @@ class Drawing:
     def _append(self, sheet: Sheet, document: Document, activity: Activity, now: float) -> Step:
         rules = self._limits.native
         assert isinstance(rules, StreamRules), "a stream was opened by these rules"
-        assert sheet.message_id is not None, "a stream has the id of its message"
         ends_at = float("inf") if rules.lifetime_s is None else sheet.opened_at + _BEFORE_ITS_END * rules.lifetime_s
         self._broken = self._broken or self._edition != document.edition
         if self._broken or (now >= ends_at and not document.cut()):
             return self._end_early(sheet, document, activity, now)
         if sheet.is_sealed:
             return WaitUntil(now)  # it was cut: the projector ends it, and another one begins
-        nothing = IDLE if rules.lifetime_s is None else WaitUntil(ends_at)
-        if not document.grown and not self._has_news:
-            return nothing
-        if now < (due := self._shown_at + max(rules.every_s, self._settings.edit_every_s)):
-            return WaitUntil(min(due, ends_at))
+        if document.is_over:
+            self._has_news = False  # what is appended cannot be taken back where it turns out to be the next message's
+        if self._has_news or (document.grown and not document.is_over):
+            if now < (due := self._shown_at + max(rules.every_s, self._settings.edit_every_s)):
+                return WaitUntil(min(due, ends_at))
+            if (append := self._news(rules, sheet, document, activity)) is not None:
+                self._shown_at = now
+                return append
+        return IDLE if rules.lifetime_s is None else WaitUntil(ends_at)
+
+    def _news(self, rules: StreamRules, sheet: Sheet, document: Document, activity: Activity) -> AppendStream | None:
+        """What came since the last append, as far as one call takes it; None where that is nothing."""
+        assert sheet.message_id is not None, "a stream has the id of its message"
         tasks = self._tasks_again + (activity.new_tasks() if rules.tasks and self._settings.tools else ())
         self._tasks_again = ()
         self._appending = document.take_grown(None if rules.per_call is None else rules.per_call // self._widest)
         self._has_news = False
         if not self._appending and not tasks:
-            return nothing
-        self._shown_at = now
+            return None
         text = appendable(self._appending, self._limits.dialect)
         return AppendStream(target=self._target, stream_id=sheet.message_id, text=text, tasks=tasks)
 

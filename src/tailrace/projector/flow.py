@@ -73,6 +73,12 @@ class Flow:
         return tail
 
     @property
+    def is_over(self) -> bool:
+        """Whether the tail is more than a message holds, and where it is cut is not decided yet."""
+        self.advance()
+        return self._splitter is not None and self._splitter.is_over
+
+    @property
     def is_complete(self) -> bool:
         """Whether there is a tail of which no more is said: its block is sealed."""
         return self._is_sealed and bool(self.tail.strip())
