@@ -11,7 +11,7 @@ import pytest
 from cli_streams import is_running
 
 from tailrace.contract import checked
-from tailrace.events import TurnCompleted, TurnFailed
+from tailrace.events import Notice, TurnCompleted, TurnFailed
 from tailrace.ports import Prompt
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
 from tailrace.runtimes.claude import ClaudeRuntime
@@ -203,3 +203,20 @@ def test_an_agent_of_the_protocol_that_is_not_installed_is_told_by_its_name() ->
     *_, failed = asyncio.run(play(AcpRuntime("no-such-command --stdio")))
     message = "there is no command 'no-such-command'. Install it, or name it by its path."
     assert failed == TurnFailed(message=message, code="not_found")
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
+def test_a_conversation_that_cannot_be_remembered_is_said_so_and_goes_on_all_the_same(place: Place, name: str) -> None:
+    (place.folder / "sessions").write_text("a file, where a folder is wanted", encoding="utf-8")
+    place.well()
+    runtime = place.runtime(name, "silence")
+
+    async def turns() -> list[list[Event]]:
+        return [await play(runtime), await play(runtime)]
+
+    first, second = asyncio.run(turns())
+    assert isinstance(first[-1], TurnCompleted)
+    assert isinstance(second[-1], TurnCompleted)
+    told = [event.text for event in first if isinstance(event, Notice) and "cannot be remembered" in event.text]
+    assert len(told) == 1
+    assert not [event for event in second if isinstance(event, Notice) and "cannot be remembered" in event.text]

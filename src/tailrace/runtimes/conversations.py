@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.events import Event, Notice
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -30,9 +31,17 @@ class Conversations:
             self._known[session] = (self._files.load(session) or b"").decode(errors="replace")
         return self._known.get(session, "")
 
-    def remember(self, prompt: Prompt, conversation: str) -> None:
-        """The conversation that the prompt's session is in from now on."""
+    def remember(self, prompt: Prompt, conversation: str) -> list[Event]:
+        """The conversation that the prompt's session is in from now on; what is to be said of that.
+
+        One that cannot be kept is known for as long as this process runs.
+        """
         session = session_of(prompt)
-        if session and conversation and self._known.get(session) != conversation:
+        if not (session and conversation) or self._known.get(session) == conversation:
+            return []
+        self._known[session] = conversation
+        try:
             self._files.keep(session, conversation.encode())
-            self._known[session] = conversation
+        except OSError as error:
+            return [Notice(text=f"The conversation cannot be remembered: {error}")]
+        return []

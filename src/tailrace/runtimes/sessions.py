@@ -47,14 +47,17 @@ class SessionFiles:
         self._folder = folder
 
     def load(self, session: str) -> bytes | None:
-        """What was kept last; None where nothing was."""
+        """What was kept last; None where nothing was, or where it cannot be read: then `keep` says what is wrong."""
         try:
             return self._path(session).read_bytes()
-        except FileNotFoundError:
+        except OSError:
             return None
 
     def keep(self, session: str, content: bytes) -> None:
-        """Keep this in place of what was kept: all of it or, if the process dies, what was there before."""
+        """Keep this in place of what was kept: all of it or, if the process dies, what was there before.
+
+        Raises OSError where that cannot be.
+        """
         path = self._path(session)
         draft = private_file(path.with_suffix(".new"))
         draft.write_bytes(content)

@@ -96,11 +96,8 @@ class _Memory:
         self._name = "\n".join((*agent.command, agent.cwd, session)) if session else ""
 
     async def load(self) -> str:
-        """The session, or nothing; where it cannot be read, none can be kept either, which is when it is told."""
-        try:
-            kept = await asyncio.to_thread(self._files.load, self._name) if self._name else None
-        except OSError:
-            kept = None
+        """The session, or nothing."""
+        kept = await asyncio.to_thread(self._files.load, self._name) if self._name else None
         return kept.decode(errors="replace") if kept is not None else ""
 
     async def keep(self, session_id: str) -> None:

@@ -1,8 +1,7 @@
 """Claude Code as an agent: `claude -p`, one process per turn.
 
-The command keeps the conversations itself, under ids of its own; which of them belongs to which session is kept here,
-in a small file each, so that a restart forgets nothing. What the command prints is `translator`'s to tell, what it asks
-is `control`'s. Where nobody is asked and nothing more is allowed, it is not told how to ask, and denies by itself.
+Owns the process of a turn. What the command prints is `translator`'s to tell, what it asks is `control`'s. Where nobody
+is asked and nothing more is allowed, it is not told how to ask, and denies by itself.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from tailrace.events import Event, Notice, TurnFailed
 from tailrace.runtimes.advice import advised
 from tailrace.runtimes.claude.control import asked_in, decision, question_of, response, spoken
 from tailrace.runtimes.claude.translator import ClaudeTranslator
+from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
-from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -65,7 +64,7 @@ class ClaudeRuntime:
         self._cwd = cwd
         self._permissions = permissions
         self._asks = asks
-        self._conversations = ClaudeConversations(sessions)
+        self._conversations = Conversations(self.name, sessions)
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask Claude, in the conversation of the prompt's session; closing this ends the process and its group."""
@@ -118,9 +117,9 @@ class ClaudeRuntime:
                         if asked is None
                         else translator.aside(await _decided(asked, process, deciding))
                     )
+                    told += translator.aside(self._conversations.remember(prompt, translator.session_id))
                     for event in told:
                         yield event
-                    self._conversations.remember(prompt, translator.session_id)
                     ending.look(translator)
             remark.text = await process.last_words()
 
@@ -164,28 +163,6 @@ async def _decided(asked: Asked, process: AgentProcess, deciding: Deciding) -> l
         await process.write(response(asked.id, decision(tool, choice)))
 
     return await deciding.decide(question, answer)
-
-
-class ClaudeConversations:
-    """Which of Claude's conversations belongs to which session; a prompt of no session has none."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._files = SessionFiles(folder or sessions_directory() / "claude")
-        self._known: dict[str, str] = {}
-
-    def of(self, prompt: Prompt) -> str:
-        """The conversation to go on with; empty where there is none."""
-        session = session_of(prompt)
-        if session and session not in self._known:
-            self._known[session] = (self._files.load(session) or b"").decode()
-        return self._known.get(session, "")
-
-    def remember(self, prompt: Prompt, conversation: str) -> None:
-        """The conversation that the prompt's session is in from now on."""
-        session = session_of(prompt)
-        if session and conversation and self._known.get(session) != conversation:
-            self._files.keep(session, conversation.encode())
-            self._known[session] = conversation
 
 
 def is_gone(translator: ClaudeTranslator) -> bool:

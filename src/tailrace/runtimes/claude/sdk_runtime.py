@@ -12,18 +12,19 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.advice import advised
 from tailrace.runtimes.claude.control import ToolRequest, decision, question_of, spoken
-from tailrace.runtimes.claude.runtime import ClaudeConversations, is_gone
+from tailrace.runtimes.claude.runtime import is_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
+from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
-from tailrace.runtimes.sdk import load_sdk, plain
+from tailrace.runtimes.sdk import load_sdk, misfit, plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
 
-    from tailrace.events import Event
     from tailrace.ports import Prompt
     from tailrace.runtimes.permissions import Asks, Choice, Policy
 
@@ -55,10 +56,14 @@ class ClaudeSdkRuntime:
         self._permissions = permissions
         self._asks = asks
         self._options = options if options is not None else self._sdk.ClaudeAgentOptions()
-        self._conversations = ClaudeConversations(sessions)
+        self._conversations = Conversations("claude", sessions)  # which are the command's, however it is run
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask Claude, in the conversation of the prompt's session; closing this interrupts it and ends its process."""
+        if (failed := misfit(self._options, runtime=self.name, wanted="options of the Claude Agent SDK")) is not None:
+            yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+            yield failed
+            return
         resumed = self._conversations.of(prompt)
         while True:
             translator = ClaudeTranslator(self.name)
@@ -67,9 +72,10 @@ class ClaudeSdkRuntime:
             playing = asyncio.create_task(self._play(prompt.text, resumed, lines))
             try:
                 while (line := await lines.get()) is not None:
-                    for event in translator.feed(line) if isinstance(line, dict) else translator.aside([line]):
+                    told = translator.feed(line) if isinstance(line, dict) else translator.aside([line])
+                    told += translator.aside(self._conversations.remember(prompt, translator.session_id))
+                    for event in told:
                         yield event
-                    self._conversations.remember(prompt, translator.session_id)
                 remark = await playing
             finally:
                 playing.cancel()
@@ -82,10 +88,17 @@ class ClaudeSdkRuntime:
 
     async def _play(self, text: str, resumed: str, lines: _Lines) -> str:
         """Run one turn and hand over its lines, None at last; returns what the SDK raised, in words."""
-        async with Deciding(self._permissions, self._asks) as deciding:
-            return await self._connected(text, resumed, lines, deciding)
+        try:
+            async with Deciding(self._permissions, self._asks) as deciding:
+                await self._connected(text, resumed, lines, deciding)
+        except Exception as error:  # noqa: BLE001  # the SDK's own code, whose failure is the turn's
+            return str(error) or type(error).__name__
+        else:
+            return ""
+        finally:
+            lines.put_nowait(None)
 
-    async def _connected(self, text: str, resumed: str, lines: _Lines, deciding: Deciding) -> str:
+    async def _connected(self, text: str, resumed: str, lines: _Lines, deciding: Deciding) -> None:
         options = dataclasses.replace(
             self._options, include_partial_messages=True, resume=resumed or None, **self._deciding(lines, deciding)
         )
@@ -104,13 +117,8 @@ class ClaudeSdkRuntime:
                 async with asyncio.timeout(_INTERRUPT_S):
                     await client.interrupt()
             raise
-        except Exception as error:  # noqa: BLE001  # the SDK's own code, whose failure is the turn's
-            return str(error) or type(error).__name__
-        else:
-            return ""
         finally:
             await client.disconnect()
-            lines.put_nowait(None)
 
     def _deciding(self, lines: _Lines, deciding: Deciding) -> dict[str, Any]:
         """The option by which Claude asks; none where the options have one, or nothing is to be decided here."""

@@ -97,13 +97,13 @@ class CodexRuntime:
                 process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
                 await _send(process, dialogue)
                 async for line in lines:
-                    for event in advised(self.name, dialogue.feed(line)):
+                    told = advised(self.name, dialogue.feed(line))
+                    for event in (*self._conversations.remember(prompt, translator.thread_id or ""), *told):
                         yield event
                     for asked in dialogue.questions():
                         for event in await deciding.decide(asked.question, _answering(process, dialogue, asked)):
                             yield event
                     await _send(process, dialogue)
-                    self._conversations.remember(prompt, translator.thread_id or "")
                     if translator.is_over:
                         return
             remark = await process.last_words()
@@ -123,9 +123,9 @@ class CodexRuntime:
                 process.is_excused = partial(_works, translator)
                 async with aclosing(process.lines()) as lines:
                     async for line in lines:
-                        for event in translator.feed(line):
+                        told = translator.feed(line)
+                        for event in (*self._conversations.remember(prompt, translator.thread_id or ""), *told):
                             yield event
-                        self._conversations.remember(prompt, translator.thread_id or "")
                 remark = await process.last_words()
             if not (thread and _GONE in remark):
                 break

@@ -121,9 +121,9 @@ class GeminiRuntime:
                     process.close_input()
                     async with aclosing(process.lines()) as lines:
                         async for line in lines:
-                            for event in translator.feed(line):
+                            told = translator.feed(line)
+                            for event in (*self._conversations.remember(prompt, translator.session_id), *told):
                                 yield event
-                            self._conversations.remember(prompt, translator.session_id)
                             if translator.is_over:
                                 break
                     remark = await _end_of(process)

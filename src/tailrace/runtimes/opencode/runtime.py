@@ -110,7 +110,8 @@ class OpencodeRuntime:
         except RuntimeFault as fault:
             yield TurnFailed(message=str(fault))
             return
-        self._conversations.remember(prompt, session)
+        for event in self._conversations.remember(prompt, session):
+            yield event
         if known and session != known:
             yield Notice(text=_ANEW)
         translator = OpencodeTranslator(session)
@@ -160,9 +161,9 @@ class OpencodeRuntime:
                 process.close_input()
                 async with aclosing(process.lines()) as lines:
                     async for line in lines:
-                        for event in translator.feed(line):
+                        told = translator.feed(line)
+                        for event in (*self._conversations.remember(prompt, translator.session_id), *told):
                             yield event
-                        self._conversations.remember(prompt, translator.session_id)
                 remark = await process.last_words()
             if not (session and _GONE in remark):
                 break
