@@ -127,6 +127,23 @@ def test_what_the_sdk_raises_is_why_the_turn_failed(sdk: Any, tmp_path: Path) ->
     assert options.notes == ["hello", "disconnected"]
 
 
+@pytest.mark.usefixtures("sdk")
+def test_options_of_another_kind_end_the_turn_with_what_they_are(tmp_path: Path) -> None:
+    events = play(ClaudeSdkRuntime("a model's name", sessions=tmp_path))
+    assert isinstance(events[-1], TurnFailed)
+    assert "claude-sdk runs options of the Claude Agent SDK, and was given an object of type str" in events[-1].message
+
+
+def test_an_sdk_that_refuses_the_options_is_why_the_turn_failed(sdk: Any, tmp_path: Path) -> None:
+    events = play(ClaudeSdkRuntime(sdk.ClaudeAgentOptions(faults=["refuses"]), sessions=tmp_path))
+    assert events[-1] == TurnFailed(message="it refuses such options", code="cut_off")
+
+
+def test_an_sdk_that_cannot_be_left_in_good_order_has_answered_all_the_same(sdk: Any, tmp_path: Path) -> None:
+    events = play(ClaudeSdkRuntime(sdk.ClaudeAgentOptions(faults=["parts badly"]), sessions=tmp_path))
+    assert isinstance(events[-1], TurnCompleted)
+
+
 def test_what_the_sdk_raises_behind_a_result_changes_nothing(sdk: Any, tmp_path: Path) -> None:
     options = sdk.ClaudeAgentOptions(raises="the command returned an error result")
     assert isinstance(play(ClaudeSdkRuntime(options, sessions=tmp_path))[-1], TurnCompleted)

@@ -56,7 +56,7 @@ class PermissionResultDeny:
 
 @dataclass
 class ClaudeAgentOptions:
-    """Options: those that the runtime sets, and what to play, up to where, and what to raise then."""
+    """Options: those that the runtime sets, and what to play, up to where, and what to raise then or where else to."""
 
     resume: str | None = None
     include_partial_messages: bool = False
@@ -67,6 +67,7 @@ class ClaudeAgentOptions:
     can_use_tool: Any = None
     permission_prompt_tool_name: str | None = None
     asks: str = ""
+    faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     runs: list[ClaudeAgentOptions] = field(default_factory=list)
     decided: list[Any] = field(default_factory=list)
@@ -76,6 +77,8 @@ class ClaudeSDKClient:
     """A client that plays."""
 
     def __init__(self, options: ClaudeAgentOptions) -> None:
+        if "refuses" in options.faults:
+            raise SdkError("it refuses such options")
         self._options = options
         self._asking: asyncio.Task[Any] | None = None
         options.runs.append(options)
@@ -118,3 +121,5 @@ class ClaudeSDKClient:
         assert asyncio.current_task() is self._task
         self._reading.cancel()
         self._options.notes.append("disconnected")
+        if "parts badly" in self._options.faults:
+            raise SdkError("it parts badly")
