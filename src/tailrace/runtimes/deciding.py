@@ -27,7 +27,8 @@ class Deciding:
         self._permissions = permissions
         self._asks = asks
         self._open: set[asyncio.Task[None]] = set()
-        self._awaited: list[asyncio.Future[Choice | None]] = []
+        self._awaited: set[asyncio.Future[Choice | None]] = set()
+        self._remarks: list[Event] = []
         self._told_how = False
 
     async def __aenter__(self) -> Self:
@@ -51,6 +52,11 @@ class Deciding:
         """Whether somebody is being asked."""
         return bool(self._open)
 
+    @property
+    def has_a_say(self) -> bool:
+        """Whether anything is decided here; where nobody can be asked, what waits for a person goes on waiting."""
+        return self._permissions != "ask" or self._asks is not None
+
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
         """See to it that `answer` is called, now or when the person has chosen; returns what is to be said of it."""
         if self._permissions == "ask" and self._asks is not None:
@@ -65,15 +71,11 @@ class Deciding:
         hint, self._told_how = "" if self._told_how else f" {HOW_TO_ALLOW}", True
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
 
-    @property
-    def has_a_say(self) -> bool:
-        """Whether anything is decided here; where nobody can be asked, what waits for a person goes on waiting."""
-        return self._permissions != "ask" or self._asks is not None
-
     async def put(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
         """The same for whoever waits for the choice: what is to be said of it first, and what will be chosen."""
         chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
-        self._awaited.append(chosen)
+        self._awaited.add(chosen)
+        chosen.add_done_callback(self._awaited.discard)
 
         async def answer(choice: Choice | None) -> None:
             if not chosen.done():
@@ -81,9 +83,16 @@ class Deciding:
 
         return await self.decide(question, answer), chosen
 
+    def remarks(self) -> list[Event]:
+        """What is to be said of those who were asked since: why they could not be."""
+        remarks, self._remarks = self._remarks, []
+        return remarks
+
     async def _ask(self, asks: Asks, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> None:
         try:
             choice = await asks.ask(question)
-        except Exception:  # noqa: BLE001  # somebody else's code: nobody was asked, so nothing is allowed
+        except Exception as error:  # noqa: BLE001  # somebody else's code; nobody was asked, and that is told
+            told = f"Not allowed, because nobody could be asked: {question.title} ({error})"
+            self._remarks.append(Notice(text=told))
             choice = None
         await answer(choice if choice in question.choices else question.denying())

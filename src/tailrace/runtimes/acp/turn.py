@@ -1,7 +1,6 @@
 """One prompt to an agent: what it says becomes events, what it asks is answered, and a turn that is left is cancelled.
 
-What the agent may do is decided by the policy: `allow` and `deny` answer at once, with the choice that reaches least
-far; for `ask` a person is asked, while the agent is still heard.
+What the agent may do is `deciding`'s to find out; here it is put to the agent in the words of the protocol.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tailrace.events import Event, Status
+from tailrace.events import Event, Notice
 from tailrace.runtimes.acp.agent import CANCELLED, PERMISSION, AgentFault, Message
-from tailrace.runtimes.permissions import HOW_TO_ALLOW
+from tailrace.runtimes.deciding import Deciding
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
     from tailrace.runtimes.acp.agent import AcpAgent
     from tailrace.runtimes.acp.translator import AcpTranslator
-    from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
+    from tailrace.runtimes.permissions import Asks, Choice, Policy
 
 # How long tools that were left running at the end of a turn may still tell how they came out.
 _LATE_S = 1.0
@@ -34,17 +33,14 @@ class AcpTurn:
         self.is_sound = False
         self._agent = agent
         self._translator = translator
-        self._permissions = permissions
-        self._asks = asks
-        self._questions: dict[asyncio.Task[None], Message] = {}
-        self._remarks: list[str] = []
+        self._deciding = Deciding(permissions, asks)
+        self._unanswered: list[Message] = []
         self._is_over = False
         self._told_of_noise = False
-        self._told_how_to_allow = False
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
         """The events of the turn; closing this cancels it. Raises `AgentFault` where nobody was there to hear it."""
-        self._agent.is_excused = lambda: bool(self._questions) or self._translator.awaits_tools
+        self._agent.is_excused = lambda: self._deciding.is_waiting or self._translator.awaits_tools
         await self._agent.prompt(text)
         try:
             first = await self._agent.next()
@@ -69,8 +65,7 @@ class AcpTurn:
         return None
 
     async def _heard(self, message: Message | bytes | None) -> list[Event]:
-        remarks, self._remarks = self._remarks, []
-        events = [event for remark in remarks for event in self._translator.remark(remark)]
+        events = self._told(self._deciding.remarks())
         match message:
             case None:
                 self._is_over = True
@@ -93,8 +88,9 @@ class AcpTurn:
 
     async def _leave(self) -> None:
         """Whatever was asked needs no answer any more; an agent that is still at work is told to stop."""
-        for question, request in list(self._questions.items()):
-            question.cancel()
+        self._deciding.withdraw()
+        unanswered, self._unanswered = self._unanswered, []
+        for request in unanswered:
             await self._agent.answer(request, CANCELLED)
         if not self._is_over and self._agent.runs:
             await self._agent.cancel()
@@ -107,27 +103,23 @@ class AcpTurn:
         if question is None or self._is_over:
             await self._agent.answer(request, CANCELLED)
             return events
-        if self._permissions == "ask" and self._asks is not None:
-            asking = asyncio.create_task(self._ask(self._asks, request, question))
-            self._questions[asking] = request
-            asking.add_done_callback(lambda done: self._questions.pop(done, None))
-            return [*events, Status(text=f"Waiting for permission: {question.title}")]
-        choice = question.allowing() if self._permissions == "allow" else question.denying()
-        await self._answer(request, choice)
-        if choice is not None and choice == question.allowing():
-            return events
-        hint, self._told_how_to_allow = "" if self._told_how_to_allow else f" {HOW_TO_ALLOW}", True
-        return [*events, *self._translator.remark(f"Not allowed: {question.title}.{hint}")]
+        self._unanswered.append(request)
 
-    async def _ask(self, asks: Asks, request: Message, question: Question) -> None:
-        try:
-            choice = await asks.ask(question)
-        except Exception as error:  # noqa: BLE001  # somebody else's code; nobody was asked, and that is told
-            self._remarks.append(f"Not allowed, because nobody could be asked: {question.title} ({error})")
-            choice = None
-        await self._answer(request, choice if choice in question.choices else question.denying())
+        async def answer(choice: Choice | None) -> None:
+            """Give the choice back; an agent that left none is told that its request was cancelled."""
+            if request in self._unanswered:
+                self._unanswered.remove(request)
+                chosen = (
+                    {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
+                )
+                await self._agent.answer(request, chosen)
 
-    async def _answer(self, request: Message, choice: Choice | None) -> None:
-        """Give the choice back; an agent that left none is told that its request was cancelled."""
-        chosen = {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
-        await self._agent.answer(request, chosen)
+        return [*events, *self._told(await self._deciding.decide(question, answer))]
+
+    def _told(self, events: Iterable[Event]) -> list[Event]:
+        """What is to be said of it, in its place in what the agent says."""
+        return [
+            told
+            for event in events
+            for told in (self._translator.remark(event.text) if isinstance(event, Notice) else [event])
+        ]

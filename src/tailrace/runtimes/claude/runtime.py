@@ -117,7 +117,8 @@ class ClaudeRuntime:
                         if asked is None
                         else translator.aside(await _decided(asked, process, deciding))
                     )
-                    told += translator.aside(self._conversations.remember(prompt, translator.session_id))
+                    remembered = self._conversations.remember(prompt, translator.session_id)
+                    told += translator.aside([*deciding.remarks(), *remembered])
                     for event in told:
                         yield event
                     ending.look(translator)

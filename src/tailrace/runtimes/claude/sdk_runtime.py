@@ -154,7 +154,10 @@ async def _choice(tool: ToolRequest, lines: _Lines, deciding: Deciding) -> Choic
     events, chosen = await deciding.put(question)
     for event in events:
         lines.put_nowait(event)
-    return await chosen
+    choice = await chosen
+    for event in deciding.remarks():
+        lines.put_nowait(event)
+    return choice
 
 
 async def _spoken(text: str, answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:

@@ -98,7 +98,8 @@ class CodexRuntime:
                 await _send(process, dialogue)
                 async for line in lines:
                     told = advised(self.name, dialogue.feed(line))
-                    for event in (*self._conversations.remember(prompt, translator.thread_id or ""), *told):
+                    remembered = self._conversations.remember(prompt, translator.thread_id or "")
+                    for event in (*deciding.remarks(), *remembered, *told):
                         yield event
                     for asked in dialogue.questions():
                         for event in await deciding.decide(asked.question, _answering(process, dialogue, asked)):

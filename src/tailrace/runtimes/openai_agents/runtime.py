@@ -113,6 +113,8 @@ class OpenAIAgentsRuntime:
                         for event in events:
                             yield event
                         _decide(start, item, await chosen)
+                        for event in deciding.remarks():
+                            yield event
 
 
 def _question(item: Any) -> Question:

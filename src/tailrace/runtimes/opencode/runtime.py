@@ -142,7 +142,7 @@ class OpencodeRuntime:
                     heard_at = clock()
                 elif clock() - heard_at >= self.silence_s:
                     raise RuntimeFault(f"opencode has said nothing for {self.silence_s:g} seconds and was stopped.")
-                for event in advised(self.name, translator.feed(native)):
+                for event in (*deciding.remarks(), *advised(self.name, translator.feed(native))):
                     yield event
                 for asked in translator.asked():
                     for event in await _answered(asked, server, deciding):

@@ -104,6 +104,8 @@ class PydanticAIRuntime:
                     for event in told:
                         yield event
                     choice = await chosen
+                    for event in deciding.remarks():
+                        yield event
                     decided[call.tool_call_id] = choice is not None and choice.kind.startswith("allow")
                 yield {"event_kind": "deferred_tool_results"}
                 text, further = None, _resumed(result.result, decided)
