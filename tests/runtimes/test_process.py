@@ -341,3 +341,15 @@ def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> No
 
     asyncio.run(begin_and_leave())
     assert left() == []
+
+
+def test_one_that_never_reads_what_it_is_told_is_given_up() -> None:
+    async def tell() -> tuple[list[bytes], str]:
+        code = "import time; print('ready', flush=True); time.sleep(600)"
+        async with nobody_left(AgentProcess(python(code), grace_s=0.1, silence_s=0.5)) as process:
+            await process.write(b"x" * 1_000_000)
+            return await said(process), await process.last_words()
+
+    lines, words = asyncio.run(tell())
+    assert lines == []
+    assert words.endswith("has read nothing for 0.5 seconds and was stopped.")

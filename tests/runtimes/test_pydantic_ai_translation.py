@@ -13,6 +13,7 @@ from sdk_streams import CUT_OFF, Expected, Turn, hold, lines_of, turn_of
 from tailrace.events import (
     BlockFinal,
     Event,
+    Notice,
     ReasoningEnd,
     Status,
     TextDelta,
@@ -384,6 +385,18 @@ def test_leaving_a_turn_leaves_the_run() -> None:
         assert agent.left == 1
 
     asyncio.run(leave())
+
+
+def test_a_run_that_cannot_be_remembered_has_answered_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "tailrace").write_text("a file, where a folder is wanted", encoding="utf-8")
+
+    async def run() -> list[Event]:
+        return [event async for event in PydanticAIRuntime(Agent()).run(Prompt(text="hi", session_id="s"))]
+
+    *_, told, end = asyncio.run(run())
+    assert isinstance(told, Notice)
+    assert told.text.startswith("This will not be remembered: ")
+    assert end == TurnCompleted(text="hello")
 
 
 def test_a_session_keeps_a_completed_run_and_nothing_is_kept_unasked(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def approval(agent: str, tool: str, arguments: Any) -> Question:
     return Question(title=f"{agent} wants to call {tool}", arguments=arguments, choices=_APPROVALS)
 
 
+def may_allow(permissions: Policy, asks: Asks | None) -> bool:
+    """Whether anything could be allowed; where not, an agent that denies by itself need not be taught to ask."""
+    return permissions == "allow" or (permissions == "ask" and asks is not None)
+
+
 class Asks(Protocol):
     """Somebody who can put a question to the person whom the agent works for."""
 

@@ -132,7 +132,7 @@ class AgentProcess:
         """
         pieces: list[bytes] = []
         size = 0
-        while chunk := await self._read():
+        while not self.fault and (chunk := await self._read()):
             *complete, rest = chunk.split(b"\n")
             for line in complete:
                 whole = b"".join([*pieces, line]).rstrip(b"\r")
@@ -178,11 +178,18 @@ class AgentProcess:
     # Writing
 
     async def write(self, line: bytes) -> None:
-        """Give it a line; its end is added. A process that reads no more is no error here: its output tells why."""
+        """Give it a line; its end is added. A process that reads no more is no error here: its output tells why.
+
+        One that lives and reads nothing, as long as it may say nothing, is given up, which `fault` tells.
+        """
         assert self._wires.stdin is not None, "the process is started with pipes"
         with suppress(ConnectionError):
             self._wires.stdin.write(line + b"\n")
-            await self._wires.stdin.drain()
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    await self._wires.stdin.drain()
+            except TimeoutError:
+                self.fault = f"{self.command[0]} has read nothing for {self._silence_s:g} seconds and was stopped."
 
     def close_input(self) -> None:
         """There is nothing more to say to it. Calling it twice is harmless."""

@@ -19,6 +19,7 @@ from tailrace.runtimes.claude.control import asked_in, decision, question_of, re
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class ClaudeRuntime:
         self._cwd = cwd
         self._permissions = permissions
         self._asks = asks
+        self._is_asked = may_allow(permissions, asks)  # what nobody allows Claude denies by itself
         self._conversations = Conversations(self.name, sessions)
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -84,11 +86,6 @@ class ClaudeRuntime:
             resumed = ""
         for event in advised(self.name, translator.end(remark.text)):
             yield event
-
-    @property
-    def _is_asked(self) -> bool:
-        """Whether there is anything to decide here: what nobody allows Claude denies by itself."""
-        return self._permissions == "allow" or (self._permissions == "ask" and self._asks is not None)
 
     def _process(self, flags: Sequence[str]) -> AgentProcess:
         command = (*self._command, *flags)

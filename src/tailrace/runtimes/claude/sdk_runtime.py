@@ -19,6 +19,7 @@ from tailrace.runtimes.claude.runtime import is_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.sdk import load_sdk, misfit, plain
 
 if TYPE_CHECKING:
@@ -122,9 +123,8 @@ class ClaudeSdkRuntime:
 
     def _deciding(self, lines: _Lines, deciding: Deciding) -> dict[str, Any]:
         """The option by which Claude asks; none where the options have one, or nothing is to be decided here."""
-        is_asked = self._permissions == "allow" or (self._permissions == "ask" and self._asks is not None)
         given = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
-        if not is_asked or any(option is not None for option in given):
+        if not may_allow(self._permissions, self._asks) or any(option is not None for option in given):
             return {}
 
         async def can_use_tool(name: str, arguments: dict[str, Any], context: Any) -> Any:

@@ -18,6 +18,7 @@ from tailrace.runtimes.acp import AcpOptions, AcpRuntime
 from tailrace.runtimes.advice import advised
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.gemini.translator import GeminiTranslator
+from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class GeminiRuntime:
         self._conversations = Conversations(self.name, sessions)
         self._permissions = permissions
         self._asks = asks
-        self._is_asked = permissions == "allow" or (permissions == "ask" and asks is not None)
+        self._is_asked = may_allow(permissions, asks)
         self._asking: AcpRuntime | None = None
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:

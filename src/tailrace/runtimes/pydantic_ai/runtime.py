@@ -10,7 +10,7 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from tailrace.events import Event, TurnStarted
+from tailrace.events import Event, Notice, TurnStarted
 from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.permissions import approval
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
@@ -95,7 +95,10 @@ class PydanticAIRuntime:
                 calls = _waiting(result.result.output) if deciding.has_a_say else []
                 if not calls:
                     if session:
-                        await asyncio.to_thread(memory.keep, session, result.result.all_messages_json())
+                        try:
+                            await asyncio.to_thread(memory.keep, session, result.result.all_messages_json())
+                        except OSError as error:
+                            yield Notice(text=f"This will not be remembered: {error}")
                     yield _plain_result(result)
                     return
                 decided = {}
