@@ -30,6 +30,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
+from tailrace.runtimes.acp.agent import AcpAgent, Message
 from tailrace.runtimes.permissions import HOW_TO_ALLOW
 
 if TYPE_CHECKING:
@@ -255,6 +256,24 @@ def test_an_agent_that_is_deaf_to_everything_is_killed(scenes: Scenes) -> None:
         return scenes.left()
 
     assert asyncio.run(run()) == []
+
+
+def test_an_agent_that_reads_nothing_any_more_is_not_waited_for() -> None:
+    async def run() -> None:
+        agent = AcpAgent((sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"))
+        await agent.start()
+        asked = Message(id=1, method="session/request_permission")
+        telling = asyncio.create_task(agent.prompt("x" * 1_000_000))
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(60):
+                await agent.withdraw([asked])
+                await agent.cancel()
+        finally:
+            telling.cancel()
+            await agent.close()
+
+    asyncio.run(run())
 
 
 def test_a_task_that_is_cancelled_leaves_nobody(scenes: Scenes) -> None:

@@ -228,11 +228,18 @@ class AcpAgent:
         """Answer what it asked."""
         await self._send(id=request.id, result=result)
 
-    async def cancel(self) -> None:
-        """Tell it to stop, and wait a moment until it has: nothing it says is heard any more."""
-        await self._send(method="session/cancel", params={"sessionId": self.session_id})
+    async def withdraw(self, requests: Sequence[Message]) -> None:
+        """Answer that nobody decides any more; one that does not read it is not waited for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_S):
+                for request in requests:
+                    await self.answer(request, CANCELLED)
+
+    async def cancel(self) -> None:
+        """Tell it to stop, and wait a moment until it has: nothing it says is heard any more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CANCEL_S):
+                await self._send(method="session/cancel", params={"sessionId": self.session_id})
                 while (message := await self.next()) is not None:
                     if isinstance(message, bytes):
                         continue

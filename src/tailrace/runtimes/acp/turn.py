@@ -90,8 +90,7 @@ class AcpTurn:
         """Whatever was asked needs no answer any more; an agent that is still at work is told to stop."""
         self._deciding.withdraw()
         unanswered, self._unanswered = self._unanswered, []
-        for request in unanswered:
-            await self._agent.answer(request, CANCELLED)
+        await self._agent.withdraw(unanswered)
         if not self._is_over and self._agent.runs:
             await self._agent.cancel()
         self._agent.rest()
@@ -107,12 +106,11 @@ class AcpTurn:
 
         async def answer(choice: Choice | None) -> None:
             """Give the choice back; an agent that left none is told that its request was cancelled."""
-            if request in self._unanswered:
-                self._unanswered.remove(request)
-                chosen = (
-                    {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
-                )
-                await self._agent.answer(request, chosen)
+            if request not in self._unanswered:
+                return
+            self._unanswered.remove(request)
+            chosen = {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
+            await self._agent.answer(request, chosen)
 
         return [*events, *self._told(await self._deciding.decide(question, answer))]
 

@@ -76,8 +76,9 @@ class OpenAIAgentsRuntime:
             yield failed
             return
         translator = OpenAIAgentsTranslator()
-        session = self._session(prompt) if self._session is not None else await asyncio.to_thread(_own, prompt)
+        session: Any = None
         try:
+            session = self._session(prompt) if self._session is not None else await asyncio.to_thread(_own, prompt)
             async with aclosing(self._runs(runner, prompt.text, session, translator)) as events:
                 async for event in events:
                     yield event
