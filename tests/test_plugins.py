@@ -71,11 +71,11 @@ def test_a_plugin_that_cannot_be_imported_says_what_to_do(name: str, said: str) 
 
 
 def test_an_agent_is_a_runtime_by_name_or_a_function_by_path() -> None:
-    assert isinstance(plugins.load_agent("demo"), Runtime)
+    assert isinstance(plugins.find_agent("demo").runtime, Runtime)
     with pytest.raises(AgentNotFound):
-        plugins.load_agent("nowhere:nothing")
+        plugins.find_agent("nowhere:nothing")
     with pytest.raises(PluginNotFound, match="For an agent of your own write module:function"):
-        plugins.load_agent("nowhere")
+        plugins.find_agent("nowhere")
 
 
 def test_importing_tailrace_imports_no_plugin_and_no_command() -> None:
@@ -218,15 +218,15 @@ def test_an_agent_of_a_framework_is_asked_by_the_same_offers(module: Callable[[s
     ],
 )
 def test_an_agent_is_named_by_what_it_speaks_and_where(agent: str, runtime: str) -> None:
-    assert type(plugins.load_agent(agent)) is plugins.load("runtime", runtime)
+    assert type(plugins.find_agent(agent).runtime) is plugins.load("runtime", runtime)
 
 
 @pytest.mark.parametrize("agent", ["acp:", "agui+", "vercel+ "])
 def test_a_scheme_without_an_agent_is_said(agent: str) -> None:
     with pytest.raises(UsageError, match="names no agent"):
-        plugins.load_agent(agent)
+        plugins.find_agent(agent)
 
 
 def test_a_bare_address_is_asked_what_it_speaks() -> None:
     with pytest.raises(UsageError, match=r"write agui\+https://example.org or vercel\+https://example.org"):
-        plugins.load_agent("https://example.org")
+        plugins.find_agent("https://example.org")

@@ -63,6 +63,8 @@ def texts_of_the_tree() -> Iterator[tuple[str, str]]:
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if not any(fnmatch(name, pattern) for pattern in left_out)]
         for name in files:
+            if name == ".git":
+                continue  # where another tree of the repository lies
             path = Path(folder, name)
             yield named(path), path.read_text(encoding="utf-8", errors="replace")
 

@@ -114,6 +114,14 @@ def test_without_a_session_nothing_is_kept(home: Path) -> None:
     assert not home.exists()
 
 
+def test_a_session_that_cannot_be_opened_is_why_the_turn_failed(home: Path) -> None:
+    home.parent.mkdir(parents=True, exist_ok=True)
+    home.write_text("a file, where a folder is wanted", encoding="utf-8")
+    *_, failed = play(OpenAIAgentsRuntime(agent([assistant_message("hello")])), session="s")
+    assert isinstance(failed, TurnFailed)
+    assert str(home) in failed.message
+
+
 def test_an_agent_that_is_a_tool_is_heard_under_its_call() -> None:
     writer = agent([assistant_message("sub answer")], name="writer")
     tool = writer.as_tool(tool_name="ask_writer", tool_description="Ask.", on_stream=show_subagent)

@@ -43,7 +43,7 @@ from tailrace.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 
 class State(enum.StrEnum):
@@ -300,8 +300,3 @@ def adopted(delivery: Delivery, *, epoch: int, now: float, restored: bool = Fals
         why = "the ledger was restored from an older copy"
         delivery = moved(delivery, State.AMBIGUOUS, now=now, first_try_at=first_try_at, not_before=None, error=why)
     return replace(delivery, epoch=epoch)
-
-
-def next_ordinal(deliveries: Sequence[Delivery]) -> int:
-    """The ordinal after all of these."""
-    return max((delivery.ordinal for delivery in deliveries), default=NOTICE_ORDINAL) + 1

@@ -62,11 +62,6 @@ _KINDS = (
 )
 
 
-def load_agent(agent: str) -> Runtime:
-    """The agent a person names. Raises `AgentNotFound`, `PluginNotFound` or `UsageError` with what to mend."""
-    return find_agent(agent).runtime
-
-
 def find_agent(agent: str, offers: Mapping[str, object] | None = None) -> Found:
     """The agent a person names, and what it is; of the `offers` it is given those that its maker has a name for.
 

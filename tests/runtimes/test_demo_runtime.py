@@ -16,9 +16,9 @@ from tailrace.events import (
     TurnCompleted,
     TurnStarted,
 )
+from tailrace.plugins import find_agent
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.demo import EXAMPLE, DemoRuntime
-from tailrace.runtimes.function import load_function
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +89,6 @@ def test_it_answers_anything(text: str) -> None:
 def test_the_agent_it_shows_works(question: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_agent.py").write_text(EXAMPLE)
     monkeypatch.chdir(tmp_path)
-    events = play(load_function("my_agent:answer"), question)
+    events = play(find_agent("my_agent:answer").runtime, question)
     assert said(events) == answer
     assert isinstance(events[-1], TurnCompleted)

@@ -9,8 +9,9 @@ import pytest
 
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, TextDelta, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.plugins import find_agent
 from tailrace.ports import Prompt, Runtime
-from tailrace.runtimes.function import FunctionRuntime, load_function
+from tailrace.runtimes.function import FunctionRuntime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -40,7 +41,7 @@ def play(runtime: Runtime, text: str = "hello") -> list[Event]:
     ],
 )
 def test_an_agent_is_found_by_its_path(path: str, said: str) -> None:
-    assert play(load_function(path)) == [TextDelta(text=said), TurnCompleted()]
+    assert play(find_agent(path).runtime) == [TextDelta(text=said), TurnCompleted()]
 
 
 def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,7 @@ def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "crew" / "__init__.py").touch()
     (tmp_path / "crew" / "cook.py").write_text("async def answer(prompt):\n    yield 'soup'\n")
     monkeypatch.chdir(tmp_path)
-    runtime = load_function("crew.cook:answer")
+    runtime = find_agent("crew.cook:answer").runtime
     assert runtime.name == "crew.cook:answer"
     assert play(runtime) == [TextDelta(text="soup"), TurnCompleted()]
 
@@ -82,7 +83,7 @@ def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_what_cannot_be_an_agent_is_told_why(path: str, said: str) -> None:
     with pytest.raises(AgentNotFound, match=said.replace("?", r"\?")):
-        load_function(path)
+        find_agent(path)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_a_module_that_does_not_import_says_what_happened(
     (tmp_path / f"{name}.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AgentNotFound, match=said) as caught:
-        load_function(f"{name}:answer")
+        find_agent(f"{name}:answer")
     assert "\n" not in str(caught.value)
 
 
@@ -115,12 +116,12 @@ def test_a_function_may_end_its_turn_itself(terminal: Event) -> None:
 
 
 def test_what_is_no_event_is_passed_on_for_the_contract_to_refuse() -> None:
-    assert play(load_function("agents:garbage"))[1] == cast("Any", 42)
+    assert play(find_agent("agents:garbage").runtime)[1] == cast("Any", 42)
 
 
 def test_what_the_function_raises_comes_through() -> None:
     with pytest.raises(ValueError, match="no luck"):
-        play(load_function("agents:raises"))
+        play(find_agent("agents:raises").runtime)
 
 
 def test_closing_the_run_closes_the_function() -> None:

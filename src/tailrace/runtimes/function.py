@@ -47,11 +47,6 @@ class FunctionRuntime:
             yield TurnCompleted()
 
 
-def load_function(path: str) -> Runtime:
-    """The agent at `module:object` that is a function or a runtime. Raises `AgentNotFound` with what to mend."""
-    return runtime_of(load_object(path), path)
-
-
 def load_object(path: str) -> Any:
     """What is at `module:object`, both possibly dotted; modules of the current directory are found as well.
 
