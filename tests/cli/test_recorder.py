@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import tempfile
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -29,9 +30,7 @@ from tailrace.events import (
     TurnStarted,
     Usage,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tailrace.testing.runtime_work import Work
 
 SECRETS = [
     "sk-abcdefghijklmnop1234",
@@ -201,3 +200,36 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     done = subprocess.run(chat, input=b"hello\n", capture_output=True, check=False, timeout=60)
     assert done.returncode == 2
     assert b"Name a folder that can be written to" in done.stderr
+
+
+@pytest.mark.parametrize("first", [TextDelta(text="half a w", parent_tool_id="c"), TextDelta(text="-----BEGIN ")])
+def test_words_that_wait_cost_no_more_the_more_of_them_wait(tmp_path: Path, first: Event) -> None:
+    lines = []
+    for many in (500, 2000):
+        recorder = Recorder(tmp_path)
+        recorder.keep(TurnStarted(runtime="x", turn_id="t"))
+        recorder.keep(first)
+        with Work() as work:
+            for _ in range(many):
+                recorder.keep(TextDelta(text=" word"))
+            recorder.close()
+        lines.append(work.lines)
+    assert lines[1] < 5 * lines[0]
+
+
+@given(st.integers(1, 12))
+def test_a_private_key_in_pieces_is_left_out_and_what_follows_it_stands(size: int) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMII abc\ndef ghi\n-----END RSA PRIVATE KEY-----"
+    text = f"Here: {key} and no more."
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder))
+        recorder.keep(TurnStarted(runtime="x", turn_id="t"))
+        for start in range(0, len(text), size):
+            recorder.keep(TextDelta(text=text[start : start + size]))
+        recorder.close()
+        (path,) = Path(folder).iterdir()
+        events = [json.loads(line)["event"] for line in path.read_text(encoding="utf-8").splitlines()]
+    kept = "".join(event.get("text", "") for event in events)
+    assert kept.startswith(f"Here: {LEFT_OUT}")
+    assert kept.endswith(" and no more.")
+    assert not [secret for secret in ("MII", "abc", "def", "ghi") if secret in kept]

@@ -39,6 +39,7 @@ _TOKENS = re.compile(
 _Piece: TypeAlias = TextDelta | ReasoningDelta | ToolOutput
 _Voice: TypeAlias = tuple[type, str | None, str | None, str]
 _MOST_WAITING = 10_000
+_KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
 
 
 def _voice(piece: _Piece) -> _Voice:
@@ -90,6 +91,8 @@ class Recorder:
         self._began = 0.0
         self._waiting: list[tuple[float, _Piece | Usage | Status | ToolProgress]] = []
         self._unfinished: set[_Voice] = set()  # whose last word may not be whole
+        self._ends: dict[_Voice, str] = {}  # of what waits, as much as may be half of a key's mark
+        self._in_key: set[_Voice] = set()  # who is in the middle of a key, which has spaces in it
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -112,12 +115,13 @@ class Recorder:
 
     def _keep_piece(self, at: float, piece: _Piece) -> None:
         voice, text = _voice(piece), _text(piece)
-        if text[:1].isspace() and not self._is_in_key(voice):
+        if text[:1].isspace() and voice not in self._in_key:
             self._finish(voice)
         self._waiting.append((at, piece))
+        self._look_for_key(voice, text)
         if text:
             self._unfinished.add(voice)
-        if (text[-1:].isspace() and not self._is_in_key(voice)) or len(self._waiting) > _MOST_WAITING:
+        if (text[-1:].isspace() and voice not in self._in_key) or len(self._waiting) > _MOST_WAITING:
             self._finish(voice)
 
     def _finish(self, voice: _Voice) -> None:
@@ -126,10 +130,14 @@ class Recorder:
         if not self._unfinished or len(self._waiting) > _MOST_WAITING:
             self._write_waiting()
 
-    def _is_in_key(self, voice: _Voice) -> bool:
-        """Whether what waits of this voice is in the middle of a key, which has spaces in it."""
-        text = self._said(voice)
-        return text.rfind("-----BEGIN") > text.rfind("-----END")
+    def _look_for_key(self, voice: _Voice, piece: str) -> None:
+        text = self._ends.get(voice, "") + piece
+        begins, ends = text.rfind(_KEY_BEGINS), text.rfind(_KEY_ENDS)
+        if begins > ends:
+            self._in_key.add(voice)
+        elif ends >= 0:
+            self._in_key.discard(voice)
+        self._ends[voice] = text[1 - len(_KEY_BEGINS) :]
 
     def _said(self, voice: _Voice) -> str:
         pieces = (event for _, event in self._waiting if isinstance(event, _Piece))
@@ -144,6 +152,8 @@ class Recorder:
                 redacted[voice] = kept
         waiting, self._waiting = self._waiting, []
         self._unfinished.clear()
+        self._ends.clear()
+        self._in_key.clear()
         for at, event in waiting:
             told = msgspec.to_builtins(event, str_keys=True)
             if not isinstance(event, _Piece):
