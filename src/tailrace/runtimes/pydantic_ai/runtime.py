@@ -101,15 +101,10 @@ class PydanticAIRuntime:
                             yield Notice(text=f"This will not be remembered: {error}")
                     yield _plain_result(result)
                     return
-                decided = {}
-                for call in calls:
-                    told, chosen = await deciding.put(approval("The agent", call.tool_name, plain(call.args_as_dict())))
-                    for event in told:
+                decided: dict[str, bool] = {}
+                async with aclosing(_decide(deciding, calls, decided)) as told:
+                    async for event in told:
                         yield event
-                    choice = await chosen
-                    for event in deciding.remarks():
-                        yield event
-                    decided[call.tool_call_id] = choice is not None and choice.kind.startswith("allow")
                 yield {"event_kind": "deferred_tool_results"}
                 text, further = None, _resumed(result.result, decided)
 
@@ -117,6 +112,18 @@ class PydanticAIRuntime:
 def _waiting(output: Any) -> list[Any]:
     """The calls that wait for approval and for nothing else; none where some wait for a result from outside."""
     return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
+
+
+async def _decide(deciding: Deciding, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
+    """Find out which of the calls may be made, into `decided` by their ids; what is to be said of it meanwhile."""
+    for call in calls:
+        told, chosen = await deciding.put(approval("The agent", call.tool_name, plain(call.args_as_dict())))
+        for event in told:
+            yield event
+        choice = await chosen
+        for event in deciding.remarks():
+            yield event
+        decided[call.tool_call_id] = choice is not None and choice.kind.startswith("allow")
 
 
 def _resumed(result: Any, decided: dict[str, bool]) -> dict[str, Any]:
