@@ -68,6 +68,13 @@ class ReasoningEnd(_Content, frozen=True, kw_only=True, tag="reasoning_end"):
     metadata: Any = None
 
 
+TELLING_ARGUMENTS = (
+    *("command", "file_path", "path", "pattern", "query", "url"),
+    *("description", "prompt", "title", "name"),
+)
+"""The arguments of a call that tell people most about it: of those there are, the first."""
+
+
 class ToolStarted(_Content, frozen=True, kw_only=True, tag="tool_started"):
     """A tool is called; the arguments may follow in a `tool_input`."""
 

@@ -76,6 +76,17 @@ def test_the_first_telling_argument_there_is_tells() -> None:
     assert shown(ToolStarted(id="1", name="T", arguments=arguments)) == ["🔧 T"]
 
 
+def test_a_call_for_a_subagent_is_told_by_its_task() -> None:
+    arguments = {"subagent_type": "general", "name": "n", "title": "t", "prompt": "a long story", "description": "look"}
+    seen = []
+    for name in ("description", "prompt", "title", "name"):
+        seen += shown(ToolStarted(id="1", name="Agent", arguments=arguments))
+        del arguments[name]
+    assert seen == ["🔧 Agent: look", "🔧 Agent: a long story", "🔧 Agent: t", "🔧 Agent: n"]
+    both = {"description": "lists files", "command": "ls"}
+    assert shown(ToolStarted(id="1", name="Bash", arguments=both)) == ["🔧 Bash: ls"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "summary"),
     [

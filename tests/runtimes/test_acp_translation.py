@@ -57,7 +57,7 @@ EXPECTED = [
         "acp_claude_errmid",
         ["This will break"],
         terminal=TurnFailed,
-        errors=["Internal error: API Error: Overloaded (fake)"],
+        errors=["API Error: Overloaded (fake)"],
         code="internal_error",
         notes="the error is said as text first, which is taken back",
     ),

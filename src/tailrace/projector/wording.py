@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import regex
 
+from tailrace.events import TELLING_ARGUMENTS
 from tailrace.markdown.graphemes import last_border
 
 LINE = 60
 """The most characters of foreign text on a line."""
 
-_TELLING = ("command", "file_path", "path", "pattern", "query", "url")
 _LONGEST_S = 999_999_999.0
 # Controls, marks that reorder text on the screen, halves of surrogate pairs. Separators of lines are space by then.
 _COMMANDING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
@@ -63,7 +63,7 @@ def telling(arguments: Any) -> str:
         arguments = _decoded(arguments)
     if not isinstance(arguments, dict):
         return ""
-    return next((line for name in _TELLING if (line := one_line(_words(arguments.get(name))))), "")
+    return next((line for name in TELLING_ARGUMENTS if (line := one_line(_words(arguments.get(name))))), "")
 
 
 def lasted(seconds: float) -> str:

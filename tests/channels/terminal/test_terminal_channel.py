@@ -337,6 +337,42 @@ def test_whoever_else_writes_gets_a_line_of_their_own_and_the_answer_goes_on_bel
     assert window.show(TextDelta(text="goes on")) == ["so far", "", "asked", "", "goes on"]
 
 
+def test_remarks_and_failures_are_broken_between_words(window: Window) -> None:
+    window.resize(20, 24)
+    lines = window.show(
+        Notice(text="a remark that does not fit\nand another"),
+        Notice(text="https://example.com/a/long/address"),
+        Notice(text="読む文書 読む文書 読む文書"),
+        agent("1", "look"),
+        Notice(text="said by somebody else", parent_tool_id="1"),
+        Error(message="it went wrong for a reason"),
+    )
+    assert lines == [
+        "· a remark that does",
+        "  not fit",
+        "and another",
+        "· https://example.co",
+        "m/a/long/address",
+        "· 読む文書 読む文書",
+        "  読む文書",
+        "◌ Agent: look",
+        "  · said by somebody",
+        "    else",
+        "error: it went wrong",
+        "  for a reason",
+    ]
+
+
+def test_a_remark_that_just_fits_is_one_line(window: Window) -> None:
+    window.resize(20, 24)
+    lines = window.show(Notice(text="so long and no more"[:18]), Notice(text="next"))
+    assert lines == ["· so long and no mor", "· next"]
+
+
+def test_in_a_pipe_a_remark_is_one_line_however_long_it_is() -> None:
+    assert in_pipe(Notice(text="word " * 100 + "end"))[0] == "· " + "word " * 100 + "end\n"
+
+
 def test_no_color_means_no_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -382,6 +418,9 @@ def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
         ([TextDelta(text="a"), BlockFinal(text="a"), TextDelta(text="b")], "a\n\nb"),
         ([TextDelta(text="a"), BlockFinal(text="a and more")], "a and more"),
         ([TextDelta(text="a"), BlockFinal(text="b")], "a\n\n↻ said differently after all:\n\nb"),
+        ([TextDelta(text="a"), BlockFinal(text="")], "a\n\n↩ the last text is withdrawn\n"),
+        ([TextDelta(text="a"), BlockFinal(text=""), TextDelta(text="b")], "a\n\n↩ the last text is withdrawn\n\nb"),
+        ([BlockFinal(text="")], ""),
         ([BlockFinal(text="whole")], "whole"),
         ([TextDelta(text="a"), started("1"), BlockFinal(text="b")], "a\n\n◌ read: a.txt\n\nb"),
         (
@@ -438,6 +477,29 @@ def test_reasoning_is_set_apart_and_can_be_left_out() -> None:
     events = (ReasoningDelta(text="hm "), ReasoningDelta(text="yes"), ReasoningEnd(), TextDelta(text="a"))
     assert in_pipe(*events)[0] == "[reasoning] hm yes\n\na"
     assert in_pipe(*events, reasoning=False)[0] == "a"
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "shown"),
+    [
+        ("**Thinking**\nI should look.", "Thinking\nI should look."),
+        ("**Thinking**", "Thinking"),
+        ("One.\n\n**Two**\n\nThree.", "One.\n\nTwo\n\nThree."),
+        ("2 ** 3 is **eight**\n", "2 ** 3 is **eight**\n"),
+        ("**kwargs are\n*so*", "**kwargs are\n*so*"),
+        ("**Note** that\n**a** and **b**\n", "**Note** that\n**a** and **b**\n"),
+        ("**never closed", "**never closed"),
+        ("*", "*"),
+    ],
+)
+def test_the_heading_of_a_thought_is_shown_without_its_marks(thoughts: str, shown: str) -> None:
+    for ending in (TextDelta(text="a"), started("1"), TurnCancelled(), ReasoningEnd()):
+        after, _ = in_pipe(ReasoningDelta(text="."), ReasoningEnd(), ending)
+        for cut in range(len(thoughts)):
+            pieces = [ReasoningDelta(text=piece) for piece in (thoughts[:cut], thoughts[cut:])]
+            out, _ = in_pipe(*pieces, ending)
+            assert out.startswith(f"[reasoning] {shown}")
+        assert out.endswith(after.removeprefix("[reasoning] .").lstrip("\n"))
 
 
 def test_every_event_can_be_shown() -> None:

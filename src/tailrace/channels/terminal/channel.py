@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, assert_never
 
 from tailrace.capabilities import Capabilities, Unkeyed
+from tailrace.channels.terminal.headings import Headings
 from tailrace.channels.terminal.lines import DIM, RED, Line, Lines
 from tailrace.channels.terminal.posting import Posts
 from tailrace.channels.terminal.tools import ToolLines
@@ -76,6 +77,7 @@ class TerminalChannel:
         self._errors = Lines(err or sys.stderr)
         self._tools = ToolLines(self._lines, begin=partial(self._begin, "activity"), clock=clock)
         self._reasoning = reasoning
+        self._headings = Headings()
         self._passage: tuple[_Kind, str | None] | None = None
         self._subagent: str | None = None
         self._gap = 0
@@ -131,16 +133,17 @@ class TerminalChannel:
     def note(self, text: str) -> None:
         """A dim remark of the program itself, outside any turn."""
         self._lines.space(1)
-        self._lines.write(f"{visible(text)}\n", style=DIM)
+        self._lines.write(f"{self._lines.wrapped(visible(text))}\n", style=DIM)
 
     def complain(self, text: str) -> None:
         """Something the person should know went wrong: a red line among the errors."""
         self._lines.space(1)
-        self._errors.write(f"{visible(text)}\n", style=RED)
+        self._errors.write(f"{self._errors.wrapped(visible(text), '  ')}\n", style=RED)
         self._lines.forget()
 
     def make_room(self) -> None:
         """Somebody else is about to write to the same terminal: a status gives way to it, all else stays."""
+        self._finish_thought()
         self._lines.withdraw("status")
         self._lines.space(2)
         self._lines.forget()
@@ -176,6 +179,7 @@ class TerminalChannel:
         passage = (kind, parent)
         if passage == self._passage:
             return
+        self._finish_thought()
         before, self._passage = self._passage, passage
         if before is not None:
             self._gap = 2 if _is_own_text(passage) or _is_own_text(before) else 1
@@ -235,6 +239,8 @@ class TerminalChannel:
             said = "".join(self._blocks.get(parent, ()))
             if text.startswith(said):
                 self._say(text[len(said) :], parent)
+            elif not text.strip():
+                self._activity("↩", "the last text is withdrawn", parent)
             else:
                 self._activity("↻", "said differently after all:", parent)
                 self._say(text, parent)
@@ -255,6 +261,7 @@ class TerminalChannel:
         parent = event.parent_tool_id
         is_thinking = self._passage == ("reasoning", parent)
         if isinstance(event, ReasoningEnd):
+            self._finish_thought()
             self._gap = (2 if parent is None else 1) if is_thinking else self._gap
         elif event.text:
             if not is_thinking or self._gap:
@@ -262,7 +269,12 @@ class TerminalChannel:
                 self._blocks.pop(parent, None)
                 if not self._lines.styled:
                     self._flow("[reasoning] ", parent)
-            self._flow(event.text, parent, style=DIM)
+            self._flow(self._headings.feed(event.text), parent, style=DIM)
+
+    def _finish_thought(self) -> None:
+        """Show what of a thought was waited with; whatever comes next stands behind it."""
+        if self._passage is not None and self._passage[0] == "reasoning":
+            self._flow(self._headings.close(), self._passage[1], style=DIM)
 
     def _remark(self, event: _Remark) -> None:
         match event:
@@ -294,7 +306,8 @@ class TerminalChannel:
         """A dim remark that stays whole, however long it is."""
         self._begin("activity", parent)
         self._lines.space(1)
-        self._lines.write(f"{self._tools.indent(parent)}{mark} {visible(text)}\n", style=DIM)
+        indent = self._tools.indent(parent)
+        self._lines.write(f"{self._lines.wrapped(f'{indent}{mark} {visible(text)}', f'{indent}  ')}\n", style=DIM)
 
     def _fail(self, event: Error | TurnFailed) -> None:
         about = [str(part) for part in (event.status_code, event.code) if part is not None]
@@ -305,6 +318,7 @@ class TerminalChannel:
         self.complain(f"{'failed' if isinstance(event, TurnFailed) else 'error'}: {text}")
 
     def _end(self, event: TurnCompleted | TurnCancelled) -> None:
+        self._finish_thought()
         self._tools.close()
         if isinstance(event, TurnCompleted) and not self._has_spoken:
             self._say(event.text or "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from typing import NamedTuple, TextIO
 
 from rich.cells import cell_len, set_cell_size
@@ -21,6 +22,8 @@ RED = "31"
 _DEFAULT_SIZE = os.terminal_size((80, 24))
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _ERASE_LINE = "\r\x1b[2K"
+# A word with the space around it; all of a line is found in such pieces.
+_PIECE = re.compile(r"\s*\S+|\s+$")
 
 
 class _Keyed(NamedTuple):
@@ -85,6 +88,13 @@ class Lines:
     def gap(self, newlines: int) -> str:
         """The line ends that are missing before the cursor, for whoever writes them on their own."""
         return "\n" * max(newlines - self._newlines, 0)
+
+    def wrapped(self, text: str, indent: str = "") -> str:
+        """The text broken between words where the window ends, each line it goes on in set in; in a pipe as it is."""
+        if not self.in_place:
+            return text
+        cells = self._size().columns
+        return "\n".join(_broken(line, cells, indent) for line in text.split("\n"))
 
     def forget(self) -> None:
         """Something else was written to the same terminal: nothing above may be changed any more."""
@@ -154,6 +164,20 @@ def _fit(line: Line, cells: int) -> str:
     if fixed <= cells:
         return _cut(whole, cells)
     return _cut(line.head, max(cells - cell_len(line.tail), 1)) + line.tail
+
+
+def _broken(line: str, cells: int, indent: str) -> str:
+    """The line in rows of so many cells; a word that no row can hold is left for the terminal to break."""
+    if cell_len(line) <= cells:
+        return line
+    rows = [""]
+    for piece in _PIECE.findall(line):
+        alone = indent + piece.lstrip()
+        if rows[-1] and cell_len(rows[-1] + piece.rstrip()) > cells >= cell_len(alone):
+            rows.append(alone)
+        else:
+            rows[-1] += piece
+    return "\n".join(row.rstrip() for row in rows)
 
 
 def _cut(text: str, cells: int) -> str:

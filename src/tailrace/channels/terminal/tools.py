@@ -13,14 +13,13 @@ import msgspec
 
 from tailrace.channels.terminal.lines import DIM, Line, Lines
 from tailrace.channels.terminal.visible import visible
-from tailrace.events import ToolFinished, ToolInput, ToolOutput, ToolProgress, ToolStarted
+from tailrace.events import TELLING_ARGUMENTS, ToolFinished, ToolInput, ToolOutput, ToolProgress, ToolStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ToolEvent: TypeAlias = ToolStarted | ToolInput | ToolProgress | ToolOutput | ToolFinished
 
-_TELLING = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt")
 _SUMMARY_LENGTH = 200
 _DEEPEST = 4
 # A tool may print faster than anybody reads: its line is renewed at most this often, its end is always shown.
@@ -134,7 +133,7 @@ class ToolLines:
 def _summary(arguments: Any) -> str:
     """The argument that tells most about a call; all of them where none is known to."""
     if isinstance(arguments, dict):
-        telling = next((arguments[name] for name in _TELLING if arguments.get(name)), None)
+        telling = next((arguments[name] for name in TELLING_ARGUMENTS if arguments.get(name)), None)
         arguments = telling if telling is not None else arguments or None
     return "" if arguments is None else _one_line(_text_of(arguments))
 

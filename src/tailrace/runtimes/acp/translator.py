@@ -173,9 +173,9 @@ class AcpTranslator:
         """The prompt is answered with an error."""
         message, code = refusal_of(error)
         said = "".join(self._spoken).strip()
-        is_told = self._block is not None and (message == said or message.endswith(f": {said}"))
+        is_told = self._block is not None and said != "" and (message == said or message.endswith(f": {said}"))
         taken_back = self._narration.final(self._block, "") if is_told else []
-        self._narration.fail(message, code=code)
+        self._narration.fail(said if is_told else message, code=code)
         return [*taken_back, *self.close()]
 
     def lost(self, reason: str, *, code: str = "cut_off") -> list[Event]:
