@@ -41,6 +41,7 @@ class Expected:
     errors: Sequence[str] = ()
     code: str | None = None
     status: Sequence[str] = ()
+    notices: Sequence[str] = ()
     notes: str = ""
 
 
@@ -119,4 +120,4 @@ def hold(turn: Turn, expected: Expected) -> None:
     assert turn.status == list(expected.status)
     assert type(turn.terminal) is expected.terminal
     assert (turn.terminal.code if isinstance(turn.terminal, TurnFailed) else None) == expected.code
-    assert turn.notices == []
+    assert turn.notices == list(expected.notices)

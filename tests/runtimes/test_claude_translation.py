@@ -76,7 +76,7 @@ EXPECTED = [
         "claude_cli_denied",
         ["Blocking tool.", "never"],
         [FAILED_BASH],
-        status=[f"Bash was not allowed: {NOT_ALLOWED}"],
+        notices=[f"Bash was not allowed: {NOT_ALLOWED}"],
     ),
     Expected(
         "claude_cli_errmid",

@@ -84,7 +84,7 @@ def test_what_is_no_choice_is_asked_again(desk: Desk, nonsense: bytes) -> None:
         asking = asyncio.create_task(desk.asks.ask(question()))
         await desk.sees(PROMPT)
         desk.type(nonsense)
-        await desk.sees(PROMPT)
+        assert (await desk.sees(PROMPT)).endswith(f"  That is no answer to this.\n{PROMPT}")
         desk.type(b"1\n")
         return await asking
 

@@ -77,7 +77,7 @@ class TerminalAsks:
                     return None
                 if (choice := chosen(question, line.strip())) is not None:
                     return choice
-                _say(terminal, _prompt(question))
+                _say(terminal, f"  That is no answer to this.\n{_prompt(question)}")
         finally:
             # After an answer the cursor is at the beginning of a line; after anything else it is not.
             _say(terminal, "" if self._has_line else "\n")

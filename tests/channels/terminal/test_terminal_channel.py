@@ -309,6 +309,31 @@ def test_of_several_subagents_it_is_said_who_speaks(window: Window) -> None:
     ]
 
 
+def test_a_subagent_that_speaks_after_its_call_has_answered_is_named(window: Window) -> None:
+    lines = window.show(
+        agent("1", "look"), ToolFinished(id="1"), TextDelta(text="mine"), TextDelta(text="theirs", parent_tool_id="1")
+    )
+    assert lines == ["✓ Agent: look (1.0s)", "", "mine", "", "↳ Agent: look", "  │ theirs"]
+
+
+def test_why_a_call_failed_is_said_once(window: Window) -> None:
+    why = "the path is\noutside of all that may be changed"
+    lines = window.show(
+        started("1"),
+        Notice(text=f"read was not allowed: {why}"),
+        ToolFinished(id="1", result=why, is_error=True),
+        started("2"),
+        ToolFinished(id="2", result="the path", is_error=True),
+    )
+    assert lines == [
+        "◌ read: a.txt",
+        "· read was not allowed: the path is",
+        "outside of all that may be changed",
+        "✗ read: a.txt (2.0s)",
+        "✗ read: a.txt (1.0s) · the path",
+    ]
+
+
 def test_a_subagent_of_a_subagent_stands_deeper(window: Window) -> None:
     lines = window.show(agent("1", "a"), agent("2", "b", "1"), TextDelta(text="deep", parent_tool_id="2"))
     assert lines == ["◌ Agent: a", "  ◌ Agent: b", "    │ deep"]

@@ -286,6 +286,7 @@ class TerminalChannel:
                 progress = f"· plan: {done} of {len(event.items)} done"
                 self._keep("plan", Line(progress, "", f" · {_one_line(now)}" if now else ""), event.parent_tool_id)
             case Notice():
+                self._tools.hear(event.text)
                 self._activity("·", event.text, event.parent_tool_id)
             case ModelChanged():
                 self._activity("·", f"Switched to {event.model_id}" + (f" ({event.key_id})" if event.key_id else ""))

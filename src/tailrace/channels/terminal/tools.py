@@ -59,6 +59,8 @@ class ToolLines:
         self._clock = clock
         self._calls: dict[str, _Call] = {}
         self._depths: dict[str, int] = {}
+        self._ended: dict[str, str] = {}  # what each call was that has answered: its subagent may speak on
+        self._remark = ""
         self._marks = UNICODE_MARKS if lines.can_carry("".join(UNICODE_MARKS)) else ASCII_MARKS
 
     def show(self, event: ToolEvent) -> None:
@@ -86,8 +88,9 @@ class ToolLines:
                 call.detail = _last_line(event.data) or call.detail
                 self._renew_at(now, id_, call)
             case ToolFinished():
+                self._ended[id_] = self.label(id_)
                 del self._calls[id_]
-                call.detail = _one_line(_text_of(event.result)) if event.is_error else ""
+                call.detail = self._reason(event.result) if event.is_error else ""
                 mark = self._marks.failed if event.is_error else self._marks.done
                 self._resolve(id_, self._line(call, mark, f" ({_duration(now - call.started)})"), call.parent)
 
@@ -98,15 +101,28 @@ class ToolLines:
             self._resolve(id_, self._line(call, self._marks.unfinished, " (not finished)"), call.parent)
         self._calls.clear()
         self._depths.clear()
+        self._ended.clear()
+        self._remark = ""
 
     def indent(self, parent: str | None) -> str:
         """What stands before a line of the subagent that works for this call; nothing for the agent itself."""
         return "  " * self._depth_under(parent)
 
     def label(self, id_: str) -> str:
-        """What the call is, while it is open."""
+        """What the call is, or was; nothing where this turn has no such call."""
         call = self._calls.get(id_)
-        return "" if call is None else f"{call.name}: {call.summary}" if call.summary else call.name
+        if call is None:
+            return self._ended.get(id_, "")
+        return f"{call.name}: {call.summary}" if call.summary else call.name
+
+    def hear(self, remark: str) -> None:
+        """A remark stands on the screen: a call that fails for the same reason need not say it again."""
+        self._remark = " ".join(remark.split())
+
+    def _reason(self, result: Any) -> str:
+        """Why a call failed, where nobody has just said that."""
+        reason = _text_of(result)
+        return "" if self._remark.endswith(" ".join(reason.split())) else _one_line(reason)
 
     def _depth_under(self, parent: str | None) -> int:
         return 0 if parent is None else min(self._depths.get(parent, 0) + 1, _DEEPEST)

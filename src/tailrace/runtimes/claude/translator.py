@@ -189,7 +189,7 @@ class ClaudeTranslator:
                 why = line.error_status or line.error or "no answer"
                 told = [Status(text=f"the model failed ({why}), trying again: {line.attempt} of {line.max_retries}")]
             case "permission_denied":
-                told = [Status(text=f"{line.tool_name} was not allowed: {line.message}")]
+                told = self._narration.notice(f"{line.tool_name} was not allowed: {line.message}")
             case "task_started" | "task_progress":
                 seconds = line.usage.duration_ms / 1000 if line.usage is not None else 0.0
                 told = self._progress(line.tool_use_id, seconds, line.description)
