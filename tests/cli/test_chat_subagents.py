@@ -83,6 +83,22 @@ def test_a_subagent_stands_under_its_call(
         assert answer(person) == [line.format(shell=shell) for line in shown]
 
 
+def test_why_a_tool_was_not_allowed_is_said_once(chat: Callable[[str, str], Person]) -> None:
+    with chat("claude", "claude_cli_denied") as person:
+        lines = answer(person)
+        assert "· Bash was not allowed: A variable in this command can't be checked before it runs" in lines
+        assert "\n".join(lines).count("can't be checked") == 1
+
+
+def test_what_is_said_again_stands_below_the_line_that_takes_it_back(chat: Callable[[str, str], Person]) -> None:
+    with chat("codex", "codex_app_errmid") as person:
+        lines = answer(person)
+        said = [number for number, line in enumerate(lines) if line == "This will break"]
+        withdrawn = [number for number, line in enumerate(lines) if line.startswith("↩ the last text is withdrawn")]
+        assert len(said) == len(withdrawn) + 1 > 1
+        assert all(one < taken < other for one, taken, other in zip(said, withdrawn, said[1:], strict=False))
+
+
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
 def test_a_stop_is_shown_and_so_is_what_it_left_unfinished(chat: Callable[[str, str], Person], name: str) -> None:
     with chat(name, "stalls") as person:
