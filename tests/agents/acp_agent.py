@@ -41,6 +41,7 @@ class Agent:
         self.said: list[str] = []
         self.mode = "default"
         self.cancelled = threading.Event()
+        self.leaves = False
         self.answers: dict[int, queue.Queue[Any]] = {}
 
     # The wire
@@ -76,6 +77,8 @@ class Agent:
     def serve(self) -> None:
         for line in sys.stdin.buffer:
             message = json.loads(line)
+            if self.leaves:
+                continue
             if "method" not in message:
                 self.answers[message["id"]].put(message)
             elif message["method"] == "session/cancel":
@@ -315,7 +318,8 @@ class Agent:
         os._exit(0)
 
     def scene_exits_after(self) -> None:
-        """Done, and gone before anybody asks for more."""
+        """Done, and gone before anybody asks for more: what is asked all the same is not heard."""
+        self.leaves = True
         self.text("Bye.")
         self.send(id=self.number, result={"stopReason": "end_turn"})
         os._exit(0)
