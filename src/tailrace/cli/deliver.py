@@ -37,7 +37,7 @@ from tailrace.operations import Target
 from tailrace.projector import ProjectorSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier, OpenTurn
@@ -178,9 +178,11 @@ class Carriage:
         self._parts: list[Delivery] = []
         self._is_closed = False
         self._is_stopped = False
+        self._stop_asked = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
         """Carry the turn until all of it is delivered, or until the stop that is asked for; the exit code."""
+        self._stop_asked = stop
         await self._mention_others()
         if sys.stdin.isatty():
             self._progress.say("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
@@ -213,11 +215,19 @@ class Carriage:
         if self._errand.presentation is not None:
             sending.cancel()  # it would go on listening
 
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        """What comes in. Ctrl-C ends whoever writes to us as well: that the input ends then is no end of the turn."""
+        async with aclosing(self._lines.events()) as events:
+            async for event in events:
+                yield event
+        if self._stop_asked.is_set() and not self._lines.has_ended:
+            await asyncio.get_running_loop().create_future()  # until we are stopped
+
     async def _read(self) -> None:
         """Turn events into batches of operations; the last one ends the turn."""
         lines = self._lines
         try:
-            events = checked(lines.events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
+            events = checked(self._events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
             async with aclosing(events) as turn:
                 async for event in self._watched.hears(turn):
                     if lines.problem and not self._speech.has_begun:
@@ -231,7 +241,7 @@ class Carriage:
     async def _present(self, settings: ProjectorSettings) -> None:
         """Carry the turn as a projector decides."""
         lines = self._lines
-        listening = checked(lines.events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
+        listening = checked(self._events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
         async with aclosing(listening) as heard:
             # What is wrong from the start is said before anything is sent.
             beginning = [await anext(heard), await anext(heard)]
