@@ -18,6 +18,8 @@ ADDRESS = re.compile(
 
 def pieces(text: str) -> list[tuple[str, bool]]:
     """The text in pieces, each with whether it is an address."""
+    if "://" not in text:
+        return [(text, False)]
     found: list[tuple[str, bool]] = []
     at = 0
     for address in ADDRESS.finditer(text):

@@ -43,7 +43,7 @@ _SCHEMES = frozenset(("http", "https"))
 _APART = "\u200b"
 
 # A mark is escaped wherever it stands, but for those that are an emoji of a key; two tildes or bars are one mark.
-_MARK = re.compile(r"[\\*_`\[](?!\ufe0f?\u20e3)|~(?=~)|(?<=~)~|\|(?=\|)|(?<=\|)\|")
+_RUN_OF_MARKS = re.compile(r"(?:[\\*_`\[](?!\ufe0f?\u20e3)|~(?=~)|(?<=~)~|\|(?=\|)|(?<=\|)\|)+")
 _MARKS = frozenset("*_~`|")
 _FENCE = re.compile("`{3,}")
 _TICKS = re.compile("`{2,}")
@@ -204,4 +204,5 @@ def _text(text: str, around: frozenset[type] = frozenset()) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _CALL.sub(f"@{_APART}", _TOKEN.sub(f"<{_APART}", _MARK.sub(r"\\\g<0>", text)))
+    marked = _RUN_OF_MARKS.sub(lambda run: "\\" + "\\".join(run[0]), text)
+    return _CALL.sub(f"@{_APART}", _TOKEN.sub(f"<{_APART}", marked))

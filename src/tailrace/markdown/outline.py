@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import compress
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pyromark
@@ -19,11 +19,13 @@ from tailrace.markdown.spoilers import MARK, Event, spoiled
 
 OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 
-_BEGINS_CHARACTER = bytes(byte & 0xC0 != 0x80 for byte in range(256))
+_CONTINUING = bytes(byte & 0xC0 == 0x80 for byte in range(256))
+_CONTINUED = re.compile(rb"[\x80-\xbf]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
     name: name.lower() for name in ("Paragraph", "Heading", "Item", "Table")
 }
+_BORDERS = frozenset(("Start", "End"))
 _CELLS = frozenset(("TableCell", "TableRow"))
 _STYLES = frozenset(("Emphasis", "Strong", "Strikethrough", "Spoiler"))
 _INLINES = _STYLES | {"Link", "Image"}
@@ -95,26 +97,27 @@ def ranged_events(source: str, since: int = 0, skip: frozenset[str] = frozenset(
 
 
 def _parsed(source: str, since: int, skip: frozenset[str]) -> Iterator[Event]:
-    starts: list[int] = []
-    if not source.isascii():
-        data = source.encode()
-        starts = list(compress(range(len(data)), data.translate(_BEGINS_CHARACTER)))
+    continuing = [] if source.isascii() else _continuing(source)
     depth = unread = 0
+    event: Any
     value: Any
     for event, span in pyromark.events_with_range(source, options=OPTIONS):
         if unread:
             unread += ("Start" in event) - ("End" in event)
             continue
+        start, end = span["start"], span["end"]
+        if continuing:
+            start, end = start - bisect_left(continuing, start), end - bisect_left(continuing, end)
+        if "Text" in event:  # which most are
+            yield "Text", event["Text"], start + since, end + since
+            continue
         if isinstance(event, str):
-            tag, value, name = cast("str", event), None, ""
+            tag, value, name = event, None, ""
         else:
             ((tag, value),) = event.items()
-            name = _name(value) if tag in ("Start", "End") else ""
+            name = "" if tag not in _BORDERS else value if isinstance(value, str) else next(iter(value))
             if name in skip:
                 continue
-        start, end = span["start"], span["end"]
-        if starts:
-            start, end = bisect_left(starts, start), bisect_left(starts, end)
         if name in _CONTAINERS:
             depth += 1 if tag == "Start" else -1
             if depth > _DEEPEST:
@@ -124,9 +127,12 @@ def _parsed(source: str, since: int, skip: frozenset[str]) -> Iterator[Event]:
         yield tag, value, start + since, end + since
 
 
-def _name(value: Any) -> str:
-    """Of a construct, as the parser tells it: alone, or with what there is to say of it."""
-    return value if isinstance(value, str) else str(next(iter(value)))
+def _continuing(source: str) -> list[int]:
+    """Where in the UTF-8 of a text a byte goes on with a character: so many bytes are no characters of their own."""
+    data = source.encode()
+    if len(data) - len(source) < len(source) // 16:  # few of them are soonest found by looking for each
+        return [found.start() for found in _CONTINUED.finditer(data)]
+    return list(compress(range(len(data)), data.translate(_CONTINUING)))
 
 
 def _as_written(text: str, start: int, end: int) -> Iterator[Event]:
@@ -224,11 +230,9 @@ class _Builder:
             self.found.solids.append((start - 1, start + 1))
         elif end - start != len(value):
             self.found.solids.append((start, end))
-        elif value == MARK:
-            self.found.loose.append(start)
         elif value == "![":
             self.found.loose.append(start + 1)
-        elif not value.strip(_DELIMITERS):
+        elif value == MARK or not value.strip(_DELIMITERS):
             self.found.loose.append(start)
         self.read_until = end
 

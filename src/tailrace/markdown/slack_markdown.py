@@ -20,7 +20,7 @@ SCHEMES = frozenset(("http", "https", "mailto"))
 """What Slack makes links of."""
 
 _ENTITY = re.compile(r"&#?\w+;")
-_MARK = re.compile(r"[\\`*_~\[\]|]")
+_RUN_OF_MARKS = re.compile(r"[\\`*_~\[\]|]+")
 # Slack resolves no entities in a target, so an ampersand stays one there.
 _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
@@ -43,7 +43,7 @@ def _literal(text: str) -> str:
 
 
 def _marked(text: str) -> str:
-    return _MARK.sub(r"\\\g<0>", escape(text, quote=False))
+    return _RUN_OF_MARKS.sub(lambda run: "\\" + "\\".join(run[0]), escape(text, quote=False))
 
 
 def _escaped(text: str) -> str:
@@ -141,14 +141,16 @@ class _Copy:
         elif tag == "Code" or self.in_code:
             written = escape(written, quote=False)
         elif written == value or not _ENTITY.fullmatch(written):
-            written = _escaped(written)  # an entity says the same to Slack
+            # An entity says the same to Slack.
+            written = _escaped(written) if "://" in written else escape(written, quote=False)
         self.out.append(written)
         self.at = end
 
     def _markup(self, until: int) -> None:
         """Copy what is between texts: marks, and the definitions of references, which would be links that hide."""
-        self.out.append(self.source[self.at : until].replace("<", "&lt;").replace("]:", "]\\:"))
-        self.at = max(self.at, until)
+        if until > self.at:
+            self.out.append(self.source[self.at : until].replace("<", "&lt;").replace("]:", "]\\:"))
+            self.at = until
 
     def _end_link(self, link: _Link) -> None:
         tail = self.source[self.at : link.end]
