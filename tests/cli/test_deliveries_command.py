@@ -385,6 +385,21 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     assert house.ledger.read_bytes() == b"something else entirely" * 100
 
 
+def test_a_row_that_is_damaged_is_told_of_and_the_others_are_listed(house: House) -> None:
+    before = house.rows()
+    damaged = before[0]["id"]
+    with sqlite3.connect(house.ledger) as connection:
+        turn_id, _, ordinal = damaged.rpartition(".")
+        connection.execute("UPDATE delivery SET operation = '{' WHERE turn_id = ? AND ordinal = ?", (turn_id, ordinal))
+    connection.close()
+    for options in ((), ("--json",)):
+        done = house.run("deliveries", "list", *options)
+        assert done.exit_code == 1
+        told = f"tailrace: {house.ledger}: the row of delivery {damaged} is damaged and is not sent."
+        assert done.err.splitlines()[-1].startswith(told)
+    assert [row["id"] for row in done.objects[::-1]] == [row["id"] for row in before[1:]]
+
+
 def test_at_a_terminal_the_list_is_a_table_that_fits(house: House) -> None:
     command = (TAILRACE, "deliveries", "list", "--ledger", str(house.ledger))
     with Person(*command, columns=80, env={"PYTHONWARNINGS": "error"}) as person:

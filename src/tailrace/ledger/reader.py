@@ -77,10 +77,23 @@ class SqliteReader:
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
         """See `Ledger.find`."""
+        return [to_delivery(row, path=self._path) for row in await self._rows_of(query, after, limit)]
+
+    async def find_legible(self, query: Query, *, limit: int = 100) -> tuple[list[Delivery], list[LedgerUnusable]]:
+        """Those that can be read, and for each row that is damaged what there is to say of it: for whoever looks."""
+        found: list[Delivery] = []
+        illegible: list[LedgerUnusable] = []
+        for row in await self._rows_of(query, None, limit):
+            try:
+                found.append(to_delivery(row, path=self._path))
+            except LedgerUnusable as damage:
+                illegible.append(damage)
+        return found, illegible
+
+    async def _rows_of(self, query: Query, after: int | None, limit: int) -> list[Row]:
         wanted = from_query(query, among=State, limit=limit)
         wanted["after"] = ANYWHERE if after is None else after
-        rows = await self._ask(search_for(query), wanted)
-        return [to_delivery(row, path=self._path) for row in rows]
+        return await self._ask(search_for(query), wanted)
 
     async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
         """See `Ledger.waiting`."""

@@ -17,7 +17,7 @@ from tailrace.cli.deliveries.selection import (
     TurnOption,
     query_of,
 )
-from tailrace.cli.failures import told_in_one_line
+from tailrace.cli.failures import FAILED, told_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, is_there, ledger_path, naming, nothing_there, read_ledger
 from tailrace.cli.telling import excerpt, json_line, one_line, place, row, span
 from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, OPEN, Query, State
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.deliveries import Delivery
+    from tailrace.errors import LedgerUnusable
 
 _HEADS = ("ID", "STATE", "TO", "TRIES", "AGE", "SAYS")
 _EXCERPT_IN_PIPE = 60
@@ -50,29 +51,32 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
         if not is_there(path):
             typer.echo(nothing_there(path), err=True)
             return
-        found, missing = asyncio.run(_found(path, query, limit))
+        found, missing, illegible = asyncio.run(_found(path, query, limit))
         shown = found[:limit]
         if json:
             sys.stdout.writelines(json_line(row(delivery)) for delivery in shown)
             sys.stdout.flush()
-            return
-        if shown:
+        elif shown:
             _print(shown)
-        for hint in _hints(shown, missing, naming(ledger), is_all=len(found) <= limit):
-            typer.echo(hint, err=True)
+        hints = [] if json else _hints(shown, missing, naming(ledger), is_all=len(found) <= limit)
+        for line in (*hints, *(f"tailrace: {damage}" for damage in illegible)):
+            typer.echo(line, err=True)
+    if illegible:
+        raise typer.Exit(FAILED)
 
 
-async def _found(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str]]:
-    """What is to be shown and one more, and the names of those that are missing and were not sent again."""
+async def _found(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
+    """What is to be shown and one more, the names of those that are missing and were not sent again, and damages."""
     async with read_ledger(path) as reader:
-        found = await reader.find(query, limit=limit + 1)
+        found, illegible = await reader.find_legible(query, limit=limit + 1)
         missing = []
         for delivery in found[:limit]:
             if delivery.state in LEFT_OUT and delivery.ordinal != NOTICE_ORDINAL:
                 again = Query(turn_id=f"{delivery.turn_id}/resend", states=frozenset({State.DELIVERED}))
-                if not any(sent.ordinal == delivery.ordinal for sent in await reader.find(again)):
+                sent_again, _ = await reader.find_legible(again)
+                if not any(sent.ordinal == delivery.ordinal for sent in sent_again):
                     missing.append(delivery.delivery_id)
-        return found, missing
+        return found, missing, illegible
 
 
 def _print(shown: list[Delivery]) -> None:
