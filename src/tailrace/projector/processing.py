@@ -42,6 +42,8 @@ SMALLEST_LIMIT = 64
 
 _TRUNCATED = "[...earlier output truncated...]"
 _SHORTEST_CALL = len("🔧 x\n")
+# Others read these lines by program: what stands in them is promised.
+_SUMMARISED = ("command", "file_path", "path", "pattern", "query", "url")
 
 
 class _Call(ToolCall):
@@ -51,6 +53,7 @@ class _Call(ToolCall):
 
     def __init__(self, event: ToolStarted, now: float, place: int) -> None:
         super().__init__(event, now)
+        self.summary = telling(event.arguments, _SUMMARISED)
         self.id = event.id
         self.place = place
 
@@ -223,7 +226,7 @@ class ProcessingText:
             return
         before = self._line(call)
         if isinstance(event, ToolInput):
-            call.summary = telling(event.arguments)
+            call.summary = telling(event.arguments, _SUMMARISED)
         else:
             del self._open[event.id]
             call.finish(event, now)

@@ -7,6 +7,7 @@ about, and which are shown, is left to `activity` and `processing`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -54,8 +55,8 @@ def ending(text: str, length: int) -> str:
     return text[border:]
 
 
-def telling(arguments: Any) -> str:
-    """The argument that tells most about a call, on one line; nothing where none is known to.
+def telling(arguments: Any, names: Sequence[str] = TELLING_ARGUMENTS) -> str:
+    """The argument that tells most about a call, on one line; nothing where none of the names is there.
 
     Arguments are what a runtime made of them: a mapping, the JSON of one (perhaps half of it), anything.
     """
@@ -63,7 +64,7 @@ def telling(arguments: Any) -> str:
         arguments = _decoded(arguments)
     if not isinstance(arguments, dict):
         return ""
-    return next((line for name in TELLING_ARGUMENTS if (line := one_line(_words(arguments.get(name))))), "")
+    return next((line for name in names if (line := one_line(_words(arguments.get(name))))), "")
 
 
 def lasted(seconds: float) -> str:
