@@ -283,12 +283,14 @@ def test_silence_lasts_until_the_model_ends_and_holds_nobody_up(api: str) -> Non
     with ScriptedModel() as model:
         connection = HTTPConnection("127.0.0.1", model.port, timeout=20)
         connection.request("POST", PATHS[api], json.dumps(body(api, ["[[scenario:stall]]"])))
-        reading = threading.Thread(target=read_to_the_end, args=(connection.getresponse(),))
+        response = connection.getresponse()
+        while b"Before the silence" not in (line := response.readline()):
+            assert line, "it ended before it was silent"
+        reading = threading.Thread(target=read_to_the_end, args=(response,))
         reading.start()
-        model.wait_asked("stall")
     reading.join(20)
     connection.close()
-    assert b"Before the silence" in ended[0]
+    assert ended, "it goes on after the model has ended"
 
 
 def test_many_turns_come_over_one_connection(model: ScriptedModel) -> None:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tailrace.testing.scripted_answers import Answer, Piece
 
 _HOST = "127.0.0.1"
-_PATIENCE_S = 30.0
 _APIS: dict[str, Api] = {
     "/messages": Anthropic(),
     "/responses": Responses(),
@@ -80,7 +79,7 @@ class ScriptedModel:
         self.unmarked = unmarked
         self.pace_s = pace_s
         self.requests: list[Asked] = []
-        self._asked = threading.Condition()
+        self._keeping = threading.Lock()
         self._server = _Server((_HOST, port), self)
         self.port: int = self._server.server_address[1]
         self.url = f"http://{_HOST}:{self.port}"
@@ -102,20 +101,13 @@ class ScriptedModel:
         """The requests that this scenario answered."""
         return [asked for asked in self.requests if asked.scenario == scenario]
 
-    def wait_asked(self, scenario: str, times: int = 1) -> None:
-        """Wait until it was asked so often. Blocks: in a coroutine, `asyncio.to_thread` calls it."""
-        with self._asked:
-            if not self._asked.wait_for(lambda: len(self.asked(scenario)) >= times, _PATIENCE_S):
-                raise TimeoutError(f"the scenario {scenario} was not asked for {times} times")
-
     def answer(self, api: Api, path: str, body: dict[str, Any]) -> Answer:
         """What the script has for a request, which is kept."""
-        with self._asked:
+        with self._keeping:
             heard = api.heard(body)
             answer = answer_to(heard, self.scenarios, number=len(self.requests) + 1, unmarked=self.unmarked)
             asked = Asked(api=api.name, path=path, scenario=answer.scenario, turn=answer.turn, body=body)
             self.requests.append(asked)
-            self._asked.notify_all()
         return answer
 
 
