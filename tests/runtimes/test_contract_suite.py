@@ -285,7 +285,9 @@ def test_an_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
     async def leave_one(_: Any, __: Player) -> None:
         script = f"setsid sleep 600 & echo $! > {tmp_path}/pid"
         subprocess.run(["sh", "-c", script], check=True)  # noqa: ASYNC221  # it takes a moment
-        assert len(processes()) == 1
+        async with asyncio.timeout(20):
+            while not any("sleep 600" in process for process in processes()):  # noqa: ASYNC110  # nobody tells when
+                await asyncio.sleep(0.01)
 
     with pytest.raises(AssertionError, match=r"left processes behind: .*sleep 600"):
         scenario(leave_one)(Orphan(), tmp_path)
