@@ -14,10 +14,11 @@ import sys
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from select import select
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from playing import in_time
+from playing import LIMIT_S, in_time
 
 from tailrace.ports import Prompt
 from tailrace.testing.scripted_scenarios import Shell, say
@@ -148,11 +149,24 @@ class Place:
 
     def processes(self) -> list[str]:
         """All processes that were started here and still run, whoever's children they are."""
-        found = []
+        return list(self._running().values())
+
+    def wait_until_all_are_gone(self) -> None:
+        """Wait for the end of every process that was started here."""
+        while left := self._running():
+            for process in left:
+                with suppress(ProcessLookupError):
+                    end = os.pidfd_open(process)
+                    assert select([end], [], [], LIMIT_S)[0], f"{left[process]} lives on"
+                    os.close(end)
+
+    def _running(self) -> dict[int, str]:
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended, or is somebody else's
                 if f"{_MARK}={self.mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                    line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
+                    found[int(folder.name)] = line.decode(errors="replace")
         return found
 
 

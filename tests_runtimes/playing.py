@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ALONE = "the test itself"
 # A hang is a failure, not a build that never ends. The slowest agent takes seconds to start.
-_LIMIT_S = 90
+LIMIT_S = 90
 
 
 class Work:
@@ -170,5 +170,5 @@ async def in_time(work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.current_task()
     assert task is not None
     task.set_name(ALONE)
-    async with asyncio.timeout(_LIMIT_S):
+    async with asyncio.timeout(LIMIT_S):
         await work

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +17,6 @@ from tailrace.runtimes.opencode import OpencodeRuntime
 from tailrace.testing.scripted_scenarios import Fail, Scenario, Shell, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from command_lines import Place
 
 
@@ -144,3 +146,20 @@ def test_what_a_subagent_asks_for_is_asked_too(place: Place) -> None:
     assert "echo a child works" in question.title
     (call,) = [event.id for event in events if isinstance(event, ToolStarted) and event.name == "task"]
     assert list(tools(events, parent=call).values()) == [("bash", "a child works", False)]
+
+
+def test_the_server_does_not_outlive_whoever_is_killed(place: Place) -> None:
+    env = place.opencode()
+    env["PATH"] = f"{Path(command('opencode')).parent}{os.pathsep}{env['PATH']}"
+    chat = (str(Path(sys.prefix) / "bin" / "tailrace"), "chat", "opencode", "--json")
+    with subprocess.Popen(
+        chat, env={**os.environ, **env}, cwd=place.work, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as killed:
+        assert killed.stdin is not None
+        assert killed.stdout is not None
+        killed.stdin.write("[[scenario:stall]]\n")
+        killed.stdin.flush()
+        assert any('"text_delta"' in line for line in killed.stdout)
+        assert any(" serve " in line for line in place.processes())
+        killed.kill()
+    place.wait_until_all_are_gone()

@@ -7,7 +7,8 @@ the lines say is for a runtime's translator.
 A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
 leaves the agent it launched. Agents often run their tools outside of it and end them by themselves when they are asked
 to stop; those of one that has to be killed are killed with it, as far as the platform shows them (`/proc`). What an
-agent that ends by itself left running elsewhere is its own affair. POSIX only.
+agent that ends by itself left running elsewhere is its own affair. If we are killed ourselves, a `Lifeline` ends the
+group. POSIX only.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import AgentNotFound
+from tailrace.runtimes.lifeline import Lifeline
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -103,6 +105,7 @@ class AgentProcess:
         except (OSError, ValueError) as error:
             raise AgentNotFound(self._why_not_started(error)) from error
         self.pid = self._transport.get_pid()
+        self._lifeline = Lifeline(self.pid, grace_s=self._grace_s)
         # An empty group is known as soon as it can be: its number is free from then on.
         self._wires.exited.add_done_callback(lambda _: self._signal(0))
         self._drain = asyncio.create_task(self._drain_stderr())
@@ -228,6 +231,7 @@ class AgentProcess:
         finally:
             # Also for a stop that is itself cancelled: nobody is left, however one leaves.
             self._kill()
+            self._lifeline.let_go()
             self._drain.cancel()
         await self._see_them_gone()
         self._transport.close()
