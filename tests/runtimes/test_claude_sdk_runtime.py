@@ -108,6 +108,30 @@ def test_leaving_at_a_question_denies_it_before_claude_is_interrupted(sdk: Any, 
     assert options.notes == ["hello", "interrupted", "disconnected"]
 
 
+def test_one_that_says_nothing_is_given_up(sdk: Any, tmp_path: Path) -> None:
+    options = sdk.ClaudeAgentOptions(stalls_after=1)
+    runtime = ClaudeSdkRuntime(options, sessions=tmp_path)
+    runtime.silence_s = 0.05
+    end = play(runtime)[-1]
+    assert end == TurnFailed(message="claude has said nothing for 0.05 seconds and was stopped.", code="cut_off")
+    assert options.notes == ["hello", "interrupted", "disconnected"]
+
+
+def test_silence_is_no_fault_while_a_person_is_asked(sdk: Any, tmp_path: Path) -> None:
+    silence_s = 0.05
+
+    class Slow:
+        async def ask(self, question: Question) -> Choice | None:
+            await asyncio.sleep(3 * silence_s)
+            return question.allowing()
+
+    options = sdk.ClaudeAgentOptions(asks="yes")
+    runtime = ClaudeSdkRuntime(options, asks=Slow(), sessions=tmp_path)
+    runtime.silence_s = silence_s
+    assert isinstance(play(runtime)[-1], TurnCompleted)
+    assert options.decided == [sdk.PermissionResultAllow()]
+
+
 def test_what_the_options_decide_is_left_to_them(sdk: Any, tmp_path: Path) -> None:
     async def own(*_: object) -> str:
         return "mine"

@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tailrace.errors import RuntimeFault
 from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.advice import advised
 from tailrace.runtimes.claude.control import ToolRequest, decision, question_of, spoken
@@ -20,6 +21,7 @@ from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.permissions import may_allow
+from tailrace.runtimes.process import SILENCE_S
 from tailrace.runtimes.sdk import load_sdk, misfit, plain
 
 if TYPE_CHECKING:
@@ -41,9 +43,11 @@ class ClaudeSdkRuntime:
     """Claude with `ClaudeAgentOptions` of one's own; `sessions` is where it is kept which conversation is whose.
 
     What Claude asks for is decided by `permissions`, and `asks` is who is asked, unless the options say otherwise.
+    `silence_s` is how long it may say nothing while no tool is at work.
     """
 
     name = "claude-sdk"
+    silence_s = SILENCE_S
 
     def __init__(
         self,
@@ -67,17 +71,19 @@ class ClaudeSdkRuntime:
             return
         resumed = self._conversations.of(prompt)
         while True:
-            translator = ClaudeTranslator(self.name)
+            translator, deciding = ClaudeTranslator(self.name), Deciding(self._permissions, self._asks)
             lines: _Lines = asyncio.Queue()
             # The SDK must be left in the task that entered it, and whoever closes this may be in another.
-            playing = asyncio.create_task(self._play(prompt.text, resumed, lines))
+            playing = asyncio.create_task(self._play(prompt.text, resumed, lines, deciding))
             try:
-                while (line := await lines.get()) is not None:
+                while (line := await self._next(lines, translator, deciding)) is not None:
                     told = translator.feed(line) if isinstance(line, dict) else translator.aside([line])
                     told += translator.aside(self._conversations.remember(prompt, translator.session_id))
                     for event in told:
                         yield event
                 remark = await playing
+            except RuntimeFault as fault:
+                remark = str(fault)
             finally:
                 playing.cancel()
                 await asyncio.wait({playing})
@@ -87,10 +93,21 @@ class ClaudeSdkRuntime:
         for event in advised(self.name, translator.end(remark)):
             yield event
 
-    async def _play(self, text: str, resumed: str, lines: _Lines) -> str:
+    async def _next(self, lines: _Lines, translator: ClaudeTranslator, deciding: Deciding) -> Any:
+        """The next line; raises `RuntimeFault` when none came for too long without a reason."""
+        while True:
+            try:
+                async with asyncio.timeout(self.silence_s):
+                    return await lines.get()
+            except TimeoutError:
+                if not (translator.is_at_work or deciding.is_waiting):
+                    said = f"claude has said nothing for {self.silence_s:g} seconds and was stopped."
+                    raise RuntimeFault(said) from None
+
+    async def _play(self, text: str, resumed: str, lines: _Lines, deciding: Deciding) -> str:
         """Run one turn and hand over its lines, None at last; returns what the SDK raised, in words."""
         try:
-            async with Deciding(self._permissions, self._asks) as deciding:
+            async with deciding:
                 await self._connected(text, resumed, lines, deciding)
         except Exception as error:  # noqa: BLE001  # the SDK's own code, whose failure is the turn's
             return str(error) or type(error).__name__
