@@ -221,3 +221,16 @@ class Answers:
         """Choose what reaches least far."""
         self.asked.append(question)
         return question.allowing() if self.allow else question.denying()
+
+
+class Chooses:
+    """A person who always takes the choice of that number, counted from 0, and remembers what was asked."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Choice | None:
+        """Choose it."""
+        self.asked.append(question)
+        return question.choices[self._number]

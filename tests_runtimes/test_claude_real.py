@@ -5,15 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import cancel_in_tool, claude_command
+from command_lines import Chooses, cancel_in_tool, claude_command
 from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
 
 from tailrace.events import ReasoningEnd, TextDelta, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.claude import ClaudeRuntime
-from tailrace.testing.scripted_scenarios import SIGNATURE
+from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Fail, say
 
 if TYPE_CHECKING:
     from command_lines import Place
+
+    from tailrace.events import Event
+
+
+COLOURS = {
+    "questions": [
+        {
+            "question": "Which colour?",
+            "header": "Colour",
+            "multiSelect": False,
+            "options": [
+                {"label": "Red", "description": "like a rose"},
+                {"label": "Blue", "description": "like the sky"},
+            ],
+        }
+    ]
+}
 
 
 def claude(place: Place) -> ClaudeRuntime:
@@ -68,6 +85,33 @@ def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenari
     end = terminal(events)
     assert isinstance(end, TurnFailed)
     assert "API Error" in end.message
+
+
+def test_a_second_try_that_succeeds_is_all_that_stands(place: Place) -> None:
+    place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
+
+    def mend(event: Event) -> None:
+        if isinstance(event, TextDelta):
+            place.model.scenarios["again"] = ((say("This is ", "whole."),),)
+
+    events = play(claude(place), "[[scenario:again]]", at_event=mend)
+    assert "This is going to break" in said(events)
+    assert shown(events) == ["This is whole."]
+    assert isinstance(terminal(events), TurnCompleted)
+
+
+@pytest.mark.parametrize(("wanted", "told"), [(1, '"Which colour?"="Blue"'), (2, "The person chose none of these.")])
+def test_a_person_answers_what_claude_wants_to_know(place: Place, wanted: int, told: str) -> None:
+    place.model.scenarios["ask"] = ((say("I ask."), Call("AskUserQuestion", COLOURS)), (say("Thank you."),))
+    person = Chooses(wanted)
+    events = play(
+        ClaudeRuntime((claude_command(),), env=place.claude(), cwd=place.work, asks=person), "[[scenario:ask]]"
+    )
+    assert [question.title for question in person.asked] == ["Which colour?"]
+    ((name, result, _),) = tools(events).values()
+    assert name == "AskUserQuestion"
+    assert told in result
+    assert shown(events) == ["I ask.", "Thank you."]
 
 
 def test_a_refused_request_fails_the_turn_with_the_reason(place: Place) -> None:

@@ -192,10 +192,38 @@ def test_where_nobody_is_asked_it_is_not_told_how_to_ask(tmp_path: Path, permiss
     assert asked(tmp_path)[0]["arguments"] == FLAGS
 
 
-def test_a_list_to_choose_from_is_declined_and_that_is_said(tmp_path: Path) -> None:
-    events = play(claude(tmp_path, "asks a question", permissions="allow"))
+def test_a_person_answers_what_claude_wants_to_know(tmp_path: Path) -> None:
+    person = Person("answer")
+    events = play(claude(tmp_path, "asks a question", asks=person))
+    assert [question.title for question in person.asked] == ["Which colour?", "Which size?"]
+    assert [choice.name for choice in person.asked[0].choices] == ["Red: like a rose", "Blue", "None of these"]
+    assert Status(text="Waiting for an answer: Which colour?") in events
+    decided = asked(tmp_path)[0]["answer"]["response"]["response"]
+    assert decided["behavior"] == "allow"
+    assert decided["updatedInput"]["answers"] == {"Which colour?": "Red", "Which size?": "Small"}
+    assert len(decided["updatedInput"]["questions"]) == 2
+
+
+def test_a_person_who_wants_none_of_it_is_asked_no_further(tmp_path: Path) -> None:
+    person = Person("reject_once")
+    play(claude(tmp_path, "asks a question", asks=person))
+    assert [question.title for question in person.asked] == ["Which colour?"]
+    decided = asked(tmp_path)[0]["answer"]["response"]["response"]
+    assert decided["behavior"] == "deny"
+    assert decided["message"].startswith("The person chose none of these.")
+
+
+@pytest.mark.parametrize(
+    ("deed", "permissions", "person"), [("asks a question", "allow", None), ("asks a riddle", "ask", Person("answer"))]
+)
+def test_what_nobody_can_answer_is_declined_and_that_is_said(
+    tmp_path: Path, deed: str, permissions: Policy, person: Person | None
+) -> None:
+    events = play(claude(tmp_path, deed, permissions=permissions, asks=person))
     assert Notice(text="Claude asked a question that nobody could answer.") in events
-    assert asked(tmp_path)[0]["answer"]["response"]["response"]["behavior"] == "deny"
+    decided = asked(tmp_path)[0]["answer"]["response"]["response"]
+    assert decided["behavior"] == "deny"
+    assert decided["message"].startswith("Nobody can choose from a list here.")
 
 
 def test_a_request_of_another_kind_is_answered_that_it_is_not_known(tmp_path: Path) -> None:

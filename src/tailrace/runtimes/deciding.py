@@ -57,13 +57,19 @@ class Deciding:
         """Whether anything is decided here; where nobody can be asked, what waits for a person goes on waiting."""
         return self._permissions != "ask" or self._asks is not None
 
+    @property
+    def asks_a_person(self) -> bool:
+        """Whether what is decided is decided by a person."""
+        return self._permissions == "ask" and self._asks is not None
+
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
         """See to it that `answer` is called, now or when the person has chosen; returns what is to be said of it."""
         if self._permissions == "ask" and self._asks is not None:
             asking = asyncio.create_task(self._ask(self._asks, question, answer))
             self._open.add(asking)
             asking.add_done_callback(self._open.discard)
-            return [Status(text=f"Waiting for permission: {question.title}")]
+            awaited = "an answer" if question.allowing() is None else "permission"
+            return [Status(text=f"Waiting for {awaited}: {question.title}")]
         choice = question.allowing() if self._permissions == "allow" else question.denying()
         await answer(choice)
         if choice is not None and choice == question.allowing():

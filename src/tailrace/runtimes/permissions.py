@@ -23,7 +23,10 @@ _TELLING = ("command", "cmd", "file_path", "path", "pattern", "query", "url")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to answer; `kind` is `allow_once`, `allow_always`, `reject_once` or `reject_always`."""
+    """One way to answer; `kind` is `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+
+    Where nothing is to be allowed, but a person is to choose, it is `answer`.
+    """
 
     id: str
     name: str
@@ -31,7 +34,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent wants to do, in words, and how it may be answered."""
+    """What an agent wants to do, or to know, in words, and how it may be answered."""
 
     title: str
     arguments: Any = None

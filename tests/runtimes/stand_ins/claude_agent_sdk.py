@@ -44,6 +44,7 @@ class ToolPermissionContext:
 class PermissionResultAllow:
     """It may."""
 
+    updated_input: dict[str, Any] | None = None
     updated_permissions: list[PermissionUpdate] | None = None
 
 

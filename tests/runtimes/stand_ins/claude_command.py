@@ -55,9 +55,21 @@ TOUCH = {
         },
     ],
 }
+QUESTIONS = {
+    "questions": [
+        {
+            "question": "Which colour?",
+            "header": "Colour",
+            "multiSelect": False,
+            "options": [{"label": "Red", "description": "like a rose"}, {"label": "Blue", "description": ""}],
+        },
+        {"question": "Which size?", "header": "Size", "options": [{"label": "Small"}, {"label": "Large"}]},
+    ]
+}
 ASKED: dict[str, Any] = {
     "asks": TOUCH,
-    "asks a question": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {"questions": []}},
+    "asks a question": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": QUESTIONS},
+    "asks a riddle": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {"questions": ["?"]}},
     "asks in tongues": {"subtype": "unheard_of"},
 }
 

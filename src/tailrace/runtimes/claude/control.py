@@ -6,18 +6,23 @@ for the same. Owns what a request asks in our words, and what is answered in the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tailrace.runtimes.permissions import Choice, Question
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _ONCE = Choice(id="once", name="Allow", kind="allow_once")
 _ALWAYS, _NEVER = "always", Choice(id="deny", name="Deny", kind="reject_once")
 _DENIED = "The person did not allow this."
-# Claude's own way to ask the person; its options cannot be chosen here.
+# Claude's own way to ask the person, whose answers go back as arguments of the tool.
 _QUESTION_TOOL = "AskUserQuestion"
-_NO_QUESTIONS = "Nobody can choose from a list here. Ask in your answer instead, or decide by yourself."
+_NONE = Choice(id="none", name="None of these", kind="reject_once")
+_UNANSWERED = "The person chose none of these. Ask in your answer instead, or decide by yourself."
+_NOBODY = "Nobody can choose from a list here. Ask in your answer instead, or decide by yourself."
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,23 +63,71 @@ def asked_in(line: bytes) -> Asked | None:
         return Asked(message.request_id, None)
 
 
-def question_of(tool: ToolRequest) -> Question | None:
-    """What the person is to be asked; None for what cannot be asked here."""
-    if tool.tool_name == _QUESTION_TOOL:
-        return None
+class _Option(msgspec.Struct):
+    label: str
+    description: str = ""
+
+
+class _Choosing(msgspec.Struct):
+    question: str
+    options: list[_Option]
+
+
+class _Questions(msgspec.Struct):
+    questions: list[_Choosing]
+
+
+def is_for_a_person(tool: ToolRequest) -> bool:
+    """Whether only a person can answer it: nothing is to be allowed, something is to be known."""
+    return tool.tool_name == _QUESTION_TOOL
+
+
+def questions_of(tool: ToolRequest, *, has_person: bool) -> list[Question]:
+    """What is to be decided, one after the other; none for what only a person could answer, and nobody is there."""
+    if is_for_a_person(tool):
+        asked = _asked_of_a_person(tool) if has_person else []
+        return [Question(title=each.question, choices=(*map(_answer, each.options), _NONE)) for each in asked]
     always = _rule(tool)
     choices = (_ONCE, *((Choice(id=_ALWAYS, name=_named(always), kind="allow_always"),) if always else ()), _NEVER)
-    return Question(title=tool.title or f"Claude wants to use {tool.tool_name}", arguments=tool.input, choices=choices)
+    title = tool.title or f"Claude wants to use {tool.tool_name}"
+    return [Question(title=title, arguments=tool.input, choices=choices)]
 
 
-def decision(tool: ToolRequest, choice: Choice | None) -> dict[str, Any]:
+def _asked_of_a_person(tool: ToolRequest) -> list[_Choosing]:
+    try:
+        return msgspec.convert(tool.input, _Questions).questions
+    except msgspec.ValidationError:
+        return []
+
+
+def _answer(option: _Option) -> Choice:
+    name = f"{option.label}: {option.description}" if option.description else option.label
+    return Choice(id=option.label, name=name, kind="answer")
+
+
+def is_settled(questions: Sequence[Question], choices: Sequence[Choice | None]) -> bool:
+    """Whether nothing is left to ask: everything was answered, or something was not."""
+    last = choices[-1]
+    return len(choices) == len(questions) or last is None or last.kind.startswith("reject")
+
+
+def decision(tool: ToolRequest, choices: Sequence[Choice | None]) -> dict[str, Any]:
     """What was decided, in Claude's words; nothing chosen denies it."""
-    if choice is None or not choice.kind.startswith("allow"):
-        return {"behavior": "deny", "message": _NO_QUESTIONS if tool.tool_name == _QUESTION_TOOL else _DENIED}
+    last = choices[-1] if choices else None
+    if last is None or last.kind.startswith("reject"):
+        return {"behavior": "deny", "message": _refusal(last) if is_for_a_person(tool) else _DENIED}
     allowed: dict[str, Any] = {"behavior": "allow", "updatedInput": tool.input}
-    if choice.id == _ALWAYS and (rule := _rule(tool)) is not None:
+    if is_for_a_person(tool):
+        pairs = zip(_asked_of_a_person(tool), choices, strict=True)
+        answers = {asked.question: choice.id for asked, choice in pairs if choice is not None}
+        allowed["updatedInput"] = {**tool.input, "answers": answers}
+    elif last.id == _ALWAYS and (rule := _rule(tool)) is not None:
         allowed["updatedPermissions"] = [rule]
     return allowed
+
+
+def _refusal(choice: Choice | None) -> str:
+    return _NOBODY if choice is None else _UNANSWERED
 
 
 def response(request_id: str, decided: dict[str, Any] | None) -> bytes:

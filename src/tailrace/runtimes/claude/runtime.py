@@ -15,7 +15,7 @@ import msgspec
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, Notice, TurnFailed
 from tailrace.runtimes.advice import advised
-from tailrace.runtimes.claude.control import asked_in, decision, question_of, response, spoken
+from tailrace.runtimes.claude.control import asked_in, decision, is_settled, questions_of, response, spoken
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
@@ -36,6 +36,7 @@ _ASKING = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
 _GOES_ON_S = 10.0
 _MISSING = "Install Claude Code with: npm install -g @anthropic-ai/claude-code"
 _GONE = "No conversation found"
+NOBODY_ANSWERED = Notice(text="Claude asked a question that nobody could answer.")
 
 
 class ClaudeRuntime:
@@ -152,15 +153,20 @@ async def _decided(asked: Asked, process: AgentProcess, deciding: Deciding) -> l
     if tool is None:
         await process.write(response(asked.id, None))
         return []
-    question = question_of(tool)
-    if question is None:
-        await process.write(response(asked.id, decision(tool, None)))
-        return [Notice(text="Claude asked a question that nobody could answer.")]
+    questions = questions_of(tool, has_person=deciding.asks_a_person)
+    if not questions:
+        await process.write(response(asked.id, decision(tool, ())))
+        return [NOBODY_ANSWERED]
+    choices: list[Choice | None] = []
 
     async def answer(choice: Choice | None) -> None:
-        await process.write(response(asked.id, decision(tool, choice)))
+        choices.append(choice)
+        if is_settled(questions, choices):
+            await process.write(response(asked.id, decision(tool, choices)))
+        else:
+            await deciding.decide(questions[len(choices)], answer)
 
-    return await deciding.decide(question, answer)
+    return await deciding.decide(questions[0], answer)
 
 
 def is_gone(translator: ClaudeTranslator) -> bool:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tailrace.errors import RuntimeFault
 from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.advice import advised
-from tailrace.runtimes.claude.control import ToolRequest, decision, question_of, spoken
-from tailrace.runtimes.claude.runtime import is_gone
+from tailrace.runtimes.claude.control import ToolRequest, decision, is_for_a_person, is_settled, questions_of, spoken
+from tailrace.runtimes.claude.runtime import NOBODY_ANSWERED, is_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
@@ -152,29 +152,32 @@ class ClaudeSdkRuntime:
                 permission_suggestions=suggestions,
                 title=getattr(context, "title", None),
             )
-            choice = await _choice(tool, lines, deciding)
-            decided = decision(tool, choice)
+            decided = decision(tool, await _choices(tool, lines, deciding))
             if decided["behavior"] == "deny":
                 return self._sdk.PermissionResultDeny(message=decided["message"])
             kept = context.suggestions if "updatedPermissions" in decided else ()
             rules = [rule for rule in kept if rule.to_dict() in decided["updatedPermissions"]]
-            return self._sdk.PermissionResultAllow(updated_permissions=rules or None)
+            updated = decided["updatedInput"] if is_for_a_person(tool) else None
+            return self._sdk.PermissionResultAllow(updated_input=updated, updated_permissions=rules or None)
 
         return {"can_use_tool": can_use_tool}
 
 
-async def _choice(tool: ToolRequest, lines: _Lines, deciding: Deciding) -> Choice | None:
+async def _choices(tool: ToolRequest, lines: _Lines, deciding: Deciding) -> list[Choice | None]:
     """What is chosen for the tool; what is to be said of it goes among the lines."""
-    question = question_of(tool)
-    if question is None:
-        return None
-    events, chosen = await deciding.put(question)
-    for event in events:
-        lines.put_nowait(event)
-    choice = await chosen
-    for event in deciding.remarks():
-        lines.put_nowait(event)
-    return choice
+    choices: list[Choice | None] = []
+    questions = questions_of(tool, has_person=deciding.asks_a_person)
+    if not questions:
+        lines.put_nowait(NOBODY_ANSWERED)
+        return choices
+    while not choices or not is_settled(questions, choices):
+        events, chosen = await deciding.put(questions[len(choices)])
+        for event in events:
+            lines.put_nowait(event)
+        choices.append(await chosen)
+        for event in deciding.remarks():
+            lines.put_nowait(event)
+    return choices
 
 
 async def _spoken(text: str, answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
