@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from command_lines import cancel_in_tool, command
 from playing import commands, leave, play, play_turns, said, shown, terminal, tools
 
-from tailrace.events import TextDelta, TurnCompleted, TurnFailed
+from tailrace.events import Event, Notice, TextDelta, TurnCompleted, TurnFailed
+from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN
 from tailrace.runtimes.gemini import GeminiRuntime
-from tailrace.testing.scripted_scenarios import Shell, say
+from tailrace.testing.scripted_scenarios import Fail, Shell, say
 
 if TYPE_CHECKING:
     from command_lines import Place
@@ -58,6 +60,29 @@ def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place) -> None
     assert shown(events) == ["This is going to break"]
     assert isinstance(terminal(events), TurnFailed)
     assert len(place.model.asked("errmid")) == 4
+
+
+@pytest.mark.parametrize(
+    ("second", "stands"),
+    [
+        (("This is going ", "to break, but it holds."), ["This is going to break, but it holds."]),
+        # It says something else in its second try: which of the two counts nobody can know.
+        (("This is going ", "to be whole."), ["This is going to break", "This is going to be whole."]),
+    ],
+)
+def test_a_second_try_that_succeeds_is_never_glued_to_the_first(
+    place: Place, second: tuple[str, ...], stands: list[str]
+) -> None:
+    place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
+
+    def mend(event: Event) -> None:
+        if isinstance(event, TextDelta):
+            place.model.scenarios["again"] = ((say(*second),),)
+
+    events = play(gemini(place), "[[scenario:again]]", at_event=mend)
+    assert shown(events) == stands
+    assert (Notice(text=MAY_HAVE_BEGUN_AGAIN) in events) == (len(stands) > 1)
+    assert terminal(events) == TurnCompleted()
 
 
 def test_an_answer_that_is_cut_off_has_failed(place: Place) -> None:

@@ -33,6 +33,7 @@ from tailrace.events import (
     validate_event,
 )
 from tailrace.runtimes.acp import AcpTranslator
+from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN
 from tailrace.runtimes.permissions import Choice
 
 CHECK, SAID_HI = "Let me check.", "The tool said hi."
@@ -627,6 +628,26 @@ def test_words_that_only_resemble_the_beginning_are_all_said() -> None:
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert text == "This is one thing. This is another."
     assert not any(isinstance(event, TextRetracted) for event in events)
+
+
+def test_much_that_comes_again_and_goes_on_otherwise_stands_apart_and_is_told_of() -> None:
+    translator = AcpTranslator()
+    events: list[Event] = []
+    for at_s, piece in (
+        (0.0, "This is going to break"),
+        (2.0, "This is going to "),
+        (2.1, "be whole."),
+        (2.2, " Yes."),
+    ):
+        said = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "text", "text": piece}}
+        events += translator.update({"update": said}, at_s)
+    assert events == [
+        TextDelta(text="This is going to break"),
+        BlockFinal(),
+        Notice(text=MAY_HAVE_BEGUN_AGAIN),
+        TextDelta(text="This is going to be whole."),
+        TextDelta(text=" Yes."),
+    ]
 
 
 def test_an_answer_of_gemini_that_broke_off_each_time_has_failed() -> None:

@@ -26,7 +26,7 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.runtimes.attempts import Attempts
+from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN, Attempts
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 
 REFUSED = "API Error: invalid request from fake"
@@ -121,6 +121,28 @@ def test_words_that_come_again_without_a_pause_were_said_twice() -> None:
 def test_a_beginning_that_comes_again_and_goes_on_otherwise_was_said_twice() -> None:
     twice = [piece("Roses are red, ", 1), piece("violets are blue. ", 1.1), piece("Roses are ", 3), piece("dead.", 3.1)]
     assert answer(*twice, SUCCESS) == "Roses are red, violets are blue. Roses are dead."
+
+
+def test_much_that_comes_again_and_goes_on_otherwise_stands_apart_and_is_told_of() -> None:
+    lines = [
+        piece("Let me first look at ", 1),
+        piece("this file", 1.1),
+        piece("Let me first ", 3),
+        piece("list.", 3.1),
+    ]
+    assert told(*lines) == [
+        TextDelta(text="Let me first look at "),
+        TextDelta(text="this file"),
+        TextDelta(text="Let me first list."),
+    ]
+    lines[3] = piece("look around.", 3.1)
+    assert told(*lines) == [
+        TextDelta(text="Let me first look at "),
+        TextDelta(text="this file"),
+        BlockFinal(),
+        Notice(text=MAY_HAVE_BEGUN_AGAIN),
+        TextDelta(text="Let me first look around."),
+    ]
 
 
 def test_a_few_words_that_come_again_prove_nothing() -> None:

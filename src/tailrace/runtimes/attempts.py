@@ -1,10 +1,10 @@
 """Noticing that an agent begins its answer again, which gemini-cli does not say, nor opencode over ACP.
 
 When the stream of its model breaks, it waits a second or longer, asks again and tells the new answer behind the old
-one. Only two things show it: the pause, and that the words begin again from the first one. So
-text that comes after such a pause and repeats the block from its beginning is held back. Once it has repeated all of
-the block it is another try; as soon as it says anything else it was the same answer all along. Nothing that is said
-otherwise in a new try can be told from an answer that goes on: that is shown as it comes.
+one. Only two things show it: the pause, and that the words begin again from the first one. So text that comes after
+such a pause and repeats the block from its beginning is held back. Once it has repeated all of the block it is another
+try. If it says anything else before that, nobody can know: after many words that were the same it is told that it may
+be another try, after few it goes on as the same answer. So does what a new try says otherwise from its first word.
 
 Pure: the time is an argument. One instance is one block of text.
 """
@@ -20,13 +20,21 @@ PAUSE_S = 1.0
 # A few words come twice in an answer; so short a beginning proves nothing.
 _TELLING = 8
 _BEGINNING = 256
+# So much, once more and from the first word on, is hardly ever a matter of style.
+_SUSPICIOUS = 16
+
+MAY_HAVE_BEGUN_AGAIN = "The answer seems to begin again: what stands above may be of a try that failed."
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What came of a piece: text that can be said now, and whether everything before it belongs to a failed try."""
+    """What came of a piece: text that can be said now, and whether everything before it belongs to a failed try.
+
+    Where that may be but is not sure, both stand, apart from each other.
+    """
 
     text: str = ""
     begins_again: bool = False
+    may_begin_again: bool = False
 
 
 class Attempts:
@@ -63,9 +71,15 @@ class Attempts:
             return Heard()
         if piece.startswith(expected) and len(piece) >= left:
             again = "".join(self._held[self._try :])
-            self._said, self._size = StringIO(), 0
-            return Heard(self._say(again).text, begins_again=True)
-        return self._say("".join(self._held))
+            return Heard(self._say_anew(again), begins_again=True)
+        whole, beginning = "".join(self._held), self._part(0, _SUSPICIOUS)
+        if len(beginning) == _SUSPICIOUS and "".join(self._held[self._try :]).startswith(beginning):
+            return Heard(self._say_anew(whole), may_begin_again=True)
+        return self._say(whole)
+
+    def _say_anew(self, text: str) -> str:
+        self._said, self._size = StringIO(), 0
+        return self._say(text).text
 
     def _say(self, text: str) -> Heard:
         self._held, self._try = [], 0

@@ -40,7 +40,7 @@ from tailrace.runtimes.acp.shapes import (
     said_by,
     within,
 )
-from tailrace.runtimes.attempts import Attempts
+from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN, Attempts
 from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.permissions import Choice, Question
 
@@ -218,6 +218,9 @@ class AcpTranslator:
         if heard.begins_again:
             self._began_again = True
             events += self._narration.retry("the agent began its answer again", parent=said.parent)
+        elif heard.may_begin_again:
+            events += self._narration.final(key, parent=said.parent)
+            events += self._narration.notice(MAY_HAVE_BEGUN_AGAIN, parent=said.parent)
         return [*events, *self._narration.text(key, heard.text, parent=said.parent)]
 
     def _turn_to(self, key: tuple[str | None, str | None]) -> list[Event]:

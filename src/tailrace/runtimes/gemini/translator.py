@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tailrace.events import Error, Event, Usage
-from tailrace.runtimes.attempts import Attempts
+from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN, Attempts
 from tailrace.runtimes.endpoint import value_of
 from tailrace.runtimes.narration import Narration
 
@@ -114,7 +114,12 @@ class GeminiTranslator:
             self._block += 1
             return [*self._end_block(), *self._narration.final(("whole", self._block), said.content)]
         heard = self._attempts.feed(said.content, _seconds(said.timestamp))
-        again = self._narration.retry("gemini began its answer again") if heard.begins_again else []
+        again: list[Event] = []
+        if heard.begins_again:
+            again = self._narration.retry("gemini began its answer again")
+        elif heard.may_begin_again:
+            again = [*self._narration.final(self._block), *self._narration.notice(MAY_HAVE_BEGUN_AGAIN)]
+            self._block += 1
         return [*again, *self._narration.text(self._block, heard.text)]
 
     def _end_block(self) -> list[Event]:
