@@ -249,6 +249,40 @@ def test_files_are_remembered_and_what_is_only_shown_is_not() -> None:
     ]
 
 
+def test_what_only_newer_versions_say_to_a_model_is_remembered_whole() -> None:
+    natives = [
+        {"type": "custom", "kind": "openai.compaction", "providerMetadata": {"openai": {"itemId": "i"}}},
+        {"type": "reasoning-file", "url": "data:,x", "mediaType": "text/plain"},
+        {"type": "steering-message", "id": "s", "parts": [{"type": "text", "text": "rather not"}]},
+    ]
+    assert parts(*natives, {"type": "custom"}, {"type": "file", "url": "x"}) == natives
+
+
+@pytest.mark.parametrize("how", [{"isAutomatic": True}, {}])
+def test_a_call_that_was_denied_is_remembered_with_who_denied_it(how: dict[str, bool]) -> None:
+    asked = {"type": "tool-approval-request", "approvalId": "a", "toolCallId": "c", **how}
+    answered = {"type": "tool-approval-response", "approvalId": "a", "approved": False, "reason": "Nobody may."}
+    denied = {"type": "tool-output-denied", "toolCallId": "c"}
+    (call,) = parts(vercel.called("c"), asked, answered, denied)
+    assert call["state"] == "output-denied"
+    assert call["approval"] == {"id": "a", "approved": False, "reason": "Nobody may.", **how}
+    assert parts(vercel.called("c"), denied) == [], "a model must be told who denied it"
+
+
+def test_a_seal_of_a_result_stays_with_the_result() -> None:
+    seals = [{"openai": {"itemId": item}} for item in ("called", "done")]
+    natives = [vercel.called("c") | {"providerMetadata": seals[0]}, vercel.output("c") | {"providerMetadata": seals[1]}]
+    (call,) = parts(*natives)
+    assert [call["callProviderMetadata"], call["resultProviderMetadata"]] == seals
+
+
+def test_a_step_of_which_nothing_is_left_is_not_remembered() -> None:
+    nothing = [vercel.STEP, *vercel.text("0", ""), vercel.called("open")]
+    natives = [*nothing, vercel.STEP, *vercel.text("1", "said"), *nothing]
+    assert [part["type"] for part in parts(*natives)] == ["step-start", "text"]
+    assert parts(*nothing) == []
+
+
 def test_the_next_question_goes_with_the_answer_before() -> None:
     transcript = VercelTranscript()
     transcript.ask("q", chat_id="c", message_id="u", answer_id="a")

@@ -178,6 +178,9 @@ def test_rule_3_results_come_in_any_order_after_text_and_without_their_call() ->
 def test_rule_3_a_call_that_was_denied_has_failed() -> None:
     denied = {"type": "tool-output-denied", "toolCallId": "c"}
     assert told(called("c"), denied)[1] == ToolFinished(id="c", result="denied", is_error=True)
+    asked = {"type": "tool-approval-request", "approvalId": "a", "toolCallId": "c", "isAutomatic": True}
+    answered = {"type": "tool-approval-response", "approvalId": "a", "approved": False, "reason": "Nobody may."}
+    assert told(called("c"), asked, answered, denied)[1] == ToolFinished(id="c", result="Nobody may.", is_error=True)
 
 
 def test_rule_5_text_of_a_step_that_is_reset_is_taken_back() -> None:

@@ -35,9 +35,10 @@ class Request(msgspec.Struct, rename="camel"):
 
 
 class Response(msgspec.Struct, rename="camel"):
-    """Somebody has allowed a call, or not."""
+    """Somebody has allowed a call, or not, and may say why."""
 
     approval_id: str
+    reason: str = ""
 
 
 class File(msgspec.Struct, rename="camel"):

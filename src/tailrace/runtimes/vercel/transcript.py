@@ -15,7 +15,16 @@ from tailrace.runtimes.endpoint import Seams
 from tailrace.runtimes.growing import grow, settled
 
 _KEPT_OF_A_CALL = {"input": "input", "providerExecuted": "providerExecuted", "providerMetadata": "callProviderMetadata"}
-_HAS_AN_END = {"output-available", "output-error"}
+_HAS_AN_END = {"output-available", "output-error", "output-denied"}
+# Parts that come in one chunk, with what each must have. The model is given all of them again.
+_WHOLE = {
+    "file": {"url", "mediaType"},
+    "reasoning-file": {"url", "mediaType"},
+    "custom": {"kind"},
+    "steering-message": {"id", "parts"},
+}
+# What is nothing to a model if it is all that a step has.
+_IDLE = {"step-start", "custom"}
 
 
 class Transcript:
@@ -33,6 +42,8 @@ class Transcript:
         self._parts: list[dict[str, Any]] = []
         self._open: dict[tuple[str, str], dict[str, Any]] = {}  # the newest block of each kind and id
         self._calls: dict[str, dict[str, Any]] = {}
+        # Calls that somebody's leave was asked for, and whether a rule gives it, by what was asked.
+        self._asked: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._seams = Seams()
 
     def ask(self, text: str, *, chat_id: str, message_id: str, answer_id: str) -> dict[str, Any]:
@@ -55,20 +66,28 @@ class Transcript:
                 self._block("text", block, native, is_new=kind == "text-start")
             case {"type": "reasoning-start" | "reasoning-delta" | "reasoning-end" as kind, "id": str(block)}:
                 self._block("reasoning", block, native, is_new=kind == "reasoning-start")
-            case {"type": "file", "url": str(url), "mediaType": str(mime)}:
-                self._parts.append({"type": "file", "url": url, "mediaType": mime})
+            case {"type": str(kind)} if kind in _WHOLE and native.keys() >= _WHOLE[kind]:
+                kept = {"type", "providerMetadata"} | _WHOLE[kind]
+                self._parts.append({name: value for name, value in native.items() if name in kept})
+            case {"type": "tool-approval-response", "approvalId": str(approval)}:
+                self._answered(approval, native)
             case {"type": str(kind), "toolCallId": str(call)} if kind.startswith("tool-"):
                 self._call(kind, call, native)
 
     def keep(self) -> bytes:
         """What is to be remembered after the answer.
 
-        Calls without an end and texts without a word are left out: most models refuse those.
+        Calls without an end, texts without a word and steps without either are left out: most models refuse those.
         """
-        parts = [part for part in settled(self._parts) if _is_content(part)]
+        steps: list[list[dict[str, Any]]] = [[]]
+        for part in settled(self._parts):
+            if part["type"] == "step-start":
+                steps.append([])
+            if _is_content(part):
+                steps[-1].append(part)
+        parts = [part for step in steps if any(part["type"] not in _IDLE for part in step) for part in step]
         answer = {"id": self._answer_id, "role": "assistant", "parts": parts}
-        has_content = any(part["type"] != "step-start" for part in parts)
-        return msgspec.json.encode([*self._messages, *([answer] if has_content else [])])
+        return msgspec.json.encode([*self._messages, *([answer] if parts else [])])
 
     def _block(self, kind: str, block: str, native: dict[str, Any], *, is_new: bool) -> None:
         part = self._open.get((kind, block))
@@ -90,12 +109,25 @@ class Transcript:
         if part is None:
             return
         match kind, native:
+            case "tool-approval-request", {"approvalId": str(approval)}:
+                self._asked[approval] = part, {"isAutomatic": True} if native.get("isAutomatic") is True else {}
+            case "tool-output-denied", _ if "approval" in part:
+                part["state"] = "output-denied"
             case "tool-output-available", {"output": output} if not native.get("preliminary"):
                 part |= {"state": "output-available", "output": output}
             case "tool-output-error" | "tool-input-error", {"errorText": str(error)} if (
                 part["state"] not in _HAS_AN_END
             ):
                 part |= {"state": "output-error", "errorText": error}
+        if kind.startswith("tool-output") and (seal := native.get("providerMetadata")) is not None:
+            part["resultProviderMetadata"] = seal
+
+    def _answered(self, approval: str, native: dict[str, Any]) -> None:
+        """A call was allowed, or not; the model is told which."""
+        if approval in self._asked and isinstance(native.get("approved"), bool):
+            part, automatic = self._asked[approval]
+            told = {name: native[name] for name in ("approved", "reason") if native.get(name) is not None}
+            part["approval"] = {"id": approval, **automatic, **told}
 
 
 def _is_content(part: dict[str, Any]) -> bool:

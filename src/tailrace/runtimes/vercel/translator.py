@@ -36,6 +36,8 @@ class VercelTranslator:
         self._seals: dict[str, Any] = {}  # the provider's own of each thought
         self._names: dict[str, str] = {}  # of tools, by call
         self._waiting: dict[str, str] = {}  # tools that wait for somebody's leave
+        self._asked_for: dict[str, str] = {}  # calls, by what was asked
+        self._reasons: dict[str, str] = {}  # why calls were allowed, or not
         self._ending: shapes.Message | None = None
         self._is_aborted = False
         self._has_failed = False
@@ -143,15 +145,19 @@ class VercelTranslator:
         return self._narration.result(call.tool_call_id, call.error_text, is_error=True)
 
     def _denied(self, call: shapes.Call) -> list[Event]:
-        return self._narration.result(call.tool_call_id, "denied", is_error=True)
+        reason = self._reasons.get(call.tool_call_id) or "denied"
+        return self._narration.result(call.tool_call_id, reason, is_error=True)
 
     def _asked(self, request: shapes.Request) -> list[Event]:
+        self._asked_for[request.approval_id] = request.tool_call_id
         if not request.is_automatic:
             self._waiting[request.approval_id] = self._names.get(request.tool_call_id, "a tool")
         return []
 
     def _answered(self, response: shapes.Response) -> list[Event]:
         self._waiting.pop(response.approval_id, None)
+        if response.approval_id in self._asked_for:
+            self._reasons[self._asked_for[response.approval_id]] = response.reason
         return []
 
     # The rest
