@@ -1,4 +1,4 @@
-"""What to do about a command that failed, by what it says: log in, or bring it up to date.
+"""What to do about a command that failed, by what it says: log in, name another model, or bring it up to date.
 
 Each command line has words of its own for it, often among many others and without the remedy. What the failure is and
 whose it is stays as it was said; the advice stands behind it. Owns the words; the failures are the translators'.
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """How one command says that nobody is logged in, and what helps."""
+    """How one command says that nobody is logged in, and what helps; `models` is where it has its models from."""
 
     package: str
     locked_out: re.Pattern[str]
     key: str
+    models: str = ""
 
 
 _COMMANDS = {
@@ -34,7 +35,7 @@ _COMMANDS = {
     "codex": _Command(
         "@openai/codex",
         re.compile(
-            r"401 Unauthorized|[Nn]ot logged in|Missing bearer|(log|sign) in again|refresh token|OPENAI_API_KEY"
+            r"[Nn]ot logged in|401 Unauthorized|Missing (bearer|environment variable)|(log|sign) in again|refresh token"
         ),
         "Log in with: codex login, or set the key that its settings name.",
     ),
@@ -45,11 +46,14 @@ _COMMANDS = {
     ),
     "opencode": _Command(
         "opencode-ai",
-        re.compile(r"ProviderAuthError|ProviderModelNotFound|[Uu]nauthorized|API key|auth login|No provider"),
+        re.compile(r"ProviderAuthError|[Uu]nauthorized|API key|auth login"),
         "Log in with: opencode auth login, or name a provider in opencode.json.",
+        "opencode knows the models of providers that it is logged in to (opencode auth login) or has in opencode.json.",
     ),
 }
 _COMMANDS["claude-sdk"] = _COMMANDS["claude"]
+_LOCKED_OUT = 401
+_NO_MODEL = re.compile(r"Model not found|ProviderModelNotFound")
 # How programs refuse an option or a command that they have never heard of.
 _UNHEARD_OF = re.compile(
     r"(?i)unknown (option|argument|command|flag)|unexpected argument|unrecognized (subcommand|option|argument)"
@@ -65,8 +69,10 @@ def advised(runtime: str, events: Iterable[Event]) -> list[Event]:
 def _advised(command: _Command, runtime: str, event: Event) -> Event:
     if not isinstance(event, TurnFailed) or event.code == "not_found":
         return event
-    if command.locked_out.search(f"{event.message} {event.code}"):
+    if event.status_code == _LOCKED_OUT or command.locked_out.search(f"{event.message} {event.code}"):
         return _with(event, f"{runtime} is not logged in. {command.key}", "not_logged_in")
+    if command.models and _NO_MODEL.search(event.message):
+        return _with(event, command.models, "unknown_model")
     if _UNHEARD_OF.search(event.message):
         name = runtime.removesuffix("-sdk")
         newer = f"npm install -g {command.package}@latest"

@@ -17,7 +17,7 @@ LOCKED_OUT = {
     "claude": '{"type":"result","subtype":"success","is_error":true,"result":"Not logged in · Please run /login"}',
     "codex": "Error: unexpected status 401 Unauthorized: Missing bearer or basic authentication in header",
     "gemini": "Please set an Auth method in your settings.json or specify GEMINI_API_KEY",
-    "opencode": "ProviderModelNotFoundError: no provider is configured",
+    "opencode": "ProviderAuthError: no key is stored for this provider",
     "acp": "not used",
 }
 

@@ -124,7 +124,7 @@ class CodexRuntime:
                 process.is_excused = partial(_works, translator)
                 async with aclosing(process.lines()) as lines:
                     async for line in lines:
-                        told = translator.feed(line)
+                        told = advised(self.name, translator.feed(line))
                         for event in (*self._conversations.remember(prompt, translator.thread_id or ""), *told):
                             yield event
                 remark = await process.last_words()

@@ -122,7 +122,7 @@ class GeminiRuntime:
                     process.close_input()
                     async with aclosing(process.lines()) as lines:
                         async for line in lines:
-                            told = translator.feed(line)
+                            told = advised(self.name, translator.feed(line))
                             for event in (*self._conversations.remember(prompt, translator.session_id), *told):
                                 yield event
                             if translator.is_over:
