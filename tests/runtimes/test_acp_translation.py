@@ -233,7 +233,8 @@ def test_garbage_between_the_lines_changes_nothing_of_what_is_said(expected: Exp
     assert "".join(found.answer) == "".join(expected.answer)
     assert found.tools == list(expected.tools)
     assert type(found.terminal) is expected.terminal
-    assert len(found.notices) > len(garbage)
+    unknown = [notice for notice in found.notices if notice.startswith("acp said something unknown: ")]
+    assert len(unknown) == len({"no kind", "a list for a kind", "a chunk of the wrong shape", "noise"})
 
 
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -545,8 +546,7 @@ def test_what_a_subagent_says_does_not_run_into_what_the_agent_says() -> None:
 def test_what_is_unknown_is_a_notice_that_does_not_break_into_a_sentence() -> None:
     unknown = {"sessionUpdate": "from_the_future", "x": 1}
     raw = json.dumps({"sessionId": "s", "update": unknown})
-    assert told(unknown, text("Hel"), unknown, text("lo"), call(), result=DONE) == [
-        Notice(text=f"acp said something unknown: {raw}"),
+    assert told(text("Hel"), unknown, text("lo"), unknown, call(), unknown, result=DONE) == [
         TextDelta(text="Hel"),
         TextDelta(text="lo"),
         Notice(text=f"acp said something unknown: {raw}"),

@@ -135,7 +135,8 @@ def test_garbage_in_between_is_noticed_and_changes_nothing_else(expected: Expect
     assert "".join(found.answer) == "".join(expected.answer)
     assert found.tools == list(expected.tools)
     assert type(found.terminal) is expected.terminal
-    assert len(found.notices) == len(littered) // 2
+    assert found.notices
+    assert len(found.notices) == len(set(found.notices)), "the same is told once"
 
 
 @pytest.mark.parametrize("shape", ["tool_chat", "tool_responses", "v2_tool_responses", "events_v2_chat"])

@@ -103,6 +103,17 @@ def test_blocks_that_are_said_in_turns_are_said_once() -> None:
     assert answer(events) == ["A1 ", "B1 ", "A2 ", "B2 "]
 
 
+def test_an_agent_that_says_ever_other_unknown_things_is_not_told_of_without_end() -> None:
+    told = Narration("odd")
+    assert len([event for number in range(1000) for event in told.unknown({"type": f"log-{number}"})]) == 20
+
+
+def test_unknown_things_of_another_kind_are_told_each() -> None:
+    told = Narration("odd")
+    odd = [{"type": "a"}, {"type": "b"}, {"x": 1}, {"y": 1}, ["a", 1], ["b", 1], "words", 7, None]
+    assert len([event for _ in range(3) for value in odd for event in told.unknown(value)]) == len(odd)
+
+
 def test_what_is_unknown_interrupts_and_costs_no_text() -> None:
     told = Narration("agent")
     events = [*told.text("a", "one "), *told.unknown({"odd": 1}), *told.text("a", "two"), *told.final("a", "one two")]

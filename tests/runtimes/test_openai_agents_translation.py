@@ -220,7 +220,8 @@ def test_garbage_in_between_is_noticed_and_changes_nothing_else(expected: Expect
     assert "".join(found.answer) == "".join(expected.answer)
     assert found.tools == list(expected.tools)
     assert type(found.terminal) is expected.terminal
-    assert len(found.notices) == len(littered) // 2
+    assert found.notices
+    assert len(found.notices) == len(set(found.notices)), "the same is told once"
 
 
 def test_deltas_win_and_the_whole_of_a_block_says_nothing_twice() -> None:

@@ -629,3 +629,13 @@ def test_rule_10_what_is_unknown_is_told_and_is_no_error(agent: str, tmp_path: P
     [notice] = [event.text for event in heard.events if isinstance(event, Notice)]
     assert "future" in notice.lower()
     assert heard.texts == ["One.", "Two."]
+
+
+@pytest.mark.parametrize("agent", PLAYERS)
+def test_rule_10_what_is_unknown_is_told_once_however_often_it_comes(agent: str, tmp_path: Path) -> None:
+    def littered(player: Player) -> list[Any]:
+        return [*player.text("One."), *(UNKNOWN[agent](player) * 100), *player.text("Two.")]
+
+    heard = complete(agent, tmp_path, littered)
+    assert len([event for event in heard.events if isinstance(event, Notice)]) == 1
+    assert heard.texts == ["One.", "Two."]

@@ -44,6 +44,9 @@ from tailrace.runtimes.reasons import reason_of
 
 Key: TypeAlias = Hashable
 _RAW = 500  # characters of an unknown event that are kept for whoever looks
+# By what events call themselves, whoever's they are.
+_CALLED = ("type", "subtype", "method", "event", "event_kind", "part_kind", "name")
+_MOST_KINDS = 20
 
 
 class _Stretch:
@@ -98,6 +101,7 @@ class Narration:
         self._thoughts: dict[str | None, bool] = {}  # of those whose last word was a thought: whether it is over
         self._tools: dict[str, bool] = {}  # whether each call is finished
         self._outputs: dict[str, str] = {}
+        self._unheard_of: set[Hashable] = set()  # kinds of unknown events that were told
         self._failure: TurnFailed | None = None
         self._completion: TurnCompleted | None = None
         self.is_over = False
@@ -304,8 +308,15 @@ class Narration:
         self._interrupt(parent)
         return [Notice(text=text, parent_tool_id=parent)]
 
-    def unknown(self, event: Any) -> list[Event]:
-        """An event that the translator does not know; it is kept for whoever looks."""
+    def unknown(self, event: Any, *, kind: Hashable = None) -> list[Event]:
+        """An event that the translator does not know; it is kept for whoever looks.
+
+        It is told once of each kind, or an agent that prints its log among its events would drown its answer.
+        """
+        kind = _kind_of(event) if kind is None else kind
+        if self.is_over or kind in self._unheard_of or len(self._unheard_of) == _MOST_KINDS:
+            return []
+        self._unheard_of.add(kind)
         try:
             raw = json.dumps(event, ensure_ascii=False, default=repr)
         except (TypeError, ValueError):
@@ -336,3 +347,14 @@ class Narration:
         if self._completion is not None:
             return [self._completion]
         return [TurnFailed(message=f"{self.runtime} ended without saying that it was done", code="cut_off")]
+
+
+def _kind_of(event: Any) -> Hashable:
+    """What an unknown event calls itself; one that does not is known by what it is."""
+    names: list[str] = []
+    match event:
+        case dict():
+            names = [event[name] for name in _CALLED if isinstance(event.get(name), str)] or sorted(map(str, event))
+        case list() | tuple():
+            names = [part for part in event if isinstance(part, str)]
+    return type(event), *names

@@ -125,7 +125,7 @@ class AcpTranslator:
                 return tell(self, msgspec.convert(update, shape))
         except msgspec.ValidationError:
             pass
-        return self._aside(partial(self._narration.unknown, params))
+        return self._aside(partial(self._narration.unknown, params, kind=kind))
 
     def noise(self, line: bytes) -> list[Event]:
         """A line that is no message of the protocol."""

@@ -36,7 +36,6 @@ class AcpTurn:
         self._deciding = Deciding(permissions, asks)
         self._unanswered: list[Message] = []
         self._is_over = False
-        self._told_of_noise = False
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
         """The events of the turn; closing this cancels it. Raises `AgentFault` where nobody was there to hear it."""
@@ -71,9 +70,7 @@ class AcpTurn:
                 self._is_over = True
                 events += self._translator.lost(self._agent.end)
             case bytes():
-                # Some print their log there; that is worth a line, and only one.
-                events += [] if self._told_of_noise else self._translator.noise(message)
-                self._told_of_noise = True
+                events += self._translator.noise(message)  # some print their log there
             case Message(method=None, error=None):
                 self._is_over = self.is_sound = True
                 events += self._translator.answered(message.result)

@@ -67,7 +67,6 @@ class ClaudeTranslator:
         self._complaint: AssistantLine | None = None
         self._result: ResultLine | None = None
         self._spent = Usage(input_tokens=0, output_tokens=0, scope="turn")
-        self._unheard_of: set[str] = set()
         self._line: bytes | Mapping[str, Any] = b""
         self._is_started = False
         self._is_answering = True
@@ -137,11 +136,8 @@ class ClaudeTranslator:
         return now
 
     def _wonder(self, kind: str) -> list[Event]:
-        """A line that nobody has heard of; its kind is told once, or a new kind of noise would drown the answer."""
-        if kind in _NOISE or kind in self._unheard_of:
-            return []
-        self._unheard_of.add(kind)
-        return self._narration.unknown(readable(self._line))
+        """A line that nobody has heard of."""
+        return [] if kind in _NOISE else self._narration.unknown(readable(self._line), kind=kind)
 
     def _tell(self, line: Line) -> list[Event]:
         match line:

@@ -72,7 +72,6 @@ class CodexTranslator:
         self._has_begun = False
         self._children: dict[str, str] = {}  # under which call each thread of a subagent speaks
         self._spawning: str | None = None  # a call for a subagent that speaks before it is named
-        self._wondered: set[str] = set()
 
     @property
     def is_over(self) -> bool:
@@ -95,11 +94,8 @@ class CodexTranslator:
         return [] if self.is_over else self._narration.notice(text)
 
     def wonder(self, kind: str, said: Any) -> list[Event]:
-        """Something unknown. It is told once: what comes in pieces would be told with each of them."""
-        if kind in self._wondered or self.is_over:
-            return []
-        self._wondered.add(kind)
-        return self._narration.unknown({kind: said})
+        """Something unknown."""
+        return self._narration.unknown({kind: said}, kind=kind)
 
     def fail(self, message: str) -> list[Event]:
         """The turn cannot go on."""

@@ -70,7 +70,6 @@ class OpencodeTranslator:
         self._asked: list[Asked] = []
         self._has_begun = False
         self._is_aborted = False
-        self._wondered: set[str] = set()
 
     @property
     def is_over(self) -> bool:
@@ -129,11 +128,8 @@ class OpencodeTranslator:
         return self._parts.children.get(session_id, session_id)
 
     def _wonder(self, kind: str, said: Any) -> list[Event]:
-        """Something unknown. It is told once: what comes in pieces would be told with each of them."""
-        if kind in self._wondered or self.is_over:
-            return []
-        self._wondered.add(kind)
-        return self._narration.unknown({kind: said})
+        """Something unknown."""
+        return self._narration.unknown({kind: said}, kind=kind)
 
     # What is said
 
