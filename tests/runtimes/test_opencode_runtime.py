@@ -145,11 +145,24 @@ def test_leaving_in_the_middle_aborts_the_turn_and_leaves_nobody(tmp_path: Path)
         assert not is_running(int(process))
 
 
-def test_one_that_dies_leaves_what_it_said(tmp_path: Path) -> None:
-    events = play(opencode(tmp_path, "dies"))
+@pytest.mark.parametrize(
+    ("deed", "why"),
+    [
+        ("dies", "was ended by signal 9"),
+        ("dies with a word", "exited with code 3: panic: out of memory"),
+        ("hangs up", "opencode: the connection was lost in the middle of the answer."),
+    ],
+)
+def test_one_that_dies_leaves_what_it_said_and_why(tmp_path: Path, deed: str, why: str) -> None:
+    events = play(opencode(tmp_path, deed))
     assert said(events).startswith("Let me ")
     assert isinstance(events[-1], TurnFailed)
+    assert events[-1].message.endswith(why)
     assert events[-1].code == "cut_off"
+
+
+def test_what_its_server_prints_beside_its_events_does_not_block_it(tmp_path: Path) -> None:
+    assert isinstance(play(opencode(tmp_path, "chatters"))[-1], TurnCompleted)
 
 
 def test_one_whose_server_lives_and_says_nothing_is_given_up(tmp_path: Path) -> None:

@@ -208,6 +208,16 @@ def test_rule_3_a_result_after_the_end_is_heard_where_the_agent_stays(tmp_path: 
     assert [type(event) for event in heard.events[-2:]] == [TurnCompleted, ToolFinished]
 
 
+@pytest.mark.parametrize("agent", PLAYERS)
+def test_rule_3_an_id_that_is_used_again_is_another_call(agent: str, tmp_path: Path) -> None:
+    def said(player: Any) -> list[Any]:
+        return [*player.tool("0", "sunny"), *player.text("And now?"), *player.tool("0", "cloudy"), *player.text("So.")]
+
+    heard = complete(agent, tmp_path, said)
+    assert [event.id for event in heard.events if isinstance(event, ToolStarted)] == ["0", "0"]
+    assert [event.result for event in heard.events if isinstance(event, ToolFinished)] == ["sunny", "cloudy"]
+
+
 # 4. Snapshots become differences; one that does not continue what was said replaces it.
 
 

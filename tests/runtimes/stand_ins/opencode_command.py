@@ -24,7 +24,11 @@ DEEDS = {
     "forgets": "opencode_serve_tool",
     "stalls": "opencode_serve_abort",
     "dies": "opencode_serve_tool",
+    "dies with a word": "opencode_serve_tool",
+    "hangs up": "opencode_serve_tool",
+    "chatters": "opencode_serve_tool",
 }
+BROKEN = {"dies", "dies with a word", "hangs up"}
 SAID = 5
 STALLED = 24  # events until a tool has printed something, or a text is half said
 
@@ -60,12 +64,14 @@ class Server(ThreadingHTTPServer):
             command = [sys.executable, "-c", "import time; time.sleep(600)"]
             self.command = subprocess.Popen(command, start_new_session=True)
             (self.folder / "running").write_text(f"{os.getpid()} {self.command.pid}", encoding="utf-8")
-        said = {"stalls": STALLED, "dies": STALLED, "idles": SAID}.get(self.deed)
+        said = {"stalls": STALLED, "idles": SAID}.get(self.deed, STALLED if self.deed in BROKEN else None)
+        if self.deed == "chatters":
+            print("x" * 1_000_000, flush=True)
         for event in self.recorded[:said]:
             self.told.put(event)
             if event["type"] == "permission.asked":
                 self.answered.get()
-        if self.deed == "dies":
+        if self.deed in BROKEN:
             self.told.put(None)
         while self.deed == "idles":
             self.told.put({"type": "server.heartbeat", "properties": {}})
@@ -134,7 +140,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
             self.wfile.flush()
             event = self.server.told.get()
-        os.kill(os.getpid(), 9)
+        if self.server.deed == "dies with a word":
+            print("panic: out of memory", file=sys.stderr, flush=True)
+            os._exit(3)
+        if self.server.deed != "hangs up":
+            os.kill(os.getpid(), 9)
+        self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
         """Nobody reads it."""

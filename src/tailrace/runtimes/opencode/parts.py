@@ -28,7 +28,7 @@ class OpencodeParts:
         self._thoughts: dict[str, list[str]] = {}  # what was told of each thought that is not complete
         self._texts: dict[str, tuple[str, str]] = {}  # by its id, the message and the part that a text is
         self._inputs: dict[str, Any] = {}  # what was told of each call
-        self._finished: set[str] = set()
+        self._finished: set[str] = set()  # the parts of calls that were answered; providers use the ids of calls again
         self._steps: dict[str, str | None] = {}  # the messages whose step is not finished, and who says them
         self.reason = ""  # for which the last step was finished
         self.children: dict[str, str] = {}  # by which call each session of a subagent was begun
@@ -79,7 +79,7 @@ class OpencodeParts:
         call, state = part.call_id, part.state
         if state is None:
             return None
-        if call in self._finished:
+        if part.id in self._finished:
             return []
         if isinstance(child := state.metadata.get("sessionId"), str):
             self.children[child] = call
@@ -95,7 +95,7 @@ class OpencodeParts:
             ]
         if state.status == "pending":
             return told
-        self._finished.add(call)
+        self._finished.add(part.id)
         is_error = state.status == "error" or state.metadata.get("exit") not in {None, 0}
         result = state.error if state.status == "error" else state.output
         return [*told, *self._narration.result(call, result, is_error=is_error, parent=parent)]

@@ -19,6 +19,7 @@ from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
 from tailrace.runtimes.advice import advised
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.http import HttpFault
 from tailrace.runtimes.opencode.server import COMMAND, PASSWORD, OpencodeServer, address_in
 from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
@@ -77,7 +78,8 @@ class OpencodeRuntime:
         try:
             async with self._process(*COMMAND, password=password) as process, aclosing(process.lines()) as lines:
                 if url := await _address(lines):
-                    async with aclosing(self._served(prompt, OpencodeServer(url, password))) as events:
+                    served = self._served(prompt, OpencodeServer(url, password), process)
+                    async with _read_on(process, lines), aclosing(served) as events:
                         async for event in events:
                             yield event
                     return
@@ -102,13 +104,16 @@ class OpencodeRuntime:
             silence_s=silence_s,
         )
 
-    async def _served(self, prompt: Prompt, server: OpencodeServer) -> AsyncGenerator[Event, None]:
+    async def _served(
+        self, prompt: Prompt, server: OpencodeServer, process: AgentProcess
+    ) -> AsyncGenerator[Event, None]:
         """A turn of `opencode serve`."""
         known = self._conversations.of(prompt)
         try:
             session = await server.open_session(known)
         except RuntimeFault as fault:
-            yield TurnFailed(message=str(fault))
+            for event in advised(self.name, [TurnFailed(message=await _why(fault, process), code="cut_off")]):
+                yield event
             return
         for event in self._conversations.remember(prompt, session):
             yield event
@@ -124,7 +129,7 @@ class OpencodeRuntime:
                 async for event in events:
                     yield event
         except RuntimeFault as fault:
-            remark = str(fault)
+            remark = await _why(fault, process)
         for event in advised(self.name, translator.close(remark)):
             yield event
 
@@ -173,6 +178,17 @@ class OpencodeRuntime:
             yield event
 
 
+async def _why(fault: RuntimeFault, process: AgentProcess) -> str:
+    """Why the server cannot be asked any more; one that is gone has said so itself."""
+    if not isinstance(fault, HttpFault):
+        return str(fault)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE_S):
+            if words := await process.last_words():
+                return words
+    return f"opencode: {fault}"
+
+
 def _is_heartbeat(native: Any) -> bool:
     """Whether the server only says that it is still there."""
     return isinstance(native, dict) and native.get("type") == "server.heartbeat"
@@ -186,6 +202,23 @@ async def _address(lines: AsyncGenerator[bytes, None]) -> str:
                 if url := address_in(line):
                     return url
     return ""
+
+
+@asynccontextmanager
+async def _read_on(process: AgentProcess, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[None, None]:
+    """Read what the server prints beside its events, or it would wait for a reader; it is in nobody's way."""
+
+    async def read() -> None:
+        async for _ in lines:
+            pass
+
+    process.is_excused = lambda: True  # it is its events that tell whether it lives
+    reading = asyncio.create_task(read())
+    try:
+        yield
+    finally:
+        reading.cancel()
+        await asyncio.wait({reading})
 
 
 async def _answered(asked: Asked, server: OpencodeServer, deciding: Deciding) -> list[Event]:
