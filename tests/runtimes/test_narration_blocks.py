@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sdk_streams import turn_of
 
-from tailrace.events import BlockFinal, Event, ReasoningDelta, TextDelta, TextRetracted, TurnCompleted
+from tailrace.events import BlockFinal, Event, ReasoningDelta, TextDelta, TextRetracted, ToolOutput, TurnCompleted
 from tailrace.runtimes.narration import Narration
 
 if TYPE_CHECKING:
@@ -101,6 +101,14 @@ def test_blocks_that_are_said_in_turns_are_said_once() -> None:
     events = [*told.text("a", "A1 "), *told.text("b", "B1 "), *told.text("a", "A2 "), *told.text("b", "B2 ")]
     events += [*told.final("a", "A1 A2 "), *told.final("b", "B1 B2 ")]
     assert answer(events) == ["A1 ", "B1 ", "A2 ", "B2 "]
+
+
+def test_what_a_tool_has_printed_is_not_printed_again_when_its_snapshot_has_lost_the_beginning() -> None:
+    told = Narration("odd")
+    told.tool("t", "shell")
+    wholes = ["one\n", "one\ntwo\n", "two\nthree\n", "one\ntwo\nthree\n"]
+    printed = [event for whole in wholes for event in told.output_snapshot("t", whole)]
+    assert [event.data for event in printed if isinstance(event, ToolOutput)] == ["one\n", "two\n", "three\n"]
 
 
 def test_an_agent_that_says_ever_other_unknown_things_is_not_told_of_without_end() -> None:

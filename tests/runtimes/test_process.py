@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import tracemalloc
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,10 +122,16 @@ def test_one_that_says_nothing_is_given_up_unless_it_has_a_reason() -> None:
 
 def test_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:
     flood = "import sys; sys.stderr.write('noise ' * 1_000_000 + 'the last words\\n'); print('done')"
-    lines, code, tail = outcome(*python(flood))
+    tracemalloc.start()
+    try:
+        lines, code, tail = outcome(*python(flood))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert (lines, code) == ([b"done"], 0)
     assert tail.endswith("noise the last words")
     assert len(tail) < 10_000
+    assert most < 2_000_000, "the flood is six megabytes, and nobody reads it"
 
 
 @pytest.mark.parametrize(
@@ -292,11 +299,63 @@ def test_a_tool_outside_the_group_of_one_that_must_be_killed_is_killed_with_it()
     assert tools[0] not in running()
 
 
-def test_one_who_left_the_group_and_holds_the_output_keeps_nobody_waiting() -> None:
+def test_one_who_left_the_group_and_holds_the_output_keeps_nobody_waiting_and_does_not_stay() -> None:
     lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=True)))
-    assert int(lines[0]) in running()
-    os.kill(int(lines[0]), signal.SIGKILL)
     assert code == 0
+    assert int(lines[0]) not in running()
+
+
+ORPHAN = """\
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if (child := os.fork()) == 0:
+        time.sleep(600)
+    print(child, flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", TIDY, DEAF], ids=["well", "badly", "asked", "deaf"])
+def test_one_who_left_the_family_is_ended_however_the_command_ends(end: str) -> None:
+    orphans: list[int] = []
+
+    async def run() -> None:
+        async with nobody_left(AgentProcess(python(ORPHAN + end), grace_s=0.2)) as process:
+            async for line in process.lines():
+                if not line.isdigit():
+                    break
+                orphans.append(int(line))
+
+    asyncio.run(run())
+    assert len(orphans) == 1
+    assert orphans[0] not in running()
+
+
+def test_those_of_an_agent_that_runs_us_are_of_it_as_well() -> None:
+    inner = (
+        "import asyncio, sys\nfrom tailrace.runtimes.process import AgentProcess\n"
+        f"""
+async def run():
+    async with AgentProcess((sys.executable, '-I', '-S', '-c', {ORPHAN + DEAF!r}), grace_s=0) as process:
+        async for line in process.lines():
+            print(line.decode(), flush=True)
+asyncio.run(run())
+"""
+    )
+    orphans: list[int] = []
+
+    async def run() -> None:
+        async with nobody_left(AgentProcess((sys.executable, "-c", inner), grace_s=0)) as process:
+            async for line in process.lines():
+                if not line.isdigit():
+                    break
+                orphans.append(int(line))
+
+    asyncio.run(run())
+    assert len(orphans) == 1
+    assert orphans[0] not in running()
 
 
 def test_last_words_leave_out_the_backtrace_of_the_program() -> None:

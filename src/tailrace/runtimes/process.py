@@ -5,10 +5,9 @@ on stderr that nobody reads, a signal that is ignored, children that outlive the
 the lines say is for a runtime's translator.
 
 A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
-leaves the agent it launched. Agents often run their tools outside of it and end them by themselves when they are asked
-to stop; those of one that has to be killed are killed with it, as far as the platform shows them (`/proc`). What an
-agent that ends by itself left running elsewhere is its own affair. If we are killed ourselves, a `Lifeline` ends the
-group. POSIX only.
+leaves the agent it launched. Agents often run their tools outside of it, and end them by themselves when they are asked
+to stop; what they leave, however the agent ends, is ended with it, as far as the platform shows them (`kin`). If we are
+killed ourselves, a `Lifeline` ends the group. POSIX only.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import AgentNotFound
+from tailrace.runtimes.kin import Kin
 from tailrace.runtimes.lifeline import Lifeline
 
 if TYPE_CHECKING:
@@ -79,14 +79,14 @@ class AgentProcess:
         self.is_excused: Callable[[], bool] = lambda: False
         self.fault = ""  # why it was not read to its end
         self._silence_s = silence_s
-        self._env = {**os.environ, **(env or {})}
+        self._kin = Kin()
+        self._env = {**os.environ, **(env or {}), **self._kin.environment}
         self._cwd = cwd
         self._missing = missing
         self._grace_s = grace_s
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
         self._group_is_gone = False
-        self._tools: list[int] = []
 
     async def __aenter__(self) -> Self:
         """Start it. Raises `AgentNotFound` where it cannot be started."""
@@ -237,20 +237,19 @@ class AgentProcess:
         self._transport.close()
 
     def _kill(self) -> None:
-        if not self._wires.exited.done():
-            # Whoever is stopped begins nobody else while the others are looked for.
-            self._signal(signal.SIGSTOP)
-            self._tools = _stopped_descendants(self.pid)
+        runs = not self._wires.exited.done()
+        # Whoever is stopped begins nobody else while the others are looked for.
+        self._signal(signal.SIGSTOP)
+        self._kin.hold(self.pid if runs else None)
         self._signal(signal.SIGKILL)
-        for tool in self._tools:
-            _signal_one(tool, signal.SIGKILL)
+        self._kin.kill()
 
     async def _see_them_gone(self) -> None:
         """Wait until nobody is left, as far as that can be seen."""
         await asyncio.wait({self._wires.exited})
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_FOR_S):
-                while self._signal(0) or any(_signal_one(tool, 0) for tool in self._tools):
+                while self._signal(0) or not self._kin.are_gone():
                     self._bury()
                     await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -268,35 +267,3 @@ class AgentProcess:
             except (ProcessLookupError, PermissionError):
                 self._group_is_gone = True
         return not self._group_is_gone
-
-
-def _signal_one(process: int, number: int) -> bool:
-    """Signal a process; whether it was there."""
-    try:
-        os.kill(process, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
-def _stopped_descendants(ancestor: int) -> list[int]:
-    """All of them, none of which runs on: one that had begun another before it was stopped is looked at again."""
-    found: list[int] = []
-    while new := [process for process in _descendants(ancestor) if process not in found]:
-        found += new
-        for process in new:
-            _signal_one(process, signal.SIGSTOP)
-    return found
-
-
-def _descendants(ancestor: int) -> list[int]:
-    """All processes that descend from one, whichever group they are in; none where the platform does not show them."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended since it was listed
-            parent = int(stat.read_bytes().rpartition(b")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [ancestor]
-    for process in found:
-        found += children.get(process, ())
-    return found[1:]
