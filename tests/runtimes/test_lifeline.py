@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.runtimes.kin import Kin
 from tailrace.runtimes.lifeline import Lifeline
 
 # Whoever is asked writes the name of the signal into the pipe, which it holds open as long as it lives.
@@ -57,10 +58,25 @@ def test_an_agent_is_asked_told_and_killed_when_whoever_runs_it_is_killed(
     assert runner.returncode == -signal.SIGKILL
 
 
+def test_one_who_left_the_group_of_an_agent_is_killed_too_when_whoever_runs_it_is_killed(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reading, True)
+    leaves = f"import os\nif os.fork(): os._exit(0)\nos.setsid()\n{ASKED}"
+    agent = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {leaves!r}, *sys.argv[1:]])"
+    runs_it = (sys.executable, "-c", RUNS_IT, f"{agent}; time.sleep(600)", str(pipe), "ignores")
+    with subprocess.Popen(runs_it, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as told:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == b"ready\n"
+        runner.kill()
+        assert told.read() == b""  # nobody asked it, and it is gone
+
+
 def test_one_that_is_let_go_signals_nobody_and_is_gone() -> None:
     with subprocess.Popen(("sleep", "600"), start_new_session=True) as watched:
         before = children()
-        line = Lifeline(watched.pid, grace_s=0)
+        line = Lifeline(watched.pid, Kin(), grace_s=0)
         assert len(children() - before) == 1
         line.let_go()
         line.let_go()

@@ -21,12 +21,12 @@ _WORD = "TAILRACE_AGENT"
 
 
 class Kin:
-    """Those of one command. `environment` is for the command."""
+    """Those of one command, which all have its `name` in their environment; `environment` is for the command."""
 
     def __init__(self) -> None:
-        self._name = secrets.token_hex(8)
+        self.name = secrets.token_hex(8)
         # An agent may run us in turn: those are of both.
-        self.environment = {_WORD: f"{os.environ.get(_WORD, '')}/{self._name}"}
+        self.environment = {_WORD: f"{os.environ.get(_WORD, '')}/{self.name}"}
         self._found: set[int] = set()
 
     def hold(self, ancestor: int | None) -> None:
@@ -58,7 +58,7 @@ class Kin:
 
     def _look(self, ancestor: int | None) -> Iterator[int]:
         yield from () if ancestor is None else _descendants(ancestor)
-        word, name = f"{_WORD}=".encode(), self._name.encode()
+        word, name = f"{_WORD}=".encode(), self.name.encode()
         for environment in Path("/proc").glob("[0-9]*/environ"):
             with suppress(OSError):  # it is another user's, or has ended since it was listed
                 held = environment.read_bytes()

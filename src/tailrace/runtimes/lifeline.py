@@ -12,19 +12,30 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tailrace.runtimes.kin import Kin
 
 # The shell is the smallest program that is everywhere. What it writes to nobody reads.
-_WATCH = 'read -r _; for signal in INT TERM KILL; do kill -s "$signal" -- "-$1" || exit 0; sleep "$2"; done'
+_WATCH = """\
+read -r _
+for signal in INT TERM KILL; do kill -s "$signal" -- "-$1" || break; sleep "$2"; done
+for process in /proc/[0-9]*; do grep -qs -e "$3" "$process/environ" && kill -s KILL "${process#/proc/}"; done
+"""
 
 
 class Lifeline:
-    """Held for a process group as long as we live; where nobody can be started to watch, there is none."""
+    """Held for a process group, and for its kin elsewhere, as long as we live.
 
-    def __init__(self, group: int, *, grace_s: float) -> None:
+    Where nobody can be started to watch, there is none.
+    """
+
+    def __init__(self, group: int, kin: Kin, *, grace_s: float) -> None:
         self._watcher: subprocess.Popen[bytes] | None = None
         with suppress(OSError):
-            self._watcher = subprocess.Popen(  # noqa: S603  # a script of ours, and two numbers
-                ("/bin/sh", "-c", _WATCH, "tailrace-lifeline", str(group), f"{grace_s:g}"),
+            self._watcher = subprocess.Popen(  # noqa: S603  # a script of ours, two numbers and a name
+                ("/bin/sh", "-c", _WATCH, "tailrace-lifeline", str(group), f"{grace_s:g}", kin.name),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -7,7 +7,7 @@ the lines say is for a runtime's translator.
 A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
 leaves the agent it launched. Agents often run their tools outside of it, and end them by themselves when they are asked
 to stop; what they leave, however the agent ends, is ended with it, as far as the platform shows them (`kin`). If we are
-killed ourselves, a `Lifeline` ends the group. POSIX only.
+killed ourselves, a `Lifeline` does the same. POSIX only.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class AgentProcess:
         except (OSError, ValueError) as error:
             raise AgentNotFound(self._why_not_started(error)) from error
         self.pid = self._transport.get_pid()
-        self._lifeline = Lifeline(self.pid, grace_s=self._grace_s)
+        self._lifeline = Lifeline(self.pid, self._kin, grace_s=self._grace_s)
         # An empty group is known as soon as it can be: its number is free from then on.
         self._wires.exited.add_done_callback(lambda _: self._signal(0))
         self._drain = asyncio.create_task(self._drain_stderr())
