@@ -52,6 +52,28 @@ def test_the_person_is_asked_and_the_answer_goes_on(chat: Callable[..., Person],
         assert person.leaves() == 0
 
 
+def test_a_question_that_is_wider_than_the_window_is_broken_between_words(
+    chat: Callable[..., Person], tmp_path: Path
+) -> None:
+    claude = tmp_path / "claude"
+    claude.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_INS / "claude_command.py"} {tmp_path} asks "$@"\n')
+    claude.chmod(0o755)
+    with chat("claude") as person:
+        person.is_prompted()
+        person.resize(26, 40)
+        person.type("go\r")
+        person.sees("1-3, y, n:")
+        assert person.lines()[-7:] == [
+            "? Claude wants to use Bash",
+            "    touch made.txt",
+            "  1  Allow",
+            "  2  Always allow",
+            "     Bash(touch made.txt)",
+            "  3  Deny",
+            "  1-3, y, n:",
+        ]
+
+
 def _wait_for(note: Path) -> None:
     end = time.monotonic() + DEADLINE_S
     while not note.exists():

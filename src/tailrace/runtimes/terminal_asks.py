@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ class TerminalAsks:
 
         self._make_room()
         termios.tcflush(terminal, termios.TCIFLUSH)
-        _say(terminal, f"{shown(question)}{_prompt(question)}")
+        _say(terminal, f"{shown(question, _columns(terminal))}{_prompt(question)}")
         try:
             while True:
                 line = await self._line(terminal)
@@ -103,11 +104,24 @@ class TerminalAsks:
         return line.decode(errors="replace")
 
 
-def shown(question: Question) -> str:
-    """The question as it is put: what the agent wants, what that is about, and the choices by number."""
-    lines = [f"? {_short(question.title)}", *(f"    {line}" for line in _excerpt(question.subject))]
-    lines += [f"  {number}  {_short(choice.name)}" for number, choice in enumerate(question.choices, 1)]
-    return "".join(f"{line}\n" for line in lines)
+def shown(question: Question, columns: int | None = None) -> str:
+    """The question as it is put: what the agent wants, what that is about, and the choices by number.
+
+    Where `columns` are known no line is longer, and what a line goes on in stands under its beginning.
+    """
+    lines = [("? ", _short(question.title)), *(("    ", line) for line in _excerpt(question.subject))]
+    lines += [(f"  {number}  ", _short(choice.name)) for number, choice in enumerate(question.choices, 1)]
+    return "".join(f"{line}\n" for lead, text in lines for line in _set_in(lead, text, columns))
+
+
+def _set_in(lead: str, text: str, columns: int | None) -> list[str]:
+    """The text behind its lead, in as many lines as it needs."""
+    if columns is None or len(lead) + len(text) <= columns or columns <= 2 * len(lead):
+        return [f"{lead}{text}"]
+    wrapper = textwrap.TextWrapper(columns - len(lead), expand_tabs=False, replace_whitespace=False)
+    wrapper.break_on_hyphens = False
+    first, *others = wrapper.wrap(text) or [text]
+    return [f"{lead}{first}", *(f"{' ' * len(lead)}{line}" for line in others)]
 
 
 def chosen(question: Question, said: str) -> Choice | None:
@@ -136,6 +150,14 @@ def _excerpt(text: str) -> list[str]:
     lines = text[:_LONGEST_SHOWN].splitlines()[:_MOST_LINES]
     left_out = len(text) - len("\n".join(lines))
     return [*lines, f"… and {left_out} characters more"] if left_out > len(lines) else lines
+
+
+def _columns(terminal: int) -> int | None:
+    """How wide the window is now."""
+    try:
+        return os.get_terminal_size(terminal).columns or None
+    except OSError:
+        return None
 
 
 def _say(terminal: int, text: str) -> None:

@@ -144,6 +144,17 @@ def test_a_failed_tool_says_why(window: Window) -> None:
     assert lines == ["✗ read: a.txt (1.0s) · no such file"]
 
 
+def test_why_a_tool_failed_has_room_beside_a_long_command(window: Window) -> None:
+    window.resize(60, 24)
+    call = ToolStarted(id="1", name="shell", arguments={"command": "seq 1 9 " * 20})
+    for reason, shown in [
+        ("no: /etc", "✗ shell: seq 1 9 seq 1 9 seq 1 9 seq 1 9… (1.0s) · no: /etc"),
+        ("denied by somebody, somewhere", "✗ shell: seq 1 9 seq 1 9… (1.0s) · denied by somebody, som…"),
+    ]:
+        assert window.show(call)[-1].endswith(" s…")
+        assert window.show(ToolFinished(id="1", result=reason, is_error=True))[-1] == shown
+
+
 def test_parallel_tools_resolve_each_in_its_own_line(window: Window) -> None:
     window.show(started("1"), started("2", path="b.txt"), started("3", path="c.txt"))
     lines = window.show(ToolFinished(id="2"), ToolFinished(id="1"))
@@ -461,8 +472,8 @@ def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
         ([TurnCompleted(text="b")], "b\n"),
         ([TurnCompleted()], ""),
         ([TextDelta(text=""), ReasoningDelta(text=""), TurnCompleted()], ""),
-        ([TextDelta(text="a"), TurnCancelled()], "a\ncancelled\n"),
-        ([TextDelta(text="a"), TurnCancelled(reason="asked")], "a\ncancelled: asked\n"),
+        ([TextDelta(text="a"), TurnCancelled()], "a\n\ncancelled\n"),
+        ([TextDelta(text="a"), TurnCancelled(reason="asked")], "a\n\ncancelled: asked\n"),
         ([started("1"), TurnCancelled()], "◌ read: a.txt\n– read: a.txt (not finished)\ncancelled\n"),
         (
             [started("1"), TurnCompleted(), ToolFinished(id="1")],
@@ -584,3 +595,34 @@ def test_a_stream_that_cannot_carry_a_character_shows_its_code() -> None:
     for event in (started("1", path="é"), ToolFinished(id="1"), TextDelta(text="日")):
         asyncio.run(channel.show(event))
     assert buffer.getvalue() == b"* read: \\xe9\n+ read: \\xe9 (0.0s)\n\n\\u65e5"
+
+
+LONG_WORD = "https://tides.example/a/very/long/address"  # no row can hold it: it is the terminal's to break
+CHILD_SAYS = f"It looks for every file, finds: none.  \n\n日本語 {LONG_WORD} at all"
+
+
+def test_what_a_subagent_says_is_broken_between_words_behind_its_bar(window: Window) -> None:
+    window.resize(24, 24)
+    lines = window.show(ToolStarted(id="1", name="task"), TextDelta(text=CHILD_SAYS, parent_tool_id="1"))
+    assert lines == [
+        "◌ task",
+        "  │ It looks for every",
+        "  │ file, finds: none.",
+        "  │",
+        "  │ 日本語",
+        f"  │ {LONG_WORD[:20]}",
+        LONG_WORD[20:],
+        "  │ at all",
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_subagent_in_pieces_loses_nothing_and_stays_behind_its_bar(window: Window, size: int) -> None:
+    window.resize(24, 24)
+    said = CHILD_SAYS.replace(LONG_WORD, "address")
+    parts = [said[start : start + size] for start in range(0, len(said), size)]
+    window.show(ToolStarted(id="1", name="task"))
+    _, *lines = window.show(*(TextDelta(text=part, parent_tool_id="1") for part in parts))
+    assert all(line == "  │" or (line.startswith("  │ ") and line[4:].strip()) for line in lines)
+    assert lines.count("  │") == 1
+    assert "".join("".join(line[4:] for line in lines).split()) == "".join(said.split())

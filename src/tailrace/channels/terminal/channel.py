@@ -214,16 +214,9 @@ class TerminalChannel:
             self._gap = 0
             text = body
         if parent is not None:
-            self._flow_within(text, f"{self._tools.indent(parent)}│ ", style)
+            self._lines.flow(text, f"{self._tools.indent(parent)}│ ", style=style)
         else:
             self._lines.write(text, style=style)
-
-    def _flow_within(self, text: str, bar: str, style: str) -> None:
-        """The same with a bar before each line."""
-        for line in text.splitlines(keepends=True):
-            if self._lines.begins_line:
-                self._lines.write(bar, style=DIM)
-            self._lines.write(line, style=style)
 
     def _say(self, text: str, parent: str | None = None) -> None:
         if not text:
@@ -324,6 +317,7 @@ class TerminalChannel:
         if isinstance(event, TurnCompleted) and not self._has_spoken:
             self._say(event.text or "")
         if isinstance(event, TurnCancelled):
+            self._begin("activity")
             self._lines.space(1)
             self._lines.write(f"cancelled{f': {visible(event.reason)}' if event.reason else ''}\n", style=DIM)
         self._lines.space(1)

@@ -34,11 +34,20 @@ class _Keyed(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line in three pieces: where it does not fit the detail is cut, then the head, the tail never."""
+    """A line in three pieces: where it does not fit the detail is cut, then the head, the tail never.
+
+    A detail that `tells` as much as the head has half of the room, should it need that much.
+    """
 
     head: str
     tail: str = ""
     detail: str = ""
+    tells: bool = False
+
+    @property
+    def whole(self) -> str:
+        """All of it, one piece behind the other."""
+        return f"{self.head}{self.tail}{self.detail}"
 
 
 class Lines:
@@ -53,6 +62,7 @@ class Lines:
         self.styled = self.in_place and not os.environ.get("NO_COLOR")
         self._keyed: list[_Keyed] = []
         self._newlines = 2
+        self._column = 0  # in a row with a bar
 
     def can_carry(self, text: str) -> bool:
         """Whether the stream's encoding has these characters."""
@@ -81,6 +91,18 @@ class Lines:
         trailing = len(text) - len(text.rstrip("\n")) if text.endswith("\n") else 0
         self._newlines = trailing if trailing < len(text) else self._newlines + trailing
 
+    def flow(self, text: str, bar: str, *, style: str = "") -> None:
+        """Go on with text that has a bar before each of its rows; at a terminal they are broken between words."""
+        for line in text.splitlines(keepends=True):
+            if self.begins_line:
+                self._begin_row(bar)
+            for number, row in enumerate(self._rows(line.rstrip("\n"), cell_len(bar))):
+                if number:
+                    self.write("\n")
+                    self._begin_row(bar)
+                self.write(row, style=style)
+            self.write("\n" if line.endswith("\n") else "")
+
     def space(self, newlines: int) -> None:
         """See to it that so many line ends stand before the cursor: 1 begins a line, 2 leaves one blank."""
         self.write(self.gap(newlines))
@@ -105,7 +127,7 @@ class Lines:
         """Write a line of its own, to be renewed under that key."""
         self.space(1)
         if not self.in_place:
-            self.write("".join(line) + "\n", style=style)
+            self.write(f"{line.whole}\n", style=style)
             return
         shown = _fit(line, self._size().columns - 1)
         self._out.write(f"{self._unwrapped(shown, style)}\n")
@@ -134,6 +156,29 @@ class Lines:
             self._out.flush()
             self._newlines = self._keyed.pop().above
 
+    def _begin_row(self, bar: str) -> None:
+        self.write(bar, style=DIM)
+        self._column = cell_len(bar)
+
+    def _rows(self, text: str, begin: int) -> list[str]:
+        """The text in rows that begin at that column; the first goes on where the cursor is."""
+        if not self.in_place:
+            return [text]
+        cells = self._size().columns
+        rows = [""]
+        for piece in _PIECE.findall(text):
+            if piece.isspace() and self._column + cell_len(piece) > cells:
+                self._column = cells
+                continue
+            fits = self._column + cell_len(piece.rstrip()) <= cells
+            if not fits and self._column > begin:
+                rows.append("")
+                self._column = begin
+            shown = piece if fits else piece.lstrip()
+            rows[-1] += shown
+            self._column += cell_len(shown)
+        return rows
+
     def _reachable(self, index: int, size: os.terminal_size) -> bool:
         """Whether the line is still on the screen, and each line from it down still takes one row."""
         below = self._keyed[index:]
@@ -157,13 +202,12 @@ class Lines:
 
 def _fit(line: Line, cells: int) -> str:
     """The line cut to so many cells."""
-    whole = "".join(line)
-    if cell_len(whole) <= cells:
-        return whole
-    fixed = cell_len(line.head) + cell_len(line.tail)
-    if fixed <= cells:
-        return _cut(whole, cells)
-    return _cut(line.head, max(cells - cell_len(line.tail), 1)) + line.tail
+    if cell_len(line.whole) <= cells:
+        return line.whole
+    room = max(cells - cell_len(line.tail), 1)
+    least = min(room // 2, cell_len(line.detail)) if line.tells else 0
+    head = _cut(line.head, room - least)
+    return f"{head}{line.tail}{_cut(line.detail, room - cell_len(head))}"
 
 
 def _broken(line: str, cells: int, indent: str) -> str:
@@ -181,5 +225,7 @@ def _broken(line: str, cells: int, indent: str) -> str:
 
 
 def _cut(text: str, cells: int) -> str:
-    """The beginning of the text and an ellipsis, together at most so many cells."""
-    return f"{set_cell_size(text, cells - 1).rstrip()}…"
+    """The text if it fits, or else its beginning and an ellipsis, together at most so many cells."""
+    if cell_len(text) <= cells:
+        return text
+    return f"{set_cell_size(text, cells - 1).rstrip()}…" if cells > 0 else ""

@@ -143,7 +143,8 @@ class ToolLines:
     def _line(self, call: _Call, mark: str, tail: str = "") -> Line:
         said = f"{call.name}: {call.summary}" if call.summary else call.name
         head = f"{self.indent(call.parent)}{mark} {said}"
-        return Line(head, tail, f" · {call.detail}" if call.detail not in {"", call.summary} else "")
+        detail = f" · {call.detail}" if call.detail not in {"", call.summary} else ""
+        return Line(head, tail, detail, tells=mark == self._marks.failed)
 
 
 def _summary(arguments: Any) -> str:
