@@ -31,19 +31,25 @@ from tailrace.runtimes.sdk import Failure
 CHECK, SAID_HI = "Let me check.", "The tool said hi."
 RUN_IT, KNOW = "I should run a command.", "Now I know."
 WEATHER = ("get_weather", False)
+NESTED = "oai_agent_as_tool_nested"
 WAITING = "Waiting for approval: danger"
 
 EXPECTED = [
     Expected("oai_agent_as_tool", ["parent answer"], [("ask_sub", False)]),
     Expected(
-        "oai_agent_as_tool_nested",
-        ["sub answer"],
-        terminal=TurnFailed,
-        errors=["openai-agents ended without saying that it was done"],
-        code=CUT_OFF,
-        notes="what a subagent said, without the run it belongs to, which alone has an end",
+        NESTED,
+        ["sub answer", "parent answer"],
+        [("ask_sub", False)],
+        notes="what the subagent of the run before said, in its place in that run",
     ),
-    Expected("oai_approval_interrupt", [WAITING], [("danger", None)], status=[WAITING], notes="up to the approval"),
+    Expected("oai_approval_interrupt", ["approved and done"], [("danger", False)], notes="approved, and gone on with"),
+    Expected(
+        "oai_approval_interrupt 1",
+        [WAITING],
+        [("danger", None)],
+        status=[WAITING],
+        notes="up to the approval, which is the end where nobody can be asked",
+    ),
     Expected("oai_cancel_after_turn", [CHECK], [WEATHER], [RUN_IT], TurnCancelled),
     Expected("oai_cancel_immediate", ["w0 w1 w2 "], terminal=TurnCancelled),
     Expected("oai_chat_badargs", ["Bad.", "Recovered."], [("get_weather", True)]),
@@ -141,10 +147,22 @@ GARBAGE: list[Any] = [
 
 
 def recorded_run(recording: str) -> list[Any]:
-    """The lines of the first run in a recording: one of them goes on after an approval."""
-    lines = lines_of(recording)
+    """The lines of a run: up to an approval where the name has a number, else with what came of that."""
+    if recording == NESTED:
+        return with_the_subagent()
+    name, _, until_approval = recording.partition(" ")
+    lines = lines_of(name)
     resumed = [place for place, line in enumerate(lines) if "resume" in str(line.get("ev", {}).get("_client", ""))]
-    return lines[: resumed[0]] if resumed else lines
+    if not resumed:
+        return lines
+    return lines[: resumed[0]] if until_approval else [*lines[: resumed[0] - 1], *lines[resumed[0] + 1 :]]
+
+
+def with_the_subagent() -> list[Any]:
+    """A run with what its subagent says, which the SDK tells apart from it."""
+    parent = lines_of(NESTED.removesuffix("_nested"))
+    called = next(place for place, line in enumerate(parent) if line["ev"].get("name") == "tool_called")
+    return [*parent[: called + 1], *lines_of(NESTED), *parent[called + 1 :]]
 
 
 def translated(lines: list[Any], translator: OpenAIAgentsTranslator | None = None) -> list[Event]:
@@ -428,9 +446,7 @@ def test_usage_says_whether_it_is_of_a_request_or_of_the_turn() -> None:
 
 
 def test_a_subagent_is_heard_under_the_call_that_it_is() -> None:
-    parent, nested = lines_of("oai_agent_as_tool"), lines_of("oai_agent_as_tool_nested")
-    called = next(place for place, line in enumerate(parent) if line["ev"].get("name") == "tool_called")
-    events = translated([*parent[: called + 1], *nested, *parent[called + 1 :]])
+    events = translated(with_the_subagent())
     assert [(event.text, event.parent_tool_id) for event in events if isinstance(event, TextDelta)] == [
         ("sub answer", "c_sub"),
         ("parent answer", None),
