@@ -92,7 +92,14 @@ EXPECTED = [
         ["First thought block.", "", "Second thought block.", "Third thought."],
     ),
     Expected("opencode_run_http400", terminal=TurnFailed, message=REFUSED, code="APIError"),
-    Expected("opencode_run_errmid", terminal=TurnFailed, message=CUT_OFF, code="cut_off", notes="killed in its tries"),
+    Expected(
+        "opencode_run_errmid",
+        terminal=TurnFailed,
+        message=CUT_OFF,
+        code="cut_off",
+        status=["Asking the model again"] * 4,
+        notes="killed in its tries",
+    ),
     Expected("opencode_run_int", terminal=TurnFailed, message=CUT_OFF, code="cut_off"),
 ]
 NAMES = [expected.recording for expected in EXPECTED]

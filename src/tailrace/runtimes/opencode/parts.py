@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tailrace.events import Event, ReasoningDelta, Usage
+from tailrace.events import Event, ReasoningDelta, Status, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,9 @@ _SILENT = {"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask
 class OpencodeParts:
     """The parts of one turn, told to its narration. `parent` is the call under which a subagent speaks."""
 
-    def __init__(self, narration: Narration) -> None:
+    def __init__(self, narration: Narration, *, tells_again: bool = False) -> None:
         self._narration = narration
+        self._tells_again = tells_again  # where nothing else tells that the model is asked again
         self._thoughts: dict[str, list[str]] = {}  # what was told of each thought that is not complete
         self._texts: dict[str, tuple[str, str]] = {}  # by its id, the message and the part that a text is
         self._inputs: dict[str, Any] = {}  # what was told of each call
@@ -103,7 +104,10 @@ class OpencodeParts:
     def _step_begun(self, part: Part, parent: str | None) -> list[Event]:
         is_again = part.message_id in self._steps
         self._steps[part.message_id] = parent
-        return self._narration.retry("the model was asked again", parent=parent) if is_again else []
+        if not is_again:
+            return []
+        told = [Status(text="Asking the model again", parent_tool_id=parent)] if self._tells_again else []
+        return [*self._narration.retry("the model was asked again", parent=parent), *told]
 
     def _step_done(self, part: Part, parent: str | None) -> list[Event]:
         self._steps.pop(part.message_id, None)

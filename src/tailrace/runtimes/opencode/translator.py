@@ -228,7 +228,7 @@ class OpencodeRunTranslator:
     def __init__(self) -> None:
         self.session_id = ""
         self._narration = Narration("opencode")
-        self._parts = OpencodeParts(self._narration)
+        self._parts = OpencodeParts(self._narration, tells_again=True)
 
     @property
     def is_at_work(self) -> bool:
