@@ -196,6 +196,9 @@ def test_rule_3_arguments_that_are_no_json_stay_text() -> None:
         ('"in quotes"', "in quotes"),
         ('"half', '"half'),
         ('{"a": 1}', '{"a": 1}'),
+        ('{"result": "wrapped"}', "wrapped"),
+        ('{"result": "one", "of": "two"}', '{"result": "one", "of": "two"}'),
+        ('{"result": 1}', '{"result": 1}'),
         ([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "ab"),
         ([{"type": "image"}], [{"type": "image"}]),
     ],
@@ -213,6 +216,11 @@ def test_rule_6_a_failure_is_one_however_it_is_told() -> None:
     odd = {"type": "RUN_ERROR", "message": {"detail": "no"}, "code": 429}
     assert turn(odd).terminal == TurnFailed(message='{"detail":"no"}', code="429")
     assert turn({"type": "RUN_ERROR"}).terminal == TurnFailed(message="it did not say why")
+
+
+def test_why_a_model_has_refused_is_told_in_its_words() -> None:
+    failed = {"type": "RUN_ERROR", "message": "Error code: 400 - {'error': {'message': 'not this'}}", "code": "STOP"}
+    assert turn(failed).terminal == TurnFailed(message="not this", code="STOP", status_code=400)
 
 
 def test_rule_6_a_failure_after_the_end_of_the_run_is_a_failure() -> None:
@@ -321,7 +329,7 @@ def test_rule_8_subagents_may_have_subagents_and_may_fail() -> None:
     assert told(*natives) == [
         ToolStarted(id="a", name="lead"),
         ToolStarted(id="b", name="hand", parent_tool_id="a"),
-        ToolFinished(id="b", result="lost the thread", is_error=True),
+        ToolFinished(id="b", result="lost the thread", is_error=True, parent_tool_id="a"),
         ToolFinished(id="a", result="did without"),
         ToolStarted(id="c", name="look"),
         Error(message="again", parent_tool_id="c"),
@@ -361,6 +369,39 @@ def test_thoughts_that_follow_each_other_are_paragraphs() -> None:
         "first one\n\nsecond\n\nthird",
         "fourth",
     ]
+
+
+def thought(message: str, *deltas: str) -> list[dict[str, Any]]:
+    pieces = [{"type": "REASONING_MESSAGE_CONTENT", "messageId": message, "delta": delta} for delta in deltas]
+    start, end = ({"type": kind, "messageId": message} for kind in ("REASONING_START", "REASONING_END"))
+    return [start, *pieces, end]
+
+
+def test_a_thought_that_is_told_again_in_the_middle_of_a_message_is_told_once() -> None:
+    start, again, end = thought("b", "I should look.")
+    after = {"type": "REASONING_MESSAGE_CONTENT", "messageId": "b", "delta": "I should look."}
+    *said, over = text("m", "Let me.")
+    *known, done = text("n", "There.")
+    natives = [
+        *thought("a", "I should ", "look."),
+        *[*said, start, again, over],  # as ADK does, which closes it much later
+        *[call("c"), result("c"), after, end],
+        *[*known, *thought("d", "I should look."), done],
+        FINISHED,
+    ]
+    assert turn(*natives).thoughts == ["I should look.", "I should look."]
+    assert turn(*natives).answer == ["Let me.", "There."]
+
+
+def test_a_thought_that_comes_twice_is_told_twice() -> None:
+    *said, over = text("m", "Let me.")
+    natives = [
+        *[*thought("a", "Hm."), *thought("b", "Hm.")],
+        *[*text("l", "Well."), *thought("c", "Hm.")],
+        *[*said, *thought("d", "Hm", "."), over],
+        *[call("e"), *thought("f", "Hm."), result("e"), *thought("g", "Hm.")],
+    ]
+    assert "".join(turn(*natives, FINISHED).thoughts).count("Hm.") == 6
 
 
 def test_versions_before_1_call_thoughts_thinking() -> None:
@@ -470,7 +511,9 @@ def test_ten_thousand_events_of_each_kind_are_told() -> None:
     many = 10_000
     chunks = [{"type": "TOOL_CALL_CHUNK", "toolCallId": "k", "toolCallName": "look", "delta": "1"}] * many
     natives = [*text("m", *["x"] * many), call("c"), *arguments("c", *["1"] * many), *chunks]
+    natives += [native for n in range(many) for native in thought(f"t{n}", "z")]
     long = turn(*natives, *(native for n in range(many) for native in text(f"m{n}", "y")), FINISHED)
+    assert "".join(long.thoughts).count("z") == many
     assert long.answer[0] == "x" * many
     assert len(long.answer) == many + 1
     assert [c.arguments for c in long.calls] == ["1" * many] * 2

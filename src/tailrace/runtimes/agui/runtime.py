@@ -65,7 +65,7 @@ class AguiRuntime:
         question = transcript.ask(
             prompt.text, thread_id=session or uuid.uuid4().hex, run_id=run_id, message_id=uuid.uuid4().hex
         )
-        translator = AguiTranslator(run_id)
+        translator = AguiTranslator(run_id, transcript.tools)
         try:
             async with aclosing(self._ask(question)) as said:
                 async for native in said:

@@ -129,9 +129,30 @@ class Interrupt(msgspec.Struct, rename="camel"):
     """What a run has stopped to ask: somebody's leave for a call, or something else."""
 
     id: str
-    reason: str = ""
-    message: str = ""
+    reason: str | None = None
+    message: str | None = None
     tool_call_id: str | None = None
+    metadata: Any = None
+
+    @property
+    def words(self) -> str:
+        """The question in words, where somebody has put it so; Strands' are beside it."""
+        match self:
+            case Interrupt(message=str(words)) | Interrupt(metadata={"reason": str(words)}) if words:
+                return words
+            case _:
+                return ""
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that leave is wanted for, one for each call, as LangChain's middleware says it and ADK."""
+        match self.metadata:
+            case {"langgraph": {"raw": {"action_requests": [*requests]}}}:
+                return [str(request.get("name")) for request in requests if isinstance(request, dict)]
+            case {"adk": {"originalFunctionCall": {"name": str(name)}}}:
+                return [name]
+            case _:
+                return []
 
 
 class _Outcome(msgspec.Struct):

@@ -43,7 +43,8 @@ class Transcript:
         """The input of a run that answers this."""
         asked, self._questions = self._questions, []
         resume = [_answer(question, text) for question in asked if question.id]
-        command = {"command": {"resume": text}} if any(not question.id for question in asked) else {}
+        unnamed = next((question for question in asked if not question.id), None)
+        command = {} if unnamed is None else {"command": {"resume": _reply(unnamed, text)}}
         if not asked or any(question.tool_call_id is not None for question in asked):
             self._add({"id": message_id, "role": "user", "content": text})
         return {
@@ -56,6 +57,11 @@ class Transcript:
             "forwardedProps": command,
             **({"resume": resume} if resume else {}),
         }
+
+    @property
+    def tools(self) -> dict[str, str]:
+        """The name of the tool of each call there was."""
+        return {call: name for call, known in self._calls.items() if (name := _name(known)) is not None}
 
     def feed(self, native: Any) -> None:
         """One event of the run."""
@@ -133,8 +139,23 @@ class Transcript:
 
 def _answer(question: Interrupt, text: str) -> dict[str, Any]:
     if question.tool_call_id is None:
-        return {"interruptId": question.id, "status": "resolved", "payload": text}
+        return {"interruptId": question.id, "status": "resolved", "payload": _reply(question, text)}
     return {"interruptId": question.id, "status": "cancelled"}
+
+
+def _reply(question: Interrupt, text: str) -> Any:
+    """What a graph is answered: what the person says, which is no leave but may be why there is none."""
+    if not question.tools:
+        return text
+    return {"decisions": [{"type": "reject", "message": text} for _ in question.tools]}
+
+
+def _name(call: dict[str, Any]) -> str | None:
+    match call:
+        case {"function": {"name": str(name)}}:
+            return name
+        case _:
+            return None
 
 
 def _is_conversation(message: Any) -> bool:

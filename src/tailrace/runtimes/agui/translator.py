@@ -21,11 +21,29 @@ from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.sdk import as_text, decoded, remark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _LONGEST_REMARK = 200
 # How ag-ui-langgraph says what a graph has stopped to ask, beside an outcome or in place of one.
 _LANGGRAPH_ASKS = "on_interrupt"
+
+
+class _Recent:
+    """What somebody thought since something was complete."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def add(self, piece: str) -> None:
+        """More of it."""
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def is_all(self, piece: str) -> bool:
+        """Whether this is all of it; compared only where it can be, since thoughts are long and many."""
+        return 0 < self._length == len(piece) and "".join(self._pieces) == piece
+
 
 _Teller: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 
@@ -33,10 +51,11 @@ _Teller: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 class AguiTranslator:
     """One run: `feed` its events until it `is_done`, say if the stream `broke`, then `close`.
 
-    `run_id` is the run that was asked for; others in the stream are of the past.
+    `run_id` is the run that was asked for; others in the stream are of the past. `names` are those of tools that were
+    called before, by call: this run may have their results.
     """
 
-    def __init__(self, run_id: str = "") -> None:
+    def __init__(self, run_id: str = "", names: Mapping[str, str] | None = None) -> None:
         self._narration = Narration("the agent")
         self._expansion = Expansion()
         self._asked_for = self._run = run_id
@@ -46,7 +65,10 @@ class AguiTranslator:
         self._silenced: set[str] = set()  # messages that are not the agent's
         self._thoughts: set[str] = set()
         self._thinking: dict[str | None, str] = {}  # the thought that is heard, until something else is
-        self._names: dict[str, str] = {}  # of tools, by call
+        self._unheard: set[str] = set()  # thoughts that have begun, and no more
+        self._unended: dict[str | None, str] = {}  # the message that each of them is in the middle of
+        self._recent: dict[str | None, _Recent] = {}
+        self._names = dict(names or {})  # of tools, by call
         self._arguments: dict[str, list[str]] = {}
         self._said: list[str] = []
         self._snapshot: list[shapes.Remembered] = []
@@ -116,6 +138,7 @@ class AguiTranslator:
 
     def _opened(self, message: shapes.Opened) -> list[Event]:
         self._owners[message.message_id] = message.subagent_run_id
+        self._unended[message.subagent_run_id] = message.message_id
         if message.role != "assistant":
             self._silenced.add(message.message_id)
         return []
@@ -131,6 +154,7 @@ class AguiTranslator:
 
     def _ended(self, message: shapes.Ended) -> list[Event]:
         begun, parent = self._parent_of(message.message_id, message.subagent_run_id)
+        self._forget(self._owners[message.message_id])
         return [*begun, *self._narration.final(message.message_id, parent=parent)]
 
     # Thoughts
@@ -138,15 +162,38 @@ class AguiTranslator:
     def _thought_opened(self, thought: shapes.Opened) -> list[Event]:
         self._owners[thought.message_id] = thought.subagent_run_id
         self._thoughts.add(thought.message_id)
+        self._unheard.add(thought.message_id)
         return []
 
     def _thought(self, piece: shapes.Piece) -> list[Event]:
         begun, parent = self._parent_of(piece.message_id, piece.subagent_run_id)
+        if self._is_repeated(piece):
+            return begun
         events: list[Event] = []
         if self._thinking.get(parent, piece.message_id) != piece.message_id:
             events += self._narration.reasoning_end(parent=parent)
         self._thinking[parent] = piece.message_id
         return [*begun, *events, *self._narration.reasoning(piece.delta, parent=parent)]
+
+    def _is_repeated(self, piece: shapes.Piece) -> bool:
+        """Whether a thought begins, in the middle of a message, with all that was thought before it.
+
+        So ADK tells again what it has told, when its model is done. A thought that comes twice is told twice by others:
+        they end a message before they tell a thought.
+        """
+        lane = self._owners[piece.message_id]
+        recent = self._recent.setdefault(lane, _Recent())
+        begins = piece.message_id in self._unheard
+        self._unheard.discard(piece.message_id)
+        if begins and lane in self._unended and recent.is_all(piece.delta):
+            return True
+        recent.add(piece.delta)
+        return False
+
+    def _forget(self, lane: str | None) -> None:
+        """Something is complete: what was thought before it is not told again."""
+        self._recent.pop(lane, None)
+        self._unended.pop(lane, None)
 
     def _thought_ended(self, thought: shapes.Ended) -> list[Event]:
         begun, parent = self._parent_of(thought.message_id, thought.subagent_run_id)
@@ -171,6 +218,7 @@ class AguiTranslator:
             self._arguments[call] = []
         begun, parent = self._parent(called.subagent_run_id)
         self._thinking.pop(parent, None)
+        self._forget(called.subagent_run_id)
         return [*begun, *self._narration.tool(call, called.tool_call_name, parent=parent)]
 
     def _argument(self, piece: shapes.Arguments) -> list[Event]:
@@ -224,7 +272,8 @@ class AguiTranslator:
 
     def _custom(self, custom: shapes.Custom) -> list[Event]:
         if custom.name == _LANGGRAPH_ASKS:
-            self.questions = [shapes.Interrupt(id="", message=as_text(custom.value))]
+            asked = {"langgraph": {"raw": decoded(custom.value)}}
+            self.questions = [shapes.Interrupt(id="", message=as_text(custom.value), metadata=asked)]
             return []
         words = custom.name if custom.value is None else f"{custom.name}: {remark(custom.value)}"
         return self._remark(custom.subagent_run_id, words)
@@ -270,10 +319,15 @@ class AguiTranslator:
         self.questions = run.interrupts or self.questions
         events = self._unsaid()
         for index, question in enumerate(self.questions):
-            tool = self._names.get(question.tool_call_id or "")
-            awaited = f"approval: {tool}" if tool else question.reason or "an answer"
-            events += self._narration.final(("question", index), question.message or f"Waiting for {awaited}")
+            events += self._narration.final(("question", index), self._asked(question))
         return [*events, *_spent(run.tokens)]
+
+    def _asked(self, question: shapes.Interrupt) -> str:
+        """The question as people read it."""
+        known = self._names.get(question.tool_call_id or "")
+        if question.tools or (known and not question.words):
+            return f"Waiting for approval: {', '.join(question.tools or [known or ''])}"
+        return question.words or f"Waiting for {question.reason or 'an answer'}"
 
     def _failed(self, run: shapes.Failed) -> list[Event]:
         self._ending = run
@@ -322,6 +376,11 @@ def _spent(models: list[shapes.Tokens]) -> list[Event]:
 
 
 def _unquoted(text: str) -> Any:
-    """A result that is text, which some frameworks write as JSON."""
-    value = decoded(text) if text.startswith('"') else None
-    return value if isinstance(value, str) else text
+    """A result that is text, where a framework writes it as JSON: in quotes, or as ADK does, `{"result": …}`."""
+    match decoded(text) if text.startswith(('"', "{")) else None:
+        case str(value):
+            return value
+        case {"result": str(value), **rest} if not rest:
+            return value
+        case _:
+            return text
