@@ -353,6 +353,15 @@ def test_an_input_that_was_told_is_not_told_again() -> None:
     ]
 
 
+def test_a_prompt_that_is_answered_twice_is_answered_once() -> None:
+    translator = AcpTranslator()
+    translator.update({"update": call()})
+    spent = {"stopReason": "end_turn", "usage": {"inputTokens": 1, "outputTokens": 1}}
+    assert isinstance(translator.answered(spent)[-1], TurnCompleted)
+    assert translator.answered(spent) == []
+    assert translator.refused({"code": -32603, "message": "no"}) == []
+
+
 def test_after_the_end_only_tools_are_heard_and_only_what_they_print_and_give_back() -> None:
     translator = AcpTranslator()
     events = [event for update in (call(), call("u")) for event in translator.update({"update": update})]

@@ -103,6 +103,25 @@ def test_blocks_that_are_said_in_turns_are_said_once() -> None:
     assert answer(events) == ["A1 ", "B1 ", "A2 ", "B2 "]
 
 
+def test_all_that_is_told_of_a_call_is_under_who_made_it() -> None:
+    told = Narration("odd")
+    events = [
+        *told.tool("t", "shell", parent="task"),
+        *told.tool("t", "shell", {"command": "ls"}),
+        *told.output("t", "a"),
+        *told.result("t", "a", parent="other"),
+        *told.output("t", "late"),
+    ]
+    assert [getattr(event, "parent_tool_id", "") for event in events] == ["task"] * 5
+
+
+def test_what_an_unheard_of_tool_prints_after_the_end_is_no_matter() -> None:
+    told = Narration("odd")
+    told.end()
+    told.result("t", "late")
+    assert [type(event) for event in told.output("t", "later")] == [ToolOutput]
+
+
 def test_what_a_tool_has_printed_is_not_printed_again_when_its_snapshot_has_lost_the_beginning() -> None:
     told = Narration("odd")
     told.tool("t", "shell")

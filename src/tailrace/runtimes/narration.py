@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from tailrace.events import (
     BlockFinal,
@@ -100,6 +100,7 @@ class Narration:
         self._runs: dict[str | None, list[_Stretch]] = {}  # what each of them said since something else came
         self._thoughts: dict[str | None, bool] = {}  # of those whose last word was a thought: whether it is over
         self._tools: dict[str, bool] = {}  # whether each call is finished
+        self._makers: dict[str, str | None] = {}  # who made each call, whoever else is said to tell of it
         self._outputs: dict[str, str] = {}
         self._unheard_of: set[Hashable] = set()  # kinds of unknown events that were told
         self._failure: TurnFailed | None = None
@@ -258,9 +259,11 @@ class Narration:
     def tool(self, call: str, name: str, arguments: Any = None, *, parent: str | None = None) -> list[Event]:
         """A call begins, or more is known of one that has: an input that is told now replaces what it was."""
         if call in self._tools and not self._tools[call]:
-            return [] if arguments is None else [ToolInput(id=call, arguments=arguments, parent_tool_id=parent)]
+            maker = self._makers[call]
+            return [] if arguments is None else [ToolInput(id=call, arguments=arguments, parent_tool_id=maker)]
         self._interrupt(parent)
         self._tools[call] = False
+        self._makers[call] = parent
         self._outputs.pop(call, None)
         return [ToolStarted(id=call, name=name or "tool", arguments=arguments, parent_tool_id=parent)]
 
@@ -273,23 +276,19 @@ class Narration:
         """Whether a call of that id has begun and is not finished."""
         return self._tools.get(call) is False
 
-    def output(
-        self, call: str, data: str, *, stream: Literal["stdout", "stderr"] = "stdout", parent: str | None = None
-    ) -> list[Event]:
+    def output(self, call: str, data: str) -> list[Event]:
         """More of what a tool prints."""
         if not data or call not in self._tools:
             return []
-        return [
-            ToolOutput(id=call, data=data, stream="stderr" if stream == "stderr" else "stdout", parent_tool_id=parent)
-        ]
+        return [ToolOutput(id=call, data=data, parent_tool_id=self._makers.get(call))]
 
-    def output_snapshot(self, call: str, whole: str, *, parent: str | None = None) -> list[Event]:
+    def output_snapshot(self, call: str, whole: str) -> list[Event]:
         """All that a tool has printed so far."""
         said = self._outputs.get(call, "")
         if not whole.startswith(said):
             return []  # what was printed cannot be printed otherwise; the result says what counts
         self._outputs[call] = whole
-        return self.output(call, whole[len(said) :], parent=parent)
+        return self.output(call, whole[len(said) :])
 
     def result(
         self, call: str, result: Any, *, is_error: bool = False, name: str = "", parent: str | None = None
@@ -299,7 +298,8 @@ class Narration:
             return []
         begun = [] if call in self._tools or self.is_over else self.tool(call, name, parent=parent)
         self._tools[call] = True
-        return [*begun, ToolFinished(id=call, result=result, is_error=is_error, parent_tool_id=parent)]
+        maker = self._makers.get(call, parent)
+        return [*begun, ToolFinished(id=call, result=result, is_error=is_error, parent_tool_id=maker)]
 
     # Remarks
 

@@ -151,7 +151,9 @@ class AcpTranslator:
     # The end
 
     def answered(self, result: Any) -> list[Event]:
-        """The prompt is answered: the turn is over, in whatever way that is meant."""
+        """The prompt is answered: the turn is over, in whatever way that is meant. Another answer says nothing."""
+        if self._narration.is_over:
+            return []
         try:
             ended = msgspec.convert(result, Ended)
         except msgspec.ValidationError:
@@ -299,11 +301,11 @@ class AcpTranslator:
         piece = within(tool.meta, "terminal_output_delta", "data")
         if isinstance(piece, str):
             call.printed.append(piece)
-            return self._narration.output(tool.tool_call_id, piece, parent=call.parent)
+            return self._narration.output(tool.tool_call_id, piece)
         if tool.ends or not call.runs or not (whole := said_by(tool.content)):
             return []
         call.printed = [whole]
-        return self._narration.output_snapshot(tool.tool_call_id, whole, parent=call.parent)
+        return self._narration.output_snapshot(tool.tool_call_id, whole)
 
     def _finished(self, call: _Call, tool: Tool) -> list[Event]:
         self._unfinished.discard(tool.tool_call_id)

@@ -159,8 +159,8 @@ class CodexTranslator:
     def _thought_part(self, said: Piece, parent: str | None) -> list[Event]:
         return self._items.thought_break(said.item_id, parent)
 
-    def _printed(self, said: Piece, parent: str | None) -> list[Event]:
-        return self._narration.output(said.item_id, said.delta, parent=parent)
+    def _printed(self, said: Piece, _: str | None) -> list[Event]:
+        return self._narration.output(said.item_id, said.delta)
 
     def _progress(self, said: Piece, parent: str | None) -> list[Event]:
         return [ToolProgress(id=said.item_id, text=said.message, parent_tool_id=parent)]

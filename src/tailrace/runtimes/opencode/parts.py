@@ -90,10 +90,7 @@ class OpencodeParts:
         self._inputs[call] = arguments
         if state.status == "running":
             output = state.metadata.get("output")
-            return [
-                *told,
-                *self._narration.output_snapshot(call, output if isinstance(output, str) else "", parent=parent),
-            ]
+            return [*told, *self._narration.output_snapshot(call, output if isinstance(output, str) else "")]
         if state.status == "pending":
             return told
         self._finished.add(part.id)
