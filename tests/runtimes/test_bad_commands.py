@@ -122,6 +122,12 @@ def test_what_is_no_answer_is_a_failed_turn(place: Place, name: str, fault: str)
 
 
 @pytest.mark.parametrize("name", RUNTIMES)
+def test_one_that_closes_its_output_and_lives_on_is_not_waited_for(place: Place, name: str) -> None:
+    failed = failed_and_went_on(place, place.runtime(name, "closed"))
+    assert failed.code == "cut_off"
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
 def test_a_flood_of_complaints_ends_with_the_last_of_them(place: Place, name: str) -> None:
     failed = failed_and_went_on(place, place.runtime(name, "flood"))
     assert failed.message.rstrip(".").endswith("the last words")

@@ -394,6 +394,13 @@ def test_what_broke_off_in_the_middle_is_taken_back_before_it_is_said_again() ->
     assert said == [once, BlockFinal(text=""), once, BlockFinal()]
 
 
+def test_a_message_that_ends_without_a_reason_has_broken_off_in_its_last_call() -> None:
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
+    begun = [begin("m"), piece("content_block_start", index=0, content_block=call)]
+    ended = [piece("message_delta", delta={"stop_reason": None}), piece("message_stop")]
+    assert turn(*begun, *ended, result()).tools == [FAILED_BASH]
+
+
 def test_what_stands_of_a_message_that_broke_off_and_is_said_again_is_not_told_again() -> None:
     events = told(lines_of("claude_cli_errmid"))
     said = [event for event in events if isinstance(event, TextDelta | BlockFinal)]

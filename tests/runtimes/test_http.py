@@ -124,13 +124,24 @@ def test_a_stream_that_ends_in_the_middle_of_a_frame_was_cut() -> None:
         ([head(429, "Content-Length: 9", kind="text/plain"), b"slow"], "."),
         ([head(404, "Content-Length: 0", kind="text/plain")], "."),
         ([head(204)], "."),
-        ([head(302, "Location: /login")], "."),
     ],
-    ids=["401", "500", "503", "429", "404", "204", "302"],
+    ids=["401", "500", "503", "429", "404", "204"],
 )
 def test_a_refusal_says_its_status_and_why(answer: Answer, said: str, request: pytest.FixtureRequest) -> None:
     status = int(request.node.callspec.id)
     assert served(fault_of, answer) == ("refused", status, f"SERVER answers with status {status}{said}")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_a_redirect_to_a_page_is_told_as_one(status: int) -> None:
+    said = f"SERVER sends us on to a page (status {status}). Name the address where the agent itself answers."
+    assert served(fault_of, [head(status, "Location: /login")]) == ("redirected", status, said)
+
+
+def test_an_answer_that_is_compressed_says_so() -> None:
+    said = "SERVER answers compressed (gzip), which was not asked for."
+    assert served(fault_of, [head(200, "Content-Encoding: gzip"), b"\x1f\x8b"]) == ("malformed", None, said)
+    assert served(fault_of, [head(200, "Content-Encoding: identity"), b"data: x\n"])[0] == "cut_off"
 
 
 def test_a_page_is_no_stream() -> None:

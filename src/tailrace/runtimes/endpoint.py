@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _EXCERPT, _EXCERPT_READ = 200, 4 * 1024
 _EXCERPT_S = 5.0  # what a refusal says is nice to have, and not waited for as an answer is
+# Redirects that ask for something else than what was asked; often a page to log in.
+_PAGES = {301, 302, 303}
 _IN_WORDS = {"application/json", "application/problem+json", "text/plain"}
 _encoder = msgspec.json.Encoder()
 
@@ -90,6 +92,11 @@ async def listen(request: Request, *, patience_s: float = PATIENCE_S) -> AsyncGe
 async def _expect_stream(server: Address, answer: Answer) -> None:
     """Raises `HttpFault` unless the answer is a stream of events."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if answer.status in _PAGES:
+        said = (
+            f"{server} sends us on to a page (status {answer.status}). Name the address where the agent itself answers."
+        )
+        raise HttpFault(said, code="redirected", status_code=answer.status)
     if answer.status != 200:
         excerpt = await _excerpt(answer) if kind in _IN_WORDS else ""
         said = f"{server} answers with status {answer.status}{f': {excerpt}' if excerpt else '.'}"
@@ -97,6 +104,9 @@ async def _expect_stream(server: Address, answer: Answer) -> None:
     if kind != "text/event-stream":
         said = f"{server} answers with {kind or 'no type'}, where a stream of events (text/event-stream) is expected."
         raise HttpFault(said, code="malformed")
+    coding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise HttpFault(f"{server} answers compressed ({coding}), which was not asked for.", code="malformed")
 
 
 async def _excerpt(answer: Answer) -> str:

@@ -38,6 +38,8 @@ _STDERR_KEPT = 8 * 1024
 _BACKTRACE = "\nStack backtrace:"
 # Once the command has exited, its output ends at once; only somebody outside the group can still hold it open.
 _FAREWELL_S = 0.5
+# One that has closed its output is about to exit; some put things in order first.
+_EXIT_S = 3.0
 # What is killed is gone in a moment, but still counts until its new parent has buried it, which some never do.
 _LOOK_EVERY_S = 0.01
 _LOOK_FOR_S = 0.25
@@ -210,10 +212,17 @@ class AgentProcess:
         return code
 
     async def last_words(self) -> str:
-        """How it ended, where it did not end well, with the last that it wrote to stderr; for an error message."""
+        """How it ended, where it did not end well, with the last that it wrote to stderr; for an error message.
+
+        To be asked when its output has ended: one that then lives on has nothing more to say and is not waited for.
+        """
         if self.fault:
             return self.fault
-        code = await self.wait()
+        try:
+            async with asyncio.timeout(_EXIT_S):
+                code = await self.wait()
+        except TimeoutError:
+            return f"{self.command[0]} has closed its output but not ended, and was stopped."
         if code == 0:
             return ""
         how = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"

@@ -55,6 +55,9 @@ def misbehave(fault: str) -> int:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             time.sleep(600)
+        case ["closed"]:
+            os.close(sys.stdout.fileno())
+            time.sleep(600)
         case ["fork"]:
             child()
             return 4
