@@ -212,3 +212,12 @@ def test_one_who_waits_for_the_next_event_and_is_cancelled_leaves_nothing_either
 def test_without_the_sdk_it_says_what_to_install() -> None:
     with pytest.raises(UsageError, match=r"pip install 'tailrace\[claude\]'"):
         ClaudeSdkRuntime()
+
+
+def test_what_are_no_options_is_said_so(sdk: Any, tmp_path: Path) -> None:
+    said = "claude-sdk runs options of the Claude Agent SDK, and was given an object of type"
+    for wrong in (Path(), sdk.PermissionUpdate({})):
+        failed = play(ClaudeSdkRuntime(wrong, sessions=tmp_path))[-1]
+        assert isinstance(failed, TurnFailed)
+        assert failed.message == f"{said} {type(wrong).__name__}. Give it one that is made."
+        assert failed.code == "wrong_type"

@@ -36,10 +36,10 @@ def load_sdk(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def misfit(agent: Any, *, runtime: str, wanted: str, method: str = "") -> TurnFailed | None:
+def misfit(agent: Any, *, runtime: str, wanted: str, method: str = "", kind: type = object) -> TurnFailed | None:
     """The end of a turn of something that is not what the runtime runs; None where it may be."""
     is_plain = agent is None or isinstance(agent, type | str | bytes | int | float | list | tuple | dict | FunctionType)
-    if not is_plain and (not method or callable(getattr(agent, method, None))):
+    if not is_plain and isinstance(agent, kind) and (not method or callable(getattr(agent, method, None))):
         return None
     found = f"the class {agent.__name__}" if isinstance(agent, type) else f"an object of type {type(agent).__name__}"
     return TurnFailed(

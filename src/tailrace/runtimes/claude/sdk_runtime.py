@@ -65,7 +65,8 @@ class ClaudeSdkRuntime:
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask Claude, in the conversation of the prompt's session; closing this interrupts it and ends its process."""
-        if (failed := misfit(self._options, runtime=self.name, wanted="options of the Claude Agent SDK")) is not None:
+        wanted, kind = "options of the Claude Agent SDK", self._sdk.ClaudeAgentOptions
+        if (failed := misfit(self._options, runtime=self.name, wanted=wanted, kind=kind)) is not None:
             yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
             yield failed
             return
