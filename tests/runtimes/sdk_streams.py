@@ -121,3 +121,17 @@ def hold(turn: Turn, expected: Expected) -> None:
     assert type(turn.terminal) is expected.terminal
     assert (turn.terminal.code if isinstance(turn.terminal, TurnFailed) else None) == expected.code
     assert turn.notices == list(expected.notices)
+
+
+def littered(lines: Sequence[Any], garbage: Sequence[Any]) -> list[Any]:
+    """The lines of a recording with something before each that no SDK hands over."""
+    return [either for place, line in enumerate(lines) for either in ({"ev": garbage[place % len(garbage)]}, line)]
+
+
+def hold_among_garbage(turn: Turn, expected: Expected) -> None:
+    """Compare a turn with what is expected of its recording, into which garbage was thrown."""
+    assert "".join(turn.answer) == "".join(expected.answer)
+    assert turn.tools == list(expected.tools)
+    assert type(turn.terminal) is expected.terminal
+    assert turn.notices
+    assert len(turn.notices) == len(set(turn.notices)), "the same is told once"

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sdk_streams import CUT_OFF, Expected, Turn, hold, lines_of, turn_of
+from sdk_streams import CUT_OFF, Expected, Turn, hold, hold_among_garbage, lines_of, littered, turn_of
 
 from tailrace.events import (
     Event,
@@ -128,15 +128,7 @@ def test_a_stream_that_breaks_off_anywhere_is_a_failed_turn_with_what_was_said(e
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda expected: expected.recording)
 def test_garbage_in_between_is_noticed_and_changes_nothing_else(expected: Expected) -> None:
-    littered = []
-    for place, line in enumerate(lines_of(expected.recording)):
-        littered += [{"ev": GARBAGE[place % len(GARBAGE)]}, line]
-    found = turn_of(translated(littered))
-    assert "".join(found.answer) == "".join(expected.answer)
-    assert found.tools == list(expected.tools)
-    assert type(found.terminal) is expected.terminal
-    assert found.notices
-    assert len(found.notices) == len(set(found.notices)), "the same is told once"
+    hold_among_garbage(turn_of(translated(littered(lines_of(expected.recording), GARBAGE))), expected)
 
 
 @pytest.mark.parametrize("shape", ["tool_chat", "tool_responses", "v2_tool_responses", "events_v2_chat"])

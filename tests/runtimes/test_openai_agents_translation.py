@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from sdk_streams import CUT_OFF, Expected, Turn, hold, lines_of, turn_of
+from sdk_streams import CUT_OFF, Expected, Turn, hold, hold_among_garbage, lines_of, littered, turn_of
 
 from tailrace.errors import UsageError
 from tailrace.events import (
@@ -231,15 +231,7 @@ def test_a_stream_that_breaks_off_anywhere_is_a_failed_turn_with_what_was_said(e
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=lambda expected: expected.recording)
 def test_garbage_in_between_is_noticed_and_changes_nothing_else(expected: Expected) -> None:
-    littered = []
-    for place, line in enumerate(recorded_run(expected.recording)):
-        littered += [{"ev": GARBAGE[place % len(GARBAGE)]}, line]
-    found = turn_of(translated(littered))
-    assert "".join(found.answer) == "".join(expected.answer)
-    assert found.tools == list(expected.tools)
-    assert type(found.terminal) is expected.terminal
-    assert found.notices
-    assert len(found.notices) == len(set(found.notices)), "the same is told once"
+    hold_among_garbage(turn_of(translated(littered(recorded_run(expected.recording), GARBAGE))), expected)
 
 
 def test_deltas_win_and_the_whole_of_a_block_says_nothing_twice() -> None:

@@ -33,7 +33,6 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     permission_suggestions: list[Any] | None = None
     title: str | None = None
     description: str | None = None
-    decision_reason: str | None = None
 
 
 class _Request(msgspec.Struct, tag="control_request"):
