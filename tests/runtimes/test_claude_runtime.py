@@ -7,6 +7,7 @@ import json
 import sys
 from contextlib import aclosing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from tailrace.contract import checked
 from tailrace.events import Event, Notice, Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.claude import ClaudeRuntime
+from tailrace.runtimes.claude.runtime import InputEnd
+from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
     from tailrace.runtimes.permissions import Choice, Policy, Question
@@ -271,3 +274,22 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def test_claude_can_be_answered_as_long_as_it_goes_on_with_what_was_found_in_the_background() -> None:
+    async def look(_: Simulation) -> list[str]:
+        happened: list[str] = []
+        ending = InputEnd(lambda: happened.append("closed"))
+        seen: Any = SimpleNamespace(is_at_rest="for now")
+        ending.look(seen)
+        await asyncio.sleep(9)
+        seen.is_at_rest = ""
+        ending.look(seen)
+        await asyncio.sleep(60)
+        happened.append("answered again")
+        seen.is_at_rest = "for now"
+        ending.look(seen)
+        await asyncio.sleep(11)
+        return happened
+
+    assert run(look) == ["answered again", "closed"]

@@ -23,7 +23,7 @@ from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.ports import Prompt
@@ -104,7 +104,7 @@ class ClaudeRuntime:
             process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
             text = prompt.text.encode(errors="replace")
             await process.write(msgspec.json.encode(spoken(text.decode())) if self._is_asked else text)
-            ending = _InputEnd(process)
+            ending = InputEnd(process.close_input)
             if not self._is_asked:
                 process.close_input()
             async with aclosing(process.lines()) as lines:
@@ -129,11 +129,11 @@ class _Remark:
     text = ""
 
 
-class _InputEnd:
+class InputEnd:
     """Ends a process's input when Claude has answered: at once, or, with work in the background, when that is over."""
 
-    def __init__(self, process: AgentProcess) -> None:
-        self._process = process
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
         self._timer: asyncio.TimerHandle | None = None
 
     def look(self, translator: ClaudeTranslator) -> None:
@@ -142,9 +142,9 @@ class _InputEnd:
             self._timer.cancel()
             self._timer = None
         if translator.is_at_rest == "for good":
-            self._process.close_input()
+            self._close()
         elif translator.is_at_rest == "for now":
-            self._timer = asyncio.get_running_loop().call_later(_GOES_ON_S, self._process.close_input)
+            self._timer = asyncio.get_running_loop().call_later(_GOES_ON_S, self._close)
 
 
 async def _decided(asked: Asked, process: AgentProcess, deciding: Deciding) -> list[Event]:
