@@ -140,3 +140,56 @@ def test_closing_the_run_closes_the_function() -> None:
 
     asyncio.run(leave_early())
     assert closed == ["agent"]
+
+
+START = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        START,
+        type("RunStartedEvent", (), {"__module__": "ag_ui.core.events"})(),
+        'data: {"type":"RUN_STARTED","threadId":"t"}\n\n',
+    ],
+    ids=["dictionary", "object", "encoded"],
+)
+def test_a_function_that_yields_events_of_agui_is_told_how_to_be_named(first: Any) -> None:
+    closed: list[bool] = []
+
+    async def run(_: Any) -> AsyncGenerator[Any, None]:
+        try:
+            yield first
+        finally:
+            closed.append(True)
+
+    (end,) = play(FunctionRuntime(run, name="mine:run"))
+    assert isinstance(end, TurnFailed)
+    assert end.message.startswith("mine:run yields events of AG-UI. ")
+    assert "write `agent = AguiRuntime(run)` and name mine:agent" in end.message
+    assert closed == [True]
+
+
+def test_a_function_that_takes_the_prompt_for_the_input_of_agui_is_told_too() -> None:
+    async def run(question: Any) -> AsyncGenerator[Any, None]:
+        yield question["messages"]
+
+    (end,) = play(FunctionRuntime(run, name="mine:run"))
+    assert isinstance(end, TurnFailed)
+    assert end.message.startswith("mine:run raised TypeError: 'Prompt' object is not subscriptable. ")
+    assert "AguiRuntime(run)" in end.message
+
+
+def test_what_else_a_function_yields_or_raises_is_not_taken_for_agui() -> None:
+    async def run(_: Any) -> AsyncGenerator[Any, None]:
+        for item in ('data: {"type":"x"}', {"type": "text_delta"}, {"kind": 1}, {"type": 7}):
+            yield item
+        raise TypeError("of its own")
+
+    async def collect() -> None:
+        events = FunctionRuntime(run, name="mine:run").run(Prompt(text="hello"))
+        assert [type(await anext(events)) for _ in range(4)] == [TextDelta, dict, dict, dict]
+        with pytest.raises(TypeError, match="of its own"):
+            await anext(events)
+
+    asyncio.run(collect())

@@ -1,8 +1,9 @@
 """An agent of one's own: an async generator function named `module:function`.
 
-The function takes a `Prompt` and yields events, or plain strings, which are taken as text deltas. Whatever
-else it yields goes on as it is: refusing it is `tailrace.contract`'s work. An object that already is a
-`Runtime` is taken as it stands. This file owns finding the object, and saying why it cannot be found.
+The function takes a `Prompt` and yields events, or plain strings, which are taken as text deltas. One that speaks AG-UI
+looks the same from outside: it is known by what it does, and its author is told what to write. Whatever else it yields
+goes on as it is: refusing it is `tailrace.contract`'s work. An object that already is a `Runtime` is taken as it is.
+This file owns finding the object, and saying why it cannot be found.
 """
 
 from __future__ import annotations
@@ -39,12 +40,46 @@ class FunctionRuntime:
         A function that returns has said all it had to say: unless it ended the turn, the turn is complete.
         """
         ended = False
-        async with aclosing(self._function(prompt)) as said:
-            async for item in said:
-                ended = ended or isinstance(item, TurnCompleted | TurnFailed | TurnCancelled)
-                yield TextDelta(text=item) if isinstance(item, str) else item
+        try:
+            async with aclosing(self._function(prompt)) as said:
+                async for item in said:
+                    if _is_of_agui(item):
+                        yield TurnFailed(
+                            message=f"{self.name} yields events of AG-UI. {self._advice}", code="not_an_event"
+                        )
+                        return
+                    ended = ended or isinstance(item, TurnCompleted | TurnFailed | TurnCancelled)
+                    yield TextDelta(text=item) if isinstance(item, str) else item
+        except (TypeError, AttributeError) as error:
+            # As Python says it of whoever takes a prompt for something else: for the input of AG-UI, most likely.
+            if ended or "'Prompt' object" not in str(error):
+                raise
+            yield TurnFailed(
+                message=f"{self.name} raised {type(error).__name__}: {error}. {self._advice}", code="runtime_raised"
+            )
+            return
         if not ended:
             yield TurnCompleted()
+
+    @property
+    def _advice(self) -> str:
+        """What to write for a function that speaks AG-UI."""
+        module, _, function = self.name.partition(":")
+        return (
+            "It is called with a `Prompt`, whose words are `prompt.text`. "
+            f"If it speaks AG-UI, write `agent = AguiRuntime({function})` and name {module}:agent."
+        )
+
+
+def _is_of_agui(item: object) -> bool:
+    """Whether it is an event of AG-UI: as a dictionary, as `ag_ui.core` has it, or the first one as it is encoded."""
+    match item:
+        case str():
+            return item.startswith('data: {"type":"RUN_STARTED"')
+        case {"type": str(kind)}:
+            return kind.isupper()
+        case _:
+            return type(item).__module__.startswith("ag_ui.")
 
 
 def load_object(path: str) -> Any:
