@@ -35,7 +35,7 @@ test: lint
 
 # The SDKs of agents want different versions of the same libraries: each has an environment of its own. What is there is
 # looked at after the set-up, which may have begun from nothing.
-RUNTIMES := openai-agents pydantic-ai langgraph commands
+RUNTIMES := openai-agents pydantic-ai langgraph agui commands
 test-runtimes: setup
 	@$(MAKE) --no-print-directory $(RUNTIMES:%=test-runtime-%)
 

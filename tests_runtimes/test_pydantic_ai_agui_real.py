@@ -1,0 +1,118 @@
+"""Real AG-UI servers of Pydantic AI, with the scripted model. Needs: pydantic-ai-slim[ag-ui,openai]==2.62.0 uvicorn"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ag_ui.core import RunAgentInput
+from agui_serving import LIMIT_S, Served, Tool
+from agui_turns import COMPLETED, Turns
+from openai import AsyncOpenAI
+from playing import play, play_turns, said, shown, terminal, tools
+from pydantic_ai import Agent, DeferredToolRequests, ModelRetry
+from pydantic_ai.models.openai import OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.ui.ag_ui import AGUIAdapter
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from tailrace.events import TurnCompleted, TurnFailed
+from tailrace.runtimes.agui import AguiRuntime
+from tailrace.testing.scripted_scenarios import SIGNATURE, Call, say
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from tailrace.testing.scripted_model import ScriptedModel
+
+
+def agent_of(model: ScriptedModel, tools: Sequence[Any] = (), **more: Any) -> Agent[None, Any]:
+    client = AsyncOpenAI(
+        base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
+    )
+    # Of models with such a name it is known that they seal their thoughts.
+    known = OpenAIResponsesModel("gpt-5", provider=OpenAIProvider(openai_client=client))
+    return Agent(known, tools=tools, **more)
+
+
+def serving(agent: Agent[None, Any]) -> Starlette:
+    async def answer(request: Request) -> Response:
+        return await AGUIAdapter.dispatch_request(request, agent=agent)
+
+    return Starlette(routes=[Route("/", answer, methods=["POST"])])
+
+
+def seal(thought: str) -> str:
+    """The provider's seal as Pydantic AI hands it on: with what it needs to know of it, as text."""
+    return json.dumps({"id": thought, "signature": SIGNATURE, "provider_name": "openai"})
+
+
+class TestPydanticAI(Turns):
+    seals = (seal("rs_1_0"), seal("rs_2_0"))
+    usage = None
+    broken = TurnFailed(message="the scripted model fails here", status_code=500)
+
+    def serving(self, model: ScriptedModel, tool: Tool) -> Any:
+        return serving(agent_of(model, [tool.bash]))
+
+    def test_the_model_is_given_its_sealed_thoughts_again(self, agent: AguiRuntime, model: ScriptedModel) -> None:
+        play_turns(agent, "[[scenario:tool]]", "[[scenario:recall]]")
+        given = [part for part in model.requests[-1].body["input"] if part.get("type") == "reasoning"]
+        assert [(part["id"], part["encrypted_content"]) for part in given] == [
+            ("rs_1_0", SIGNATURE),
+            ("rs_2_0", SIGNATURE),
+        ]
+
+
+def test_a_tool_that_wants_another_try_is_told_with_what_it_wants(model: ScriptedModel) -> None:
+    def bash(command: str, description: str = "") -> str:
+        raise ModelRetry(f"{description}: not {command[:4]}")
+
+    with Served(serving(agent_of(model, [bash]))) as served:
+        events = play(AguiRuntime(served.url, patience_s=LIMIT_S), "[[scenario:toolfail]]")
+    ((_, result, is_error),) = tools(events).values()
+    assert "a command: not echo" in result
+    assert not is_error, "no result says that it is a failure"
+    assert shown(events) == ["Trying it.", "It went wrong."]
+
+
+def test_a_tool_that_needs_approval_ends_the_turn_with_its_question_and_nobody_gives_leave(
+    model: ScriptedModel,
+) -> None:
+    model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
+    wiped: list[str] = []
+    agent = agent_of(model, output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def wipe(disk: str) -> str:
+        wiped.append(disk)
+        return "wiped"
+
+    with Served(serving(agent)) as served:
+        runtime = AguiRuntime(served.url, patience_s=LIMIT_S)
+        first, second, third = play_turns(runtime, "[[scenario:wipe]]", "yes", "[[scenario:recall]]")
+    assert shown(first) == ["I wipe it.", 'Approve wipe({"disk":"a"})?']
+    assert terminal(first) == TurnCompleted(stop_reason="interrupt")
+    assert shown(second) == ["Then not."]
+    assert terminal(second) == COMPLETED
+    assert wiped == []
+    assert said(third) == "Before this: wipe."
+
+
+def test_a_function_that_yields_what_the_adapter_yields(model: ScriptedModel) -> None:
+    agent = agent_of(model, [Tool().bash])
+
+    async def run(question: dict[str, Any]) -> AsyncIterator[Any]:
+        adapter = AGUIAdapter(agent=agent, run_input=RunAgentInput.model_validate(question))
+        async for event in adapter.run_stream():
+            yield event
+
+    first, second = play_turns(AguiRuntime(run), "[[scenario:tool]]", "[[scenario:recall]]")
+    assert shown(first) == ["Let me look.", "The tool has spoken."]
+    assert list(tools(first).values()) == [("bash", "the tool speaks", False)]
+    assert terminal(first) == COMPLETED
+    assert said(second) == "Before this: tool."
