@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace.errors import RuntimeFault
+from tailrace.runtimes.characters import whole
 from tailrace.runtimes.http import PATIENCE_S, Address, Answer, HttpFault, Request, ask
 from tailrace.runtimes.sse import Frame, FrameDecoder
 
@@ -132,19 +133,6 @@ def value_of(data: str) -> Any:
         return whole(value)
     except (ValueError, RecursionError):
         return data
-
-
-def whole(value: Any) -> Any:
-    """The value with every pair of halves as the character it is, and a mark for each half that is alone."""
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case list():
-            return [whole(item) for item in value]
-        case dict():
-            return {whole(name): whole(item) for name, item in value.items()}
-        case _:
-            return value
 
 
 class Seams:

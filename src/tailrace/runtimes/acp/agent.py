@@ -21,6 +21,7 @@ import msgspec
 
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.runtimes.acp.shapes import refusal_of, within
+from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class AcpAgent:
 
     async def _hear(self, line: bytes) -> None:
         try:
-            message = _decoder.decode(line)
+            message = line_value(line, _decoder)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             if self._listens:
                 await self._said.put(line)

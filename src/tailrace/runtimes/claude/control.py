@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.permissions import Choice, Question
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class _Request(msgspec.Struct, tag="control_request"):
     request: dict[str, Any]
 
 
+_decoder = msgspec.json.Decoder(_Request)
+
+
 class Asked(msgspec.Struct, frozen=True):
     """A request, by its id, and the tool that it is about; None where it asks for something else."""
 
@@ -52,7 +56,7 @@ def asked_in(line: bytes) -> Asked | None:
     if b'"control_request"' not in line:
         return None
     try:
-        message = msgspec.json.decode(line, type=_Request)
+        message = line_value(line, _decoder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     try:

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tailrace.runtimes.characters import line_value
+
 
 class Tokens(msgspec.Struct):
     """What was spent."""
@@ -170,6 +172,7 @@ class ResultLine(msgspec.Struct, tag="result"):
 Line: TypeAlias = StreamLine | AssistantLine | UserLine | SystemLine | ProgressLine | ResultLine
 
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_anything: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 # Each by its own tag: a union that is converted to is put together anew every time.
 _SHAPES: dict[Any, type[Line]] = {
     "stream_event": StreamLine,
@@ -184,7 +187,7 @@ _SHAPES: dict[Any, type[Line]] = {
 def understood(line: bytes | Mapping[str, Any]) -> Line | None:
     """The line, given as JSON or as what that says; None where it is none of these."""
     try:
-        return _decoder.decode(line) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
+        return line_value(line, _decoder) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, TypeError):
         return None
 
@@ -194,7 +197,7 @@ def readable(line: bytes | Mapping[str, Any]) -> Any:
     if not isinstance(line, bytes):
         return line
     try:
-        return msgspec.json.decode(line)
+        return line_value(line, _anything)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return line.decode(errors="replace")
 

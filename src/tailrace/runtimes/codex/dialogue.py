@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.codex.items import unwrapped
 from tailrace.runtimes.codex.translator import CodexTranslator
 from tailrace.runtimes.permissions import Choice, Question
@@ -39,6 +40,9 @@ class _Message(msgspec.Struct):
     params: Any = None
     result: Any = None
     error: _RpcError | None = None
+
+
+_decoder = msgspec.json.Decoder(_Message)
 
 
 class _Thread(msgspec.Struct):
@@ -93,7 +97,7 @@ class CodexDialogue:
     def feed(self, line: bytes) -> list[Event]:
         """One line of the server's."""
         try:
-            message = msgspec.json.decode(line, type=_Message)
+            message = line_value(line, _decoder)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self.translator.wonder("line", line.decode(errors="replace"))
         if message.method is not None and message.id is not None:

@@ -27,6 +27,7 @@ from tailrace.events import (
     ToolProgress,
     Usage,
 )
+from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.codex.items import CodexItems
 from tailrace.runtimes.codex.shapes import (
     ErrorSaid,
@@ -54,6 +55,7 @@ _SILENT = (
 )
 _AGAIN = re.compile(r"Reconnecting\b")
 _WORD = re.compile(r"_([a-z])")
+_decoder = msgspec.json.Decoder(Line)
 
 _Teller: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] | None]"
 
@@ -255,7 +257,7 @@ class CodexExecTranslator:
         if self._narration.is_over:
             return []
         try:
-            said = msgspec.json.decode(line, type=Line)
+            said = line_value(line, _decoder)
             told = self._told(said) if said.item is None else self._item_told(said.type, _item(said.item))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             told = None
