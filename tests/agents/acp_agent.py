@@ -142,6 +142,15 @@ class Agent:
 
     # The scenes
 
+    def scene_others(self) -> str:
+        """What a session that is not ours says comes in between."""
+        self.text("one ")
+        ours, self.session = self.session, "another"
+        self.text("of another session ")
+        self.session = ours
+        self.text("two")
+        return "end_turn"
+
     def scene_hello(self) -> str:
         for character in "Hello, wörld 👋🏽":
             self.text(character)

@@ -156,6 +156,11 @@ def test_garbage_is_told_once_and_breaks_nothing(scenes: Scenes) -> None:
     assert turn.terminal == END
 
 
+def test_what_another_session_of_the_agent_says_is_not_heard(scenes: Scenes) -> None:
+    [found] = play(scenes.runtime(), "others")
+    assert found.answer == ["one two"]
+
+
 def test_what_tools_say_after_the_end_is_heard_and_nothing_else(scenes: Scenes) -> None:
     (turn,) = play(scenes.runtime(), "late")
     assert turn.events[-3:] == [END, ToolOutput(id="t", data="tick\n"), ToolFinished(id="t", result="slept")]
