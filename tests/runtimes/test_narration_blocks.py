@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sdk_streams import turn_of
 
-from tailrace.events import BlockFinal, Event, ReasoningDelta, TextDelta, TextRetracted, ToolOutput, TurnCompleted
+from tailrace.events import (
+    BlockFinal,
+    Event,
+    Notice,
+    ReasoningDelta,
+    TextDelta,
+    TextRetracted,
+    ToolOutput,
+    TurnCompleted,
+)
 from tailrace.runtimes.narration import Narration
 
 if TYPE_CHECKING:
@@ -128,6 +137,15 @@ def test_what_a_tool_has_printed_is_not_printed_again_when_its_snapshot_has_lost
     wholes = ["one\n", "one\ntwo\n", "two\nthree\n", "one\ntwo\nthree\n"]
     printed = [event for whole in wholes for event in told.output_snapshot("t", whole)]
     assert [event.data for event in printed if isinstance(event, ToolOutput)] == ["one\n", "two\n", "three\n"]
+
+
+def test_what_is_unknown_and_nested_without_end_is_told_without_it() -> None:
+    nested: list[object] = []
+    for _ in range(5000):
+        nested = [nested]
+    assert Narration("odd").unknown({"type": "x", "y": nested}) == [
+        Notice(text="odd said something unknown: too deep to be shown")
+    ]
 
 
 def test_an_agent_that_says_ever_other_unknown_things_is_not_told_of_without_end() -> None:

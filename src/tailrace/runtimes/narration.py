@@ -321,6 +321,8 @@ class Narration:
             raw = json.dumps(event, ensure_ascii=False, default=repr)
         except (TypeError, ValueError):
             raw = repr(event)
+        except RecursionError:
+            raw = "too deep to be shown"
         return self.notice(f"{self.runtime} said something unknown: {raw[:_RAW]}")
 
     # The end
