@@ -58,7 +58,7 @@ $(RUNTIMES:%=$(VENV)/runtimes/%/.ready): $(VENV)/runtimes/%/.ready: requirements
 
 # The command lines of agents. Only opencode needs what its package does after it is installed; nothing else is run.
 COMMANDS := $(VENV)/runtimes/commands
-AGENTS := claude claude_sdk codex gemini opencode acp login vercel
+AGENTS := claude claude_sdk codex gemini opencode acp chat login vercel
 NPM := node "$$(dirname "$$(realpath $(COMMANDS)/bin/node)")/../lib/node_modules/npm/bin/npm-cli.js" --loglevel=error --no-audit --no-fund --ignore-scripts
 
 test-runtime-commands: $(COMMANDS)/agents/.ready

@@ -151,13 +151,13 @@ class Place:
         """All processes that were started here and still run, whoever's children they are."""
         return list(self._running().values())
 
-    def wait_until_all_are_gone(self) -> None:
-        """Wait for the end of every process that was started here."""
-        while left := self._running():
-            for process in left:
+    def wait_until_all_are_gone(self, *, but: int | None = None) -> None:
+        """Wait for the end of every process that was started here, but for the one of that number."""
+        while left := {number: line for number, line in self._running().items() if number != but}:
+            for process, line in left.items():
                 with suppress(ProcessLookupError):
                     end = os.pidfd_open(process)
-                    assert select([end], [], [], LIMIT_S)[0], f"{left[process]} lives on"
+                    assert select([end], [], [], LIMIT_S)[0], f"{line} lives on"
                     os.close(end)
 
     def _running(self) -> dict[int, str]:

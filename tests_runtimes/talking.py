@@ -1,0 +1,73 @@
+"""A person who talks to an agent by `tailrace chat`, and what they see of each answer."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pseudo_terminal import CTRL_C, CTRL_D, TAILRACE, Person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+class Talk:
+    """A conversation at a terminal."""
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+
+    def begin(self, text: str) -> None:
+        """Say it at the prompt."""
+        self.person.is_prompted()
+        self.person.type(f"{text}\r")
+        self.person.until(lambda: self.person.all_text().rpartition("\n> ")[2].startswith(text), f"> {text}")
+
+    def answer(self, text: str) -> list[str]:
+        """Say it, and give what stands between this prompt and the next one."""
+        self.begin(text)
+        return self.ended()
+
+    def ended(self) -> list[str]:
+        """What stands below the last thing said when all of it has been answered; all times are alike."""
+        self.person.is_prompted()
+        lines = self.person.all_text().split("\n")[:-1]
+        begin = max(number for number, line in enumerate(lines) if line.startswith("> "))
+        shown = [re.sub(r"\(\d+\.\ds\)", "(T)", line) for line in lines[begin + 1 :]]
+        assert shown[-1] == "", "a prompt is set apart from what stands above it"
+        return shown[:-1]
+
+    def chooses(self, key: str) -> None:
+        """Answer the question that stands on the screen."""
+        self.person.until(lambda: self.person.all_text().endswith(", n:"), "choices")
+        self.person.type(f"{key}\r")
+
+    def stops(self) -> list[str]:
+        """Ctrl-C, and what stands then."""
+        self.person.type(CTRL_C)
+        return self.ended()
+
+    def colours(self, text: str) -> set[str]:
+        """The colours of the line on the screen that begins with this text."""
+        (row,) = [y for y, line in enumerate(self.person.screen.display) if line.startswith(text)]
+        cells = self.person.screen.buffer[row]
+        return {cells[x].fg for x in range(self.person.screen.columns) if cells[x].data.strip()}
+
+
+@contextmanager
+def talk(agent: str, *options: str, cwd: Path, env: Mapping[str, str], columns: int = 130) -> Iterator[Talk]:
+    """`tailrace chat` until the block ends; then the person leaves, and nothing has gone wrong behind their back."""
+    with Person(TAILRACE, "chat", agent, *options, cwd=cwd, env=env, columns=columns, rows=60) as person:
+        yield Talk(person)
+        person.is_prompted()
+        assert "Traceback" not in person.all_text()
+        person.type(CTRL_D)
+        assert person.leaves() == 0
+
+
+def without_remarks(lines: list[str]) -> list[str]:
+    """The answer without what is remarked before it: codex says that it does not know this model."""
+    begin = next(number for number, line in enumerate(lines) if not line.startswith(("· ", "  ")))
+    return lines[begin + 1 :] if begin and lines[begin] == "" else lines[begin:]
