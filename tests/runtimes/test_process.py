@@ -284,11 +284,13 @@ def test_a_child_of_one_that_is_stopped_is_ended_too() -> None:
     assert exit_code_after(parent) == 7
 
 
-def test_a_tool_outside_the_group_of_one_that_must_be_killed_is_killed_with_it() -> None:
+@pytest.mark.parametrize("environment", ["None", "{}"], ids=["its own", "none"])
+def test_a_tool_outside_the_group_of_one_that_must_be_killed_is_killed_with_it(environment: str) -> None:
     tools: list[int] = []
 
     async def run() -> None:
-        deaf = DEAF.replace('print("ready", flush=True)', WITH_A_CHILD.format(apart=True))
+        child = WITH_A_CHILD.format(apart=f"True, env={environment}")
+        deaf = DEAF.replace('print("ready", flush=True)', child)
         async with nobody_left(AgentProcess(python(deaf), grace_s=0.05)) as process:
             async for line in process.lines():
                 tools.append(int(line))
