@@ -538,6 +538,14 @@ def test_a_plan_is_told_as_it_stands_by_both_streams() -> None:
     assert CodexExecTranslator().feed(line) == [looked]
 
 
+def test_a_warning_is_told_once_whichever_process_gives_it() -> None:
+    warned: set[str] = set()
+    given = {"threadId": "own", "message": "old settings"}
+    first, second = CodexTranslator(warned), CodexTranslator(warned)
+    told = [*first.feed("warning", given), *first.feed("configWarning", given), *second.feed("warning", given)]
+    assert told == [Notice(text="old settings")]
+
+
 def test_the_parts_of_a_thought_are_paragraphs() -> None:
     part = ("item/reasoning/summaryPartAdded", {"threadId": "own", "itemId": "r"})
     events = told(
