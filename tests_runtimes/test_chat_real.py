@@ -340,7 +340,7 @@ def test_a_failure_is_told_once_in_red_and_the_session_goes_on(chat: Callable[..
     assert shown[-1].startswith("failed: ")
     assert "the scripted model refuses this request" in shown[-1]
     assert talk.colours("failed: ") == {"red"}
-    if agent.kin != "opencode":  # whose turns take seconds; the stops show that it goes on
+    if agent.kin in {"claude", "codex"}:  # the others take seconds for a turn; of them the stops show that they go on
         assert without_remarks(talk.answer("[[scenario:hello]]")) == ["Hello from the scripted model."]
 
 
@@ -372,12 +372,9 @@ def known(_: dict[str, str]) -> None:
     ("agent", "change", "words", "advice"),
     [
         (CLAUDE, without_key, "Not logged in · Please run /login", "log in with /login, or set ANTHROPIC_API_KEY"),
-        (CLAUDE, known, "API Error: 401 you are nobody", "log in with /login, or set ANTHROPIC_API_KEY"),
         (MINE, without_key, "Not logged in · Please run /login", "log in with /login, or set ANTHROPIC_API_KEY"),
-        (CODEX, without_key, "Missing environment variable: `SCRIPTED_KEY`", "Log in with: codex login"),
         (CODEX, known, "unexpected status 401 Unauthorized: you are nobody", "Log in with: codex login"),
         (GEMINI, without_key, "Gemini API key is missing", "Run gemini once and log in, or set GEMINI_API_KEY"),
-        (GEMINI, known, "you are nobody", "Run gemini once and log in, or set GEMINI_API_KEY"),
         (OPENCODE, without_provider, "Model not found", "opencode auth login"),
         (OPENCODE, known, "you are nobody", "Log in with: opencode auth login"),
     ],
