@@ -39,6 +39,11 @@ ASKED = [
     "  2  Deny",
 ]
 
+ENDED = {
+    "n": '✗ weather: {"city":"Oslo"} (T) · Tool execution was not approved.',
+    "y": '✓ weather: {"city":"Oslo"} (T)',
+}
+
 
 def test_an_agent_is_talked_to_asks_is_stopped_and_goes_on(tmp_path: Path, model: ScriptedModel) -> None:
     (tmp_path / "my_app.py").write_text(MY_APP)
@@ -52,13 +57,13 @@ def test_an_agent_is_talked_to_asks_is_stopped_and_goes_on(tmp_path: Path, model
             forecaster.chooses(key)
             shown = forecaster.ended()
             assert shown[:9] == [*ASKED, f"  1-2, y, n: {key}"]
-            assert shown[-2:] == ["", "That is that."]
+            assert shown[-3:] == [ENDED[key], "", "That is that."]
             assert (tmp_path / "asked").exists() == (key == "y")
-        assert shown[-3] == '✓ weather: {"city":"Oslo"} (T)'
         forecaster.begin("[[scenario:stall]]")
         forecaster.person.sees("Before the silence")
         assert forecaster.stops() == ["Before the silence", "", "cancelled"]
-        failed = forecaster.answer("[[scenario:http400]]")[-1]
+        logged, failed = forecaster.answer("[[scenario:http400]]")
+        assert logged == "Error streaming response", "what the SDK logs stands on a line of its own"
         assert failed.startswith("failed: ")
         assert "the scripted model refuses this request" in failed
         assert forecaster.colours("failed: ") == {"red"}

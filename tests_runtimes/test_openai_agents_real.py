@@ -235,8 +235,9 @@ def test_a_person_approves_one_call_and_not_the_other_and_the_run_goes_on() -> N
     person = Person(True, False)
     events = play(OpenAIAgentsRuntime(wiping(), asks=person), session="s")
     assert person.asked == [("helper wants to call wipe", {"disk": "a"}), ("helper wants to call wipe", {"disk": "b"})]
-    assert "wiped a" in wiped(events)
-    assert "wiped b" not in wiped(events)
+    results = {event.id: (event.result, event.is_error) for event in events if isinstance(event, ToolFinished)}
+    assert results["a"] == ("wiped a", False)
+    assert results["b"][1], "a call that was not allowed has failed, though the SDK does not say so"
     assert (said(events), terminal(events)) == ("done", TurnCompleted(text="done"))
     assert len([event for event in events if isinstance(event, ToolStarted)]) == 2
 

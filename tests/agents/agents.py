@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 import signal
 import socket
@@ -219,6 +220,13 @@ async def not_json(_: Prompt) -> AsyncIterator[Any]:
 async def prints(_: Prompt) -> AsyncIterator[str]:
     print("a line of its own")
     yield "said"
+
+
+async def warns(_: Prompt) -> AsyncIterator[str]:
+    """Log something in the middle of what is said."""
+    yield "said "
+    logging.getLogger("an.sdk").warning("one\x1b[2J\ntwo")
+    yield "and said"
 
 
 async def late(_: Prompt) -> AsyncIterator[Any]:

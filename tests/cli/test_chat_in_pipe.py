@@ -52,6 +52,12 @@ def test_the_demo_answers_a_line_and_is_done() -> None:
     assert "\x1b" not in done.out + done.err
 
 
+def test_what_an_agents_library_logs_is_a_line_among_the_errors() -> None:
+    done = chat("agents:warns")
+    assert (done.exit_code, done.out) == (0, "said and said\n")
+    assert done.err == "one␛[2J\ntwo\n"
+
+
 def test_each_line_that_is_not_blank_is_answered() -> None:
     done = chat("agents:echo", said=b"one\n\n  \r\ntwo\r\nlast without an end")
     assert done.out == "you said 'one'\nyou said 'two'\nyou said 'last without an end'\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -491,6 +492,30 @@ def test_an_end_that_says_nothing_is_a_failure(result: Any) -> None:
 )
 def test_a_refused_prompt_is_a_failed_turn(error: Any, message: str, code: str) -> None:
     assert AcpTranslator().refused(error) == [TurnFailed(message=message, code=code)]
+
+
+def test_a_prompt_that_is_refused_for_want_of_a_login_is_told_with_what_helps() -> None:
+    refusals = [{"code": -32000, "message": "Who are you."}, {"code": -32603, "message": "Who are you"}]
+    ends = [AcpTranslator().refused(refusal, login="Log in first.")[-1] for refusal in refusals]
+    assert ends == [
+        TurnFailed(message="Who are you. Log in first.", code="auth_required"),
+        TurnFailed(message="Who are you", code="internal_error"),
+    ]
+
+
+def test_a_log_that_an_agent_prints_while_it_speaks_is_not_held_in_memory() -> None:
+    translator = AcpTranslator()
+    events = translator.update({"update": text("So ", messageId="1")})
+    tracemalloc.start()
+    for _ in range(1000):
+        events += translator.noise(b"x" * 100_000)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1_000_000
+    events += translator.update({"update": text("be it.", messageId="1")})
+    found = turn_of([*events, *translator.answered(DONE)])
+    assert found.answer == ["So be it."]
+    assert len(found.notices) == 1
 
 
 def test_only_text_that_tells_the_very_error_is_taken_back() -> None:

@@ -28,7 +28,7 @@ from tailrace.events import (
 from tailrace.runtimes.agui import AguiTranslator
 from tailrace.runtimes.endpoint import value_of
 
-ENDED = "the agent ended without saying that it was done"
+ENDED = "the AG-UI agent ended without saying that it was done"
 
 
 def told(*natives: Any, run_id: str = "") -> list[Event]:
@@ -67,7 +67,7 @@ def test_garbage_in_between_is_noted_and_changes_nothing_else(expected: Expected
     noted = turn(*mixed)
     assert noted.notices
     assert len(noted.notices) == len(set(noted.notices)), "the same is told once"
-    assert all(notice.startswith("the agent said something unknown: ") for notice in noted.notices)
+    assert all(notice.startswith("the AG-UI agent said something unknown: ") for notice in noted.notices)
     assert "".join(noted.answer) == "".join(expected.answer)
     assert noted.tools == list(expected.tools)
     assert type(noted.terminal) is expected.terminal

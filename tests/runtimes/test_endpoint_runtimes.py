@@ -36,9 +36,10 @@ Kind = type[AguiRuntime] | type[VercelRuntime]
 
 @dataclass(frozen=True)
 class Agent:
-    """A runtime, and how its agents say `so far` and that they are done."""
+    """A runtime, what people read of its agents, and how these say `so far` and that they are done."""
 
     kind: Kind
+    name: str
     text: list[Any]
     end: list[Any]
 
@@ -50,8 +51,8 @@ class Agent:
 BOTH = pytest.mark.parametrize(
     "agent",
     [
-        Agent(AguiRuntime, AGUI_TEXT, [agui.FINISHED]),
-        Agent(VercelRuntime, VERCEL_TEXT, [{"type": "finish"}, "[DONE]"]),
+        Agent(AguiRuntime, "the AG-UI agent", AGUI_TEXT, [agui.FINISHED]),
+        Agent(VercelRuntime, "the chat route", VERCEL_TEXT, [{"type": "finish"}, "[DONE]"]),
     ],
     ids=lambda agent: agent.kind.name,
 )
@@ -108,14 +109,14 @@ def test_an_answer_is_the_same_in_any_pieces(agent: Agent, size: int) -> None:
 @BOTH
 def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
     (turn,), _ = asked(agent.kind, streamed([*agent.text, "not json", *agent.end]))
-    assert turn.notices == ['the agent said something unknown: "not json"']
+    assert turn.notices == [f'{agent.name} said something unknown: "not json"']
     assert isinstance(turn.terminal, TurnCompleted)
 
 
 @pytest.mark.parametrize(
     ("rest", "code", "message"),
     [
-        ([], "cut_off", "the agent ended without saying that it was done"),
+        ([], "cut_off", "NAME ended without saying that it was done"),
         ([b"data: {"], "cut_off", "SERVER: the stream ended in the middle of an event."),
         ([STALL], "stalled", "SERVER: the agent said nothing for 0.2 seconds."),
     ],
@@ -129,7 +130,8 @@ def test_an_answer_that_does_not_end_fails_and_keeps_what_was_said(
     broken = [head(), *frames(agent.text), *rest]
     (turn, next_turn), server = asked(agent.kind, broken, agent.answer, prompts=prompts, patience_s=0.2)
     assert turn.answer == ["so far"]
-    assert turn.terminal == TurnFailed(message=message.replace("SERVER", server.url.removesuffix("/agent")), code=code)
+    message = message.replace("SERVER", server.url.removesuffix("/agent")).replace("NAME", agent.name)
+    assert turn.terminal == TurnFailed(message=message, code=code)
     assert isinstance(next_turn.terminal, TurnCompleted), "the session goes on"
 
 

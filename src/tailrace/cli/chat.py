@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 import typer
 
 from tailrace import __version__
-from tailrace.cli.failures import DONE, FAILED, told_in_one_line
+from tailrace.cli.failures import DONE, FAILED, stray_warnings_in_one_line, told_in_one_line
 from tailrace.cli.ndjson import JsonLines
 from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
 from tailrace.cli.recorder import Recorder
@@ -83,7 +83,9 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
             turns = Turns(found.runtime, face.show, complain=face.complain, debug=debug)
             exit_code = FAILED
             try:
-                exit_code = _converse(turns, face, greeting=f"{agent} · {found.words}" if found.words else agent)
+                # At a terminal they have a line of their own; in a pipe they are nothing to the answer.
+                with stray_warnings_in_one_line(face.complain if sys.stdout.isatty() else None, debug=debug):
+                    exit_code = _converse(turns, face, greeting=f"{agent} · {found.words}" if found.words else agent)
             finally:
                 turns.close(exit_code)
     raise typer.Exit(exit_code)

@@ -48,7 +48,7 @@ def told_in_one_line(*, debug: bool = False) -> Iterator[None]:
 @contextmanager
 def warnings_in_one_line(say: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
     """Have what is logged as a warning or worse said in a line each, by `say` or on standard error."""
-    told = _Told(say or (lambda text: print(text, file=sys.stderr)), debug=debug)
+    told = _Told(say or _warn, debug=debug)
     root = logging.getLogger()
     root.addHandler(told)
     try:
@@ -57,18 +57,33 @@ def warnings_in_one_line(say: Callable[[str], None] | None = None, *, debug: boo
         root.removeHandler(told)
 
 
+@contextmanager
+def stray_warnings_in_one_line(say: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
+    """The same of what nobody else takes: an agent's module, and the SDK that it uses, may have a log of their own."""
+    before, logging.lastResort = logging.lastResort, _Told(say or _warn, debug=debug, from_us=False)
+    try:
+        yield
+    finally:
+        logging.lastResort = before
+
+
 class _Told(logging.Handler):
-    def __init__(self, say: Callable[[str], None], *, debug: bool) -> None:
+    def __init__(self, say: Callable[[str], None], *, debug: bool, from_us: bool = True) -> None:
         super().__init__(logging.WARNING)
         self._say = say
         self._debug = debug
+        self._begin = "tailrace: " if from_us else ""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         why = f" ({type(error).__name__}: {error})" if error is not None else ""
-        self._say(f"tailrace: {visible(record.getMessage() + why)}")
+        self._say(f"{self._begin}{visible(record.getMessage() + why)}")
         if self._debug and error is not None:
             print_traceback(error)
+
+
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def print_traceback(error: BaseException) -> None:

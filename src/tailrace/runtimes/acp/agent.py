@@ -71,8 +71,8 @@ _encoder = msgspec.json.Encoder()
 class AcpAgent:
     """A command that speaks the protocol, with one session; `start` it, and `close` it in any case.
 
-    `name` is what it calls itself, `label` what people call it, and `end` how it ended. `is_excused` says that it has a
-    reason to be silent at a prompt.
+    `name` is what it calls itself, `label` what people call it, `login` how somebody logs in to it, and `end` how it
+    ended. `is_excused` says that it has a reason to be silent at a prompt.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class AcpAgent:
         self.cwd = str(Path(cwd or ".").absolute())
         self.label = Path(command[0]).name
         self.name = ""
+        self.login = ""
         self.session_id = ""
         self.end = f"{self.label} does not run"
         self._process = AgentProcess(

@@ -62,7 +62,7 @@ async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> li
         if refused.code != "auth_required":
             raise
         said = str(refused).rstrip(". ")
-        raise AgentFault(f"{said}. {_ways_to_log_in(hello)}".rstrip(), code=refused.code) from refused
+        raise AgentFault(f"{said}. {agent.login}", code=refused.code) from refused
     return remarks
 
 
@@ -79,13 +79,15 @@ async def _greet(agent: AcpAgent) -> Any:
         raise AgentFault(f"{agent.label} speaks version {spoken} of the protocol, not {_PROTOCOL}", code="malformed")
     agent.name = str(within(hello, "agentInfo", "name") or "")
     agent.label = str(within(hello, "agentInfo", "title") or agent.name or agent.label)
+    agent.login = _ways_to_log_in(hello)
     return hello
 
 
 def _ways_to_log_in(hello: Any) -> str:
     methods = within(hello, "authMethods")
     ways = [str(within(method, "id")) for method in methods] if isinstance(methods, list) else []
-    return f"Log in with its own command first, or choose a way with auth: {', '.join(ways)}" if ways else ""
+    advice = "Log in with its own command first"
+    return f"{advice}, or choose a way with auth: {', '.join(ways)}" if ways else f"{advice}."
 
 
 class _Memory:

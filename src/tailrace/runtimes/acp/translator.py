@@ -68,6 +68,7 @@ _HEADING = re.compile(r"\*\*[^*\n]+\*\*\n")
 _IN_BACKGROUND = "Started, and works on in the background."
 # OpenCode counts its last request; the others whose counts are known, the whole turn.
 _COUNTS_REQUESTS = {"OpenCode"}
+_LONGEST_NOISE, _MOST_HELD = 1000, 100
 
 
 class _Call:
@@ -125,11 +126,11 @@ class AcpTranslator:
                 return tell(self, msgspec.convert(update, shape))
         except msgspec.ValidationError:
             pass
-        return self._aside(partial(self._narration.unknown, params, kind=kind))
+        return self._wonder(params, kind)
 
     def noise(self, line: bytes) -> list[Event]:
         """A line that is no message of the protocol."""
-        return self._aside(partial(self._narration.unknown, line.decode(errors="replace")))
+        return self._wonder(line[:_LONGEST_NOISE].decode(errors="replace"))
 
     def remark(self, text: str) -> list[Event]:
         """A remark of the system."""
@@ -140,7 +141,7 @@ class AcpTranslator:
         try:
             request = msgspec.convert(params, PermissionRequest)
         except msgspec.ValidationError:
-            return self._aside(partial(self._narration.unknown, params)), None
+            return self._wonder(params), None
         tool = request.tool_call
         events = self._tool(tool)
         known = self._calls.get(tool.tool_call_id)
@@ -171,13 +172,16 @@ class AcpTranslator:
         self._narration.complete(stop_reason=ended.stop_reason)
         return [*events, *self.close()]
 
-    def refused(self, error: Any) -> list[Event]:
-        """The prompt is answered with an error."""
+    def refused(self, error: Any, *, login: str = "") -> list[Event]:
+        """The prompt is answered with an error; `login` is what helps where that is that nobody is logged in."""
         message, code = refusal_of(error)
         said = "".join(self._spoken).strip()
         is_told = self._block is not None and said != "" and (message == said or message.endswith(f": {said}"))
         taken_back = self._narration.final(self._block, "") if is_told else []
-        self._narration.fail(said if is_told else message, code=code)
+        why = said if is_told else message
+        if login and code == "auth_required":
+            why = f"{why.rstrip('. ')}. {login}"
+        self._narration.fail(why, code=code)
         return [*taken_back, *self.close()]
 
     def lost(self, reason: str, *, code: str = "cut_off") -> list[Event]:
@@ -263,6 +267,12 @@ class AcpTranslator:
         held, self._held = self._held, []
         self._thought = self._block = None
         return [*told, *ended, *(event for tell in held for event in tell())]
+
+    def _wonder(self, said: Any, kind: str | None = None) -> list[Event]:
+        """Something unknown. An agent may print a log without end while it speaks, which is not to be held."""
+        if len(self._held) >= _MOST_HELD:
+            return []
+        return self._aside(partial(self._narration.unknown, said, kind=kind))
 
     def _aside(self, tell: Callable[[], list[Event]]) -> list[Event]:
         if self._block is None:

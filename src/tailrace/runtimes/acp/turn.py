@@ -76,7 +76,7 @@ class AcpTurn:
                 events += self._translator.answered(message.result)
             case Message(method=None):
                 self._is_over = True
-                events += self._translator.refused(message.error)
+                events += self._translator.refused(message.error, login=self._agent.login)
             case Message() if message.method == PERMISSION:
                 events += await self._asked(message)
             case _:

@@ -56,7 +56,7 @@ class AguiTranslator:
     """
 
     def __init__(self, run_id: str = "", names: Mapping[str, str] | None = None) -> None:
-        self._narration = Narration("the agent")
+        self._narration = Narration("the AG-UI agent")
         self._expansion = Expansion()
         self._asked_for = self._run = run_id
         self._ending: shapes.Finished | shapes.Failed | None = None

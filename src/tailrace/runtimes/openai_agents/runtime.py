@@ -113,7 +113,8 @@ class OpenAIAgentsRuntime:
                         events, chosen = await deciding.put(_question(item))
                         for event in events:
                             yield event
-                        _decide(start, item, await chosen)
+                        if not _decide(start, item, await chosen):
+                            translator.deny(plain(item.raw_item))
                         for event in deciding.remarks():
                             yield event
 
@@ -124,11 +125,11 @@ def _question(item: Any) -> Question:
     return approval(str(item.agent.name), item.name or "a tool", arguments)
 
 
-def _decide(state: Any, item: Any, choice: Choice | None) -> None:
-    if choice is not None and choice.kind.startswith("allow"):
-        state.approve(item)
-    else:
-        state.reject(item)
+def _decide(state: Any, item: Any, choice: Choice | None) -> bool:
+    """Let the call be made, or not; whether it is."""
+    is_allowed = choice is not None and choice.kind.startswith("allow")
+    (state.approve if is_allowed else state.reject)(item)
+    return is_allowed
 
 
 class _Run:

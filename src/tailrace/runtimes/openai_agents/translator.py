@@ -9,6 +9,7 @@ call, its place in the response and its place in the message. What a turn is tol
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import msgspec
@@ -65,6 +66,7 @@ class OpenAIAgentsTranslator:
         self._narration = Narration("openai-agents")
         self._voices: dict[str | None, _Voice] = {}
         self._trouble: Trouble | None = None
+        self._denied: set[str] = set()
 
     def feed(self, event: Any, *, parent: str | None = None) -> list[Event]:
         """One event of the stream; `parent` is the call under which a subagent says it."""
@@ -82,6 +84,11 @@ class OpenAIAgentsTranslator:
         except msgspec.ValidationError:
             pass
         return self._narration.unknown(event)
+
+    def deny(self, raw_item: Any) -> None:
+        """This call may not be made. The SDK tells the model so, as what the tool gave back."""
+        with suppress(msgspec.ValidationError):
+            self._denied.add(msgspec.convert(raw_item, Item).call)
 
     def finished(
         self, *, output: Any, waiting: Sequence[str] = (), tokens: tuple[int, int] | None = None
@@ -219,8 +226,10 @@ class OpenAIAgentsTranslator:
         return [] if item.raw_item.call in voice.calls else self._call(voice, item.raw_item)
 
     def _output_item(self, voice: _Voice, item: RunItem) -> list[Event]:
-        is_error = isinstance(item.output, str) and item.output.startswith(_TOOL_RAISED)
-        return self._narration.result(item.raw_item.call, item.output, is_error=is_error, parent=voice.parent)
+        call = item.raw_item.call
+        has_raised = isinstance(item.output, str) and item.output.startswith(_TOOL_RAISED)
+        is_error = has_raised or call in self._denied
+        return self._narration.result(call, item.output, is_error=is_error, parent=voice.parent)
 
     def _handoff_item(self, voice: _Voice, item: RunItem) -> list[Event]:
         """A handoff under a name of its own was taken for a tool until now."""

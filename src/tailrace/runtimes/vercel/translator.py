@@ -30,7 +30,7 @@ class VercelTranslator:
     """One answer: `feed` its chunks until it `is_done`, say if the stream `broke`, then `close`."""
 
     def __init__(self) -> None:
-        self._narration = Narration("the agent")
+        self._narration = Narration("the chat route")
         self._seams = Seams()
         self._step = 0
         self._seals: dict[str, Any] = {}  # the provider's own of each thought
