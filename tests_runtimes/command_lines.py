@@ -21,7 +21,7 @@ from uuid import uuid4
 from playing import LIMIT_S, in_time
 
 from tailrace.ports import Prompt
-from tailrace.testing.scripted_scenarios import Shell, say
+from tailrace.testing.scripted_scenarios import Delegate, Shell, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,17 @@ _MARK = "TAILRACE_TEST"
 def command(name: str) -> str:
     """Where a command of npm's is."""
     return str(_BIN / name)
+
+
+def command_but_for(word: str, name: str, folder: str) -> str:
+    """The same command as it was before it knew that word."""
+    without = Path(folder, f"{name}-without-{word}")
+    without.write_text(
+        f'#!/bin/sh\n[ "$1" != {word} ] || {{ echo "unrecognized subcommand" >&2; exit 2; }}\n'
+        f'exec "{command(name)}" "$@"\n'
+    )
+    without.chmod(0o700)
+    return str(without)
 
 
 def claude_command() -> str:
@@ -208,6 +219,22 @@ def _signalled(place: Place) -> Iterator[asyncio.Event]:
     finally:
         asyncio.get_running_loop().remove_reader(end)
         os.close(end)
+
+
+def let_codex_delegate(place: Place) -> None:
+    """The scenario `subagent` for codex, whose parent waits for no subagent unless it has something to wait for."""
+    told = Path(place.work, "told")
+    os.mkfifo(told)
+    place.model.scenarios["subagent"] = (
+        (say("I delegate."), Delegate("[[scenario:child]] Do the work of a child.")),
+        (Shell(f"cat {told}"),),
+        (say("The parent is done."),),
+    )
+    place.model.scenarios["child"] = (
+        (say("The child speaks."), Shell("echo a child works")),
+        (say("The child has a result."), Shell(f"echo done > {told}")),
+        (say("Nothing more."),),
+    )
 
 
 class Answers:

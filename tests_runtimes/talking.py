@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pseudo_terminal import CTRL_C, CTRL_D, TAILRACE, Person
+from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from tailrace.testing.scripted_model import ScriptedModel
 
 
 class Talk:
@@ -71,3 +74,42 @@ def without_remarks(lines: list[str]) -> list[str]:
     """The answer without what is remarked before it: codex says that it does not know this model."""
     begin = next(number for number, line in enumerate(lines) if not line.startswith(("· ", "  ")))
     return lines[begin + 1 :] if begin and lines[begin] == "" else lines[begin:]
+
+
+ASKED = ["Let me look.", "", '◌ weather: {"city":"Oslo"}', "", "? AGENT wants to call weather"]
+CHOICES = ['    {"city":"Oslo"}', "  1  Allow", "  2  Deny"]
+MADE = '✓ weather: {"city":"Oslo"} (T)'
+THAT_IS_THAT = ["", "That is that."]
+
+
+@contextmanager
+def talk_to_forecaster(program: str, folder: Path, model: ScriptedModel) -> Iterator[Talk]:
+    """Talk to an agent of this program, whose tool `weather` notes in a file `asked` that it was called."""
+    (folder / "my_app.py").write_text(program)
+    model.scenarios["weather"] = ((say("Let me look."), Call("weather", {"city": "Oslo"})), (say("That is that."),))
+    env = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "nobody-checks-it"}
+    with talk("my_app:agent", cwd=folder, env=env) as forecaster:
+        assert forecaster.answer("[[scenario:hello]]") == ["Hello from the scripted model."]
+        yield forecaster
+
+
+def asks_before_it_calls(forecaster: Talk, folder: Path, *, name: str, denied: str) -> None:
+    """It asks whether it may call its tool, and calls it if it may; a call that it may not make has failed."""
+    for key, ended in (("n", f"✗{MADE[1:]} · {denied}"), ("y", MADE)):
+        forecaster.begin("[[scenario:weather]]")
+        forecaster.chooses(key)
+        asked = [line.replace("AGENT", name) for line in ASKED]
+        assert forecaster.ended() == [*asked, *CHOICES, f"  1-2, y, n: {key}", ended, *THAT_IS_THAT]
+        assert (folder / "asked").exists() == (key == "y")
+
+
+def is_stopped_and_fails(forecaster: Talk) -> list[str]:
+    """It is stopped in the middle of a text, and refused by its model; what stands before that failure."""
+    forecaster.begin("[[scenario:stall]]")
+    forecaster.person.sees("Before the silence")
+    assert forecaster.stops() == ["Before the silence", "", "cancelled"]
+    *before, failed = forecaster.answer("[[scenario:http400]]")
+    assert failed.startswith("failed: ")
+    assert "the scripted model refuses this request" in failed
+    assert forecaster.colours("failed: ") == {"red"}
+    return before

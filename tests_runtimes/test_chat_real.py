@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from command_lines import claude_command, command
+from command_lines import claude_command, command, let_codex_delegate
 from playing import LIMIT_S
 from talking import Talk, talk, without_remarks
 
 from pseudo_terminal import TAILRACE
-from tailrace.testing.scripted_scenarios import Call, Delegate, Fail, Refuse, Scenario, Shell, say, think
+from tailrace.testing.scripted_scenarios import Call, Fail, Refuse, Scenario, Shell, say, think
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -399,20 +399,8 @@ def test_whoever_is_not_logged_in_reads_how_to(
 
 @each(CLAUDE, MINE, CODEX, OPENCODE, ACP_CLAUDE)
 def test_a_subagent_stands_under_its_call(chat: Callable[..., Talk], place: Place, agent: Agent) -> None:
-    told = Path(place.work) / "told"
     if agent.kin == "codex":
-        os.mkfifo(told)
-        # Its parent does not wait for a subagent unless it is given something to wait for.
-        place.model.scenarios["subagent"] = (
-            (say("I delegate."), Delegate("[[scenario:child]] Do the work of a child.")),
-            (Shell(f"cat {told}"),),
-            (say("The parent is done."),),
-        )
-        place.model.scenarios["child"] = (
-            (say("The child speaks."), Shell("echo a child works")),
-            (say("The child has a result."), Shell(f"echo done > {told}")),
-            (say("Nothing more."),),
-        )
+        let_codex_delegate(place)
     shown = without_remarks(chat(agent, "--permissions", "allow").answer("[[scenario:subagent]]"))
     assert shown[:2] == ["I delegate.", ""]
     assert shown[2][:2] in {"◌ ", "✓ "}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import Answers, cancel_in_tool, command
+from command_lines import Answers, cancel_in_tool, command, command_but_for, let_codex_delegate
 from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
 
 from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.codex import CodexRuntime
-from tailrace.testing.scripted_scenarios import Call, Delegate, Scenario, Shell, say
+from tailrace.testing.scripted_scenarios import Call, Scenario, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +22,9 @@ def codex(place: Place) -> CodexRuntime:
     return CodexRuntime((command("codex"),), env=place.codex(), cwd=place.work)
 
 
-def codex_exec(place: Place, tmp_path: Path) -> CodexRuntime:
-    """One that has no server, as those of last year: the real command, but for that word."""
-    without = tmp_path / "codex-without-server"
-    without.write_text(
-        '#!/bin/sh\n[ "$1" != app-server ] || { echo "unrecognized subcommand" >&2; exit 2; }\n'
-        f'exec "{command("codex")}" "$@"\n'
-    )
-    without.chmod(0o700)
-    return CodexRuntime((str(without),), env=place.codex(), cwd=place.work)
+def codex_exec(place: Place) -> CodexRuntime:
+    """One that has no server, as those of last year."""
+    return CodexRuntime((command_but_for("app-server", "codex", place.work),), env=place.codex(), cwd=place.work)
 
 
 def test_an_answer_comes_in_pieces(place: Place) -> None:
@@ -147,8 +140,8 @@ def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place) -> None:
     cancel_in_tool(codex(place), place)
 
 
-def test_one_without_a_server_says_its_answer_block_by_block(place: Place, tmp_path: Path) -> None:
-    runtime = codex_exec(place, tmp_path)
+def test_one_without_a_server_says_its_answer_block_by_block(place: Place) -> None:
+    runtime = codex_exec(place)
     first, second = play_turns(runtime, "[[scenario:tool]]", "[[scenario:recall]]")
     assert shown(first) == ["Let me look.", "The tool has spoken."]
     assert list(tools(first).values()) == [("shell", "the tool speaks", False)]
@@ -157,32 +150,20 @@ def test_one_without_a_server_says_its_answer_block_by_block(place: Place, tmp_p
 
 
 @pytest.mark.parametrize("scenario", ["errmid", "http400"])
-def test_one_without_a_server_fails_with_the_reason(place: Place, tmp_path: Path, scenario: str) -> None:
-    events = play(codex_exec(place, tmp_path), f"[[scenario:{scenario}]]")
+def test_one_without_a_server_fails_with_the_reason(place: Place, scenario: str) -> None:
+    events = play(codex_exec(place), f"[[scenario:{scenario}]]")
     end = terminal(events)
     assert isinstance(end, TurnFailed)
     assert "the scripted model" in end.message
     assert "{" not in end.message
 
 
-def test_cancelling_one_without_a_server_leaves_nothing(place: Place, tmp_path: Path) -> None:
-    cancel_in_tool(codex_exec(place, tmp_path), place)
+def test_cancelling_one_without_a_server_leaves_nothing(place: Place) -> None:
+    cancel_in_tool(codex_exec(place), place)
 
 
 def test_a_subagent_speaks_under_its_call(place: Place) -> None:
-    told = place.root / "told"
-    place.root.mkdir(exist_ok=True)
-    os.mkfifo(told)
-    place.model.scenarios["subagent"] = (
-        (say("I delegate."), Delegate("[[scenario:child]] Do the work of a child.")),
-        (Shell(f"cat {told}"),),
-        (say("The parent is done."),),
-    )
-    place.model.scenarios["child"] = (
-        (say("The child speaks."), Shell("echo a child works")),
-        (say("The child has a result."), Shell(f"echo done > {told}")),
-        (say("Nothing more."),),
-    )
+    let_codex_delegate(place)
     events = play(codex(place), "[[scenario:subagent]]")
     (call,) = [event.id for event in events if isinstance(event, ToolStarted) and event.name == "spawnAgent"]
     assert said(events, parent=call).startswith("The child speaks.The child has a result.")

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from talking import talk
-
-from tailrace.testing.scripted_scenarios import Call, say
+from talking import MADE, THAT_IS_THAT, is_stopped_and_fails, talk_to_forecaster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,26 +32,10 @@ agent = create_agent(ChatOpenAI(model="scripted", max_retries=0), tools=[weather
 """
 
 
-def test_an_agent_is_talked_to_asks_is_stopped_and_goes_on(tmp_path: Path, model: ScriptedModel) -> None:
-    (tmp_path / "my_app.py").write_text(MY_APP)
-    model.scenarios["weather"] = ((say("Let me look."), Call("weather", {"city": "Oslo"})), (say("That is that."),))
-    env = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "nobody-checks-it"}
-    with talk("my_app:agent", cwd=tmp_path, env=env) as forecaster:
-        assert forecaster.answer("[[scenario:hello]]") == ["Hello from the scripted model."]
+def test_an_agent_is_talked_to_is_stopped_and_goes_on(tmp_path: Path, model: ScriptedModel) -> None:
+    with talk_to_forecaster(MY_APP, tmp_path, model) as forecaster:
         assert "my_app:agent · a compiled graph of LangGraph" in forecaster.person.lines()[0]
-        assert forecaster.answer("[[scenario:weather]]") == [
-            "Let me look.",
-            "",
-            '✓ weather: {"city":"Oslo"} (T)',
-            "",
-            "That is that.",
-        ]
+        assert forecaster.answer("[[scenario:weather]]") == ["Let me look.", "", MADE, *THAT_IS_THAT]
         assert (tmp_path / "asked").read_text() == "Oslo"
-        forecaster.begin("[[scenario:stall]]")
-        forecaster.person.sees("Before the silence")
-        assert forecaster.stops() == ["Before the silence", "", "cancelled"]
-        failed = forecaster.answer("[[scenario:http400]]")[-1]
-        assert failed.startswith("failed: ")
-        assert "the scripted model refuses this request" in failed
-        assert forecaster.colours("failed: ") == {"red"}
+        assert is_stopped_and_fails(forecaster) == []
         assert forecaster.answer("[[scenario:recall]]") == ["Before this: hello, weather, stall, http400."]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from command_lines import claude_command, command
+from command_lines import claude_command, command, command_but_for
 from playing import play, terminal
 
 from tailrace.events import TurnFailed
@@ -50,7 +50,7 @@ def _codex(**options: Any) -> CodexRuntime:
 
 
 def _codex_exec(**options: Any) -> CodexRuntime:
-    return CodexRuntime((_but_for("app-server", options["cwd"], "codex"),), **options)
+    return CodexRuntime((command_but_for("app-server", "codex", options["cwd"]),), **options)
 
 
 def _gemini(**options: Any) -> GeminiRuntime:
@@ -66,18 +66,7 @@ def _opencode(**options: Any) -> OpencodeRuntime:
 
 
 def _opencode_run(**options: Any) -> OpencodeRuntime:
-    return OpencodeRuntime((_but_for("serve", options["cwd"], "opencode"),), **options)
-
-
-def _but_for(word: str, folder: str, name: str) -> str:
-    """The real command, which does not know that word."""
-    without = Path(folder, f"{name}-without-{word}")
-    without.write_text(
-        f'#!/bin/sh\n[ "$1" != {word} ] || {{ echo "unrecognized subcommand" >&2; exit 2; }}\n'
-        f'exec "{command(name)}" "$@"\n'
-    )
-    without.chmod(0o700)
-    return str(without)
+    return OpencodeRuntime((command_but_for("serve", "opencode", options["cwd"]),), **options)
 
 
 AGENTS = {

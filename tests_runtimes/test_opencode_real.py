@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import Answers, cancel_in_tool, command
+from command_lines import Answers, cancel_in_tool, command, command_but_for
 from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
 
 from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
@@ -25,12 +25,9 @@ def opencode(place: Place, person: Answers | None = None, **permissions: str) ->
     return OpencodeRuntime((command("opencode"),), env=env, cwd=place.work, permissions="ask", asks=person)
 
 
-def opencode_run(place: Place, tmp_path: Path) -> OpencodeRuntime:
-    """One that cannot be a server: the real command, but for that word."""
-    without = tmp_path / "opencode-without-server"
-    without.write_text(f'#!/bin/sh\n[ "$1" != serve ] || exit 1\nexec "{command("opencode")}" "$@"\n')
-    without.chmod(0o700)
-    return OpencodeRuntime((str(without),), env=place.opencode(), cwd=place.work)
+def opencode_run(place: Place) -> OpencodeRuntime:
+    """One that cannot be a server."""
+    return OpencodeRuntime((command_but_for("serve", "opencode", place.work),), env=place.opencode(), cwd=place.work)
 
 
 def test_an_answer_comes_in_pieces_and_a_session_remembers_it(place: Place) -> None:
@@ -121,22 +118,22 @@ def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place) -> None:
     cancel_in_tool(opencode(place), place)
 
 
-def test_one_that_cannot_serve_says_its_answer_block_by_block(place: Place, tmp_path: Path) -> None:
-    first, second = play_turns(opencode_run(place, tmp_path), "[[scenario:tool]]", "[[scenario:recall]]")
+def test_one_that_cannot_serve_says_its_answer_block_by_block(place: Place) -> None:
+    first, second = play_turns(opencode_run(place), "[[scenario:tool]]", "[[scenario:recall]]")
     assert shown(first) == ["Let me look.", "The tool has spoken."]
     assert list(tools(first).values()) == [("bash", "the tool speaks", False)]
     assert isinstance(terminal(first), TurnCompleted)
     assert shown(second) == ["Before this: tool."]
 
 
-def test_one_that_cannot_serve_fails_with_the_reason(place: Place, tmp_path: Path) -> None:
-    end = terminal(play(opencode_run(place, tmp_path), "[[scenario:http400]]"))
+def test_one_that_cannot_serve_fails_with_the_reason(place: Place) -> None:
+    end = terminal(play(opencode_run(place), "[[scenario:http400]]"))
     assert isinstance(end, TurnFailed)
     assert end.message == "the scripted model refuses this request"
 
 
-def test_cancelling_one_that_cannot_serve_leaves_nothing(place: Place, tmp_path: Path) -> None:
-    cancel_in_tool(opencode_run(place, tmp_path), place)
+def test_cancelling_one_that_cannot_serve_leaves_nothing(place: Place) -> None:
+    cancel_in_tool(opencode_run(place), place)
 
 
 def test_what_a_subagent_asks_for_is_asked_too(place: Place) -> None:

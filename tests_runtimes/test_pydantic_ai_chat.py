@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from talking import talk
-
-from tailrace.testing.scripted_scenarios import Call, say
+from talking import asks_before_it_calls, is_stopped_and_fails, talk_to_forecaster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,39 +26,10 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 """
 
-ASKED = [
-    "Let me look.",
-    "",
-    '◌ weather: {"city":"Oslo"}',
-    "",
-    "? The agent wants to call weather",
-    '    {"city":"Oslo"}',
-    "  1  Allow",
-    "  2  Deny",
-]
-
 
 def test_an_agent_is_talked_to_asks_is_stopped_and_goes_on(tmp_path: Path, model: ScriptedModel) -> None:
-    (tmp_path / "my_app.py").write_text(MY_APP)
-    model.scenarios["weather"] = ((say("Let me look."), Call("weather", {"city": "Oslo"})), (say("That is that."),))
-    env = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "nobody-checks-it"}
-    with talk("my_app:agent", cwd=tmp_path, env=env) as forecaster:
-        assert forecaster.answer("[[scenario:hello]]") == ["Hello from the scripted model."]
+    with talk_to_forecaster(MY_APP, tmp_path, model) as forecaster:
         assert "my_app:agent · an agent of Pydantic AI" in forecaster.person.lines()[0]
-        for key in ("n", "y"):
-            forecaster.begin("[[scenario:weather]]")
-            forecaster.chooses(key)
-            shown = forecaster.ended()
-            assert shown[:9] == [*ASKED, f"  1-2, y, n: {key}"]
-            assert shown[-2:] == ["", "That is that."]
-            assert (tmp_path / "asked").exists() == (key == "y")
-        assert "· The tool call was denied." in forecaster.person.all_text()
-        assert shown[-3] == '✓ weather: {"city":"Oslo"} (T)'
-        forecaster.begin("[[scenario:stall]]")
-        forecaster.person.sees("Before the silence")
-        assert forecaster.stops() == ["Before the silence", "", "cancelled"]
-        failed = forecaster.answer("[[scenario:http400]]")[-1]
-        assert failed.startswith("failed: ")
-        assert "the scripted model refuses this request" in failed
-        assert forecaster.colours("failed: ") == {"red"}
+        asks_before_it_calls(forecaster, tmp_path, name="The agent", denied="The tool call was denied.")
+        assert is_stopped_and_fails(forecaster) == []
         assert forecaster.answer("[[scenario:recall]]") == ["Before this: hello, weather, weather."]
