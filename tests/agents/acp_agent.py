@@ -107,11 +107,14 @@ class Agent:
         elif method in {"session/load", "session/resume"} and f"--{method[8:]}" in OPTIONS:
             self.session = params["sessionId"]
             self.said = json.loads((STORE / self.session).read_text())
+            if "--late" in OPTIONS:
+                self.send(id=message["id"], result={})
             times = 1000 if "--long" in OPTIONS else 1
             for said in self.said * times if method == "session/load" else []:
                 self.update("user_message_chunk", content={"type": "text", "text": said})
                 self.text(f"(history: {said})")
-            self.send(id=message["id"], result={})
+            if "--late" not in OPTIONS:
+                self.send(id=message["id"], result={})
         elif method == "session/set_mode":
             self.mode = params["modeId"]
             self.send(id=message["id"], result={})

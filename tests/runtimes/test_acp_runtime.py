@@ -498,8 +498,11 @@ def test_agents_do_not_take_up_the_sessions_of_others(scenes: Scenes, tmp_path: 
     assert [turn.notices for turn in turns] == [[]] * 3
 
 
-def test_a_history_of_any_length_is_passed_over(scenes: Scenes) -> None:
-    turns = play(scenes.runtime("--load", "--long", keep_s=0), *["hello"] * 3, session="s")
+@pytest.mark.parametrize("options", [("--long",), ("--late",), ("--long", "--late")], ids=" ".join)
+def test_a_history_of_any_length_is_passed_over_also_where_it_comes_late(
+    scenes: Scenes, options: tuple[str, ...]
+) -> None:
+    turns = play(scenes.runtime("--load", *options, keep_s=0), *["hello"] * 3, session="s")
     assert [turn.answer for turn in turns] == [["Hello, wörld 👋🏽"]] * 3
 
 

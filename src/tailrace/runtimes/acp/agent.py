@@ -37,6 +37,9 @@ _CANCEL_S = 0.5
 _GRACE_S = 0.5
 # An agent that has closed its output is about to exit.
 _EXIT_S = 2.0
+# A loaded session is told as it was, and then that it is loaded. gemini-cli goes on telling after that: it is heard out
+# until it has said nothing for a moment. So is whoever does not stop, though not for ever.
+_QUIET_S, _HEARD_OUT_S = 0.25, 10.0
 # Messages that wait for a slow reader before the agent is made to wait.
 _BACKLOG = 1000
 _NO_SUCH_METHOD = -32601
@@ -105,6 +108,7 @@ class AcpAgent:
         self._calls: dict[object, asyncio.Future[Message]] = {}
         self._prompt: int | None = None
         self._listens = False
+        self._speaks = asyncio.Event()
         self._said: asyncio.Queue[Message | bytes] = asyncio.Queue(maxsize=_BACKLOG)
 
     # Its life
@@ -170,6 +174,7 @@ class AcpAgent:
         return None if self._said.empty() else self._said.get_nowait()
 
     async def _hear(self, line: bytes) -> None:
+        self._speaks.set()
         try:
             message = line_value(line, _decoder)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -208,6 +213,15 @@ class AcpAgent:
             message, code = refusal_of(answer.result().error)
             raise RequestRefused(f"{self.label} refused: {message}", code=code)
         return answer.result().result
+
+    async def hear_out(self) -> None:
+        """Let it tell what has been, until it is quiet."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEARD_OUT_S):
+                while True:
+                    self._speaks.clear()
+                    async with asyncio.timeout(_QUIET_S):
+                        await self._speaks.wait()
 
     async def prompt(self, text: str) -> None:
         """Put the prompt; from now on `next` gives what it says, until `rest`."""

@@ -119,6 +119,8 @@ async def _find_session(agent: AcpAgent, session: str, capabilities: Any) -> lis
             if can_resume or within(capabilities, "loadSession"):
                 method = "session/resume" if can_resume else "session/load"
                 await agent.call(method, sessionId=earlier, **place)
+                if not can_resume:
+                    await agent.hear_out()
                 agent.session_id = earlier
                 return []
             why = f"{agent.label} cannot take up a session again"
