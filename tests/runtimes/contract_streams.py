@@ -92,8 +92,6 @@ class Turns:
 class HttpPlayer(StreamPlayer):
     """An agent that is a server on this machine."""
 
-    names = ("the agent",)
-
     def __init__(self) -> None:
         super().__init__()
         self._servers: list[asyncio.Server] = []
@@ -143,6 +141,8 @@ class HttpPlayer(StreamPlayer):
 class AguiPlayer(HttpPlayer):
     """An endpoint that speaks AG-UI."""
 
+    names = ("the AG-UI agent",)
+
     def connected(self, url: str) -> Runtime:
         return AguiRuntime(url)
 
@@ -168,6 +168,8 @@ class AguiPlayer(HttpPlayer):
 
 class VercelPlayer(HttpPlayer):
     """A chat route of the AI SDK."""
+
+    names = ("the chat route",)
 
     def connected(self, url: str) -> Runtime:
         return VercelRuntime(url)
