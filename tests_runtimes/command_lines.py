@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -83,6 +84,11 @@ class Place:
         nobody = "http://127.0.0.1:9"
         closed = {"HTTP_PROXY": nobody, "HTTPS_PROXY": nobody, "NO_PROXY": "127.0.0.1,localhost"}
         return {"HOME": home, "PATH": path, _MARK: self.mark, **own, **closed, **variables}
+
+    def let_a_minute_pass(self) -> None:
+        """For gemini, which writes over a session that is taken up again in the minute in which it was begun."""
+        for kept in list(self.root.rglob("chats/session-*")):
+            kept.rename(kept.with_name(re.sub(r"\d\d-\d\d(?=-\w+\.)", "00-00", kept.name)))
 
     def claude(self) -> dict[str, str]:
         """The environment of `claude`, and of whatever runs it."""
