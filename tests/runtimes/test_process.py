@@ -319,12 +319,12 @@ os.wait()
 """
 
 
-@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", TIDY, DEAF], ids=["well", "badly", "asked", "deaf"])
-def test_one_who_left_the_family_is_ended_however_the_command_ends(end: str) -> None:
+def its_orphan_is_ended(agent: AgentProcess) -> None:
+    """The command tells the number of the one that it leaves behind; nobody of that number runs when it is over."""
     orphans: list[int] = []
 
     async def run() -> None:
-        async with nobody_left(AgentProcess(python(ORPHAN + end), grace_s=0.2)) as process:
+        async with nobody_left(agent) as process:
             async for line in process.lines():
                 if not line.isdigit():
                     break
@@ -333,6 +333,11 @@ def test_one_who_left_the_family_is_ended_however_the_command_ends(end: str) -> 
     asyncio.run(run())
     assert len(orphans) == 1
     assert orphans[0] not in running()
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", TIDY, DEAF], ids=["well", "badly", "asked", "deaf"])
+def test_one_who_left_the_family_is_ended_however_the_command_ends(end: str) -> None:
+    its_orphan_is_ended(AgentProcess(python(ORPHAN + end), grace_s=0.2))
 
 
 def test_those_of_an_agent_that_runs_us_are_of_it_as_well() -> None:
@@ -346,18 +351,7 @@ async def run():
 asyncio.run(run())
 """
     )
-    orphans: list[int] = []
-
-    async def run() -> None:
-        async with nobody_left(AgentProcess((sys.executable, "-c", inner), grace_s=0)) as process:
-            async for line in process.lines():
-                if not line.isdigit():
-                    break
-                orphans.append(int(line))
-
-    asyncio.run(run())
-    assert len(orphans) == 1
-    assert orphans[0] not in running()
+    its_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), grace_s=0))
 
 
 def test_last_words_leave_out_the_backtrace_of_the_program() -> None:
