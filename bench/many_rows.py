@@ -23,7 +23,7 @@ from bench.no_ledger import SlowPlatform
 from bench.rows import Row, Scale, at_most, duration
 from tailrace.deliveries import Policy, Query, plan
 from tailrace.delivery import Courier, Recovery
-from tailrace.ledger.opening import Terms
+from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.rows import from_delivery
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.operations import Body, Post, Receipt, Target
@@ -70,7 +70,9 @@ def _fill(path: Path, count: int) -> None:
     for number in range(max(count // _EACH, 1)):
         post = Post(target=Target(channel=SlowPlatform.name, chat=f"{number:06}"), body=Body(text="A part. " * 50))
         columns.append(from_delivery(plan(post, turn_id=f"turn-{number:06}", ordinal=1, policy=policy, now=now)))
-    names = "rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key, "
+    names = (
+        "rid, turn_id, ordinal, conversation, channel, state, attempt, deferred_tries, epoch, operation, policy, key, "
+    )
     names += "fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at"
     marks = ", ".join("?" * len(columns[0]))
     placed = (
@@ -150,7 +152,7 @@ def _prune(path: Path) -> tuple[float, float]:
     _sync(path)
 
     # Checked before it is used: while a check reads one state of the file beside the work, its log only grows.
-    terms = Terms(small_bytes=path.stat().st_size + 1)
+    terms = LedgerLimits(small_bytes=path.stat().st_size + 1)
 
     async def forget() -> tuple[float, float]:
         ledger = await SqliteLedger.open(path, terms=terms)

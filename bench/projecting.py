@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from bench import texts
 from bench.rows import Row, Scale, at_least, at_most, best_of, best_of_each, duration
 from tailrace.capabilities import TELEGRAM
-from tailrace.delivery.rehearsal import rehearse
+from tailrace.delivery.dry_run import dry_run
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
 from tailrace.operations import Delivered, Edit, Receipt, Target
 from tailrace.projector import Idle, Projector, WaitUntil
@@ -93,7 +93,7 @@ def _turn(text: str) -> list[tuple[float, Event]]:
 
 def _shown(text: str) -> list[str]:
     """Show it live on Telegram; the answer as it stood at each edit."""
-    moments = rehearse(_turn(text), TARGET, TELEGRAM)
+    moments = dry_run(_turn(text), TARGET, TELEGRAM)
     edits = [moment.at for moment in moments if isinstance(moment.operation, Edit)]
     return [text[: int(at * PIECES_PER_S) * DELTA] for at in edits]
 

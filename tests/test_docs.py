@@ -13,7 +13,7 @@ import pytest
 from tailrace.deliveries import State
 from tailrace.delivery import CourierSettings, RecoverySettings
 from tailrace.projector import ProjectorSettings
-from tailrace.projector.settings import LOOKS
+from tailrace.projector.presentation import PRESENTATIONS
 from tailrace.testing.runtime_contract import RuntimeContract
 from tailrace.testing.runtime_scenes import Player
 
@@ -63,7 +63,7 @@ def test_every_setting_of_deliveries_is_documented() -> None:
 def test_every_setting_and_presentation_is_documented() -> None:
     text = (ROOT / "docs" / "presentations.md").read_text(encoding="utf-8")
     assert {name for name in ProjectorSettings.__struct_fields__ if f"| `{name}` |" not in text} == set()
-    presentations = (set(LOOKS) - {"drafts", "streams"}) | {"native"}
+    presentations = (set(PRESENTATIONS) - {"drafts", "streams"}) | {"native"}
     assert {name for name in presentations if f"| `{name}` |" not in text} == set()
 
 

@@ -108,7 +108,7 @@ def test_a_page_says_how_a_runtime_is_used_and_what_its_errors_mean(page: str) -
 
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - {"functions"}))
 def test_every_code_that_a_runtime_gives_a_failure_is_on_its_page(page: str) -> None:
-    shared = ("narration.py", *(("http.py", "endpoint.py") if page in ADDRESSES else ()))
+    shared = ("turn_translation.py", *(("http.py", "endpoint.py") if page in ADDRESSES else ()))
     places = [*(RUNTIMES / page.replace("-", "_")).glob("*.py"), *(RUNTIMES / name for name in shared)]
     codes = {code for path in places for code in codes_in(ast.parse(path.read_text(encoding="utf-8")))}
     assert "cut_off" in codes

@@ -9,8 +9,8 @@ from command_lines import cancel_in_tool, command
 from playing import commands, leave, play, play_turns, said, shown, terminal, tools
 
 from tailrace.events import Event, Notice, TextDelta, TurnCompleted, TurnFailed
-from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN
 from tailrace.runtimes.gemini import GeminiRuntime
+from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN
 from tailrace.testing.scripted_scenarios import Fail, Shell, say
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class State(enum.StrEnum):
 
 OPEN = frozenset({State.PLANNED, State.SENDING, State.RETRY, State.AMBIGUOUS})
 FINAL = frozenset(State) - OPEN
-LEFT_OUT = frozenset({State.FAILED, State.DEAD, State.UNKNOWN})
+UNDELIVERED = frozenset({State.FAILED, State.DEAD, State.UNKNOWN})
 """The final states in which somebody may miss something."""
 
 _WITHDRAWN = {State.CANCELLED, State.SUPERSEDED}
@@ -108,8 +108,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One durable operation and what is known of it. Times are seconds since the epoch of the wall clock.
 
-    `place` orders the deliveries of a conversation; the ledger gives it. `attempt` counts the tries, `spared` those
-    of them that the platform only put off. `error` is the last thing that went wrong, in words for people.
+    `place` orders the deliveries of a conversation; the ledger gives it. `attempt` counts the tries, `deferred_tries`
+    those of them that the platform only put off. `error` is the last thing that went wrong, in words for people.
     `may_be_double` is true once it was sent again though it may have been there.
     """
 
@@ -123,7 +123,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     place: int = 0
     state: State = State.PLANNED
     attempt: int = 0
-    spared: int = 0
+    deferred_tries: int = 0
     epoch: int = 0
     first_try_at: float | None = None
     last_try_at: float | None = None
@@ -156,7 +156,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_spent(self) -> bool:
         """Whether it was tried as often as it may be."""
-        return self.attempt - self.spared >= self.policy.budget
+        return self.attempt - self.deferred_tries >= self.policy.budget
 
     @property
     def idempotency(self) -> Idempotency:

@@ -15,11 +15,11 @@ import pytest
 from pseudo_terminal import TAILRACE, Person
 from tailrace import events
 from tailrace.capabilities import CHANNELS
+from tailrace.cli.presentation_options import settings_of
 from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.performing import Extent, perform
 from tailrace.cli.preview.recording import turn_of
 from tailrace.cli.preview.sample import sample_turn
-from tailrace.cli.wishes import settings_of
 from tailrace.errors import UsageError
 from tailrace.events import TextDelta, TurnCompleted, TurnFailed, TurnStarted, encode_event
 from tailrace.operations import Interim, Operation

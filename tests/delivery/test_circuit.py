@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.delivery.circuit import Circuit
-from tailrace.delivery.outlet import Outlet
+from tailrace.delivery.paced_channel import PacedChannel
 from tailrace.operations import Ambiguous, Delivered, NotNow, Receipt, Refused
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
@@ -73,7 +73,7 @@ def test_any_answer_is_one_and_being_put_off_for_a_time_too() -> None:
     async def scene(simulation: Simulation) -> None:
         channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
         for answer in (Delivered(Receipt(message_id="m")), Refused("blocked"), NotNow("busy", retry_after=0.0)):
-            outlet = Outlet(channel, simulation.clock, lambda: 1.0)
+            outlet = PacedChannel(channel, simulation.clock, lambda: 1.0)
             for _ in range(5):
                 outlet.learn("a", Ambiguous("no answer"))
             assert not outlet.is_answering
@@ -86,7 +86,7 @@ def test_any_answer_is_one_and_being_put_off_for_a_time_too() -> None:
 def test_those_who_wait_do_not_all_come_when_it_opens() -> None:
     async def scene(simulation: Simulation) -> None:
         channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
-        outlet = Outlet(channel, simulation.clock, simulation.source.random)
+        outlet = PacedChannel(channel, simulation.clock, simulation.source.random)
         for _ in range(5):
             outlet.learn("a", NotNow("unreachable"))
         times: list[float] = []

@@ -17,7 +17,7 @@ from tailrace.delivery.decisions import (
     LONGEST_WAIT_S,
     TOO_OLD,
     AskBack,
-    Reach,
+    RepeatContext,
     Send,
     Settle,
     Step,
@@ -98,7 +98,9 @@ def in_doubt(kind: Idempotency, **policy: Any) -> Delivery:
 
 def decide(row: Delivery, after_s: float, *, can_ask: bool = False, scope: str = "", takes_s: float = 0.0) -> Step:
     """What is done with it so many seconds after it was planned, once it is due."""
-    return next_step(row, Reach(can_ask=can_ask, scope=scope, takes_s=takes_s), now=BEGAN + after_s, waited=True)
+    return next_step(
+        row, RepeatContext(can_ask=can_ask, scope=scope, takes_s=takes_s), now=BEGAN + after_s, waited=True
+    )
 
 
 def told_of(step: Step) -> str:
@@ -127,7 +129,7 @@ def test_what_is_surely_not_sent_is_sent_until_it_is_too_old_or_was_tried_too_of
         assert told_of(decide(row, DAY + 1)) == "dead"
     again = answered(sending(put_off, now=BEGAN + 2), NotNow("busy"), now=BEGAN + 3, jitter=0.0)[-1]
     assert told_of(decide(again, 5)) == "dead"
-    assert told_of(decide(replace(again, spared=1), 5)) == "send"
+    assert told_of(decide(replace(again, deferred_tries=1), 5)) == "send"
 
 
 # What is done with a post that may be there: (kind, seconds since the first try, can be asked, scope) -> hold, resend.
@@ -192,7 +194,7 @@ def test_edits_deletions_and_ends_of_streams_are_done_again_and_never_asked_for(
     row = in_doubt(Readback(), operation=operation)
     assert told_of(decide(row, 10, can_ask=True)) == "send"
     # They carry no key: that nothing is found under it says nothing.
-    assert told_of(decide(replace(row, spared=-99), 10, can_ask=True)) == "unknown"
+    assert told_of(decide(replace(row, deferred_tries=-99), 10, can_ask=True)) == "unknown"
 
 
 def test_media_without_a_file_fails_with_the_reason_and_is_never_sent() -> None:
@@ -208,15 +210,15 @@ def test_media_without_a_file_fails_with_the_reason_and_is_never_sent() -> None:
 @pytest.mark.parametrize("seconds", [-7200.0, -3600.0, 0.0, 29.0])
 def test_a_wait_is_never_longer_than_was_meant_whatever_the_clock_says(seconds: float) -> None:
     row = tried(Unkeyed(), NotNow("busy", retry_after=30.0))
-    step = next_step(row, Reach(), now=BEGAN + 1 + seconds)
+    step = next_step(row, RepeatContext(), now=BEGAN + 1 + seconds)
     assert isinstance(step, Wait)
     assert step.seconds == min(30.0, 30.0 - seconds)
 
 
 def test_a_wait_is_over_when_the_clock_was_put_forward_or_it_was_waited_for() -> None:
     row = tried(Unkeyed(), NotNow("busy", retry_after=30.0))
-    assert told_of(next_step(row, Reach(), now=BEGAN + 3600)) == "send"
-    assert told_of(next_step(row, Reach(), now=BEGAN - 3600, waited=True)) == "send"
+    assert told_of(next_step(row, RepeatContext(), now=BEGAN + 3600)) == "send"
+    assert told_of(next_step(row, RepeatContext(), now=BEGAN - 3600, waited=True)) == "send"
 
 
 @pytest.mark.parametrize(
@@ -312,7 +314,7 @@ def histories(draw: st.DrawFn) -> Delivery:
     row=histories(), now=any_time, can_ask=st.booleans(), scope=st.sampled_from(["", "device"]), waited=st.booleans()
 )
 def test_every_step_is_lawful(row: Delivery, now: float, can_ask: bool, scope: str, waited: bool) -> None:
-    reach = Reach(can_ask=can_ask, scope=scope, takes_s=45.0)
+    reach = RepeatContext(can_ask=can_ask, scope=scope, takes_s=45.0)
     step = next_step(row, reach, now=BEGAN + now, waited=waited)
     match step:
         case Send(delivery=under_way):

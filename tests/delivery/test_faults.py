@@ -203,7 +203,7 @@ def test_row_35_a_storm_of_429_is_obeyed_kept_over_a_restart_and_leaves_the_orde
         recovering.cancel()
         assert all(office.texts(chat) == ["one", "two"] for chat in CHATS)
         assert office.platform.counts["post"] <= 6 * len(CHATS)
-        assert {row.attempt - row.spared for row in await office.rows()} == {1}
+        assert {row.attempt - row.deferred_tries for row in await office.rows()} == {1}
 
     run(scene)
 
@@ -378,7 +378,7 @@ async def cancelled(kind: str, name: str, fault: Fault | None, moments: tuple[in
 
 @pytest.mark.parametrize("kind", ["keyed", "unkeyed"])
 @pytest.mark.parametrize("fault", [None, Unreachable(), Reset(), Delayed(2.0), NoAnswer()], ids=repr)
-@pytest.mark.parametrize("name", ["Lane._run", "PostOffice.say", "perform"])
+@pytest.mark.parametrize("name", ["ConversationSender._run", "PostOffice.say", "perform"])
 def test_row_49_cancelled_at_any_await_and_again_nothing_is_left_as_being_sent(
     name: str, fault: Fault | None, kind: str
 ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from tailrace.capabilities import CHANNELS
-from tailrace.delivery.rehearsal import Moment, Seen, rehearse
+from tailrace.delivery.dry_run import Moment, Seen, dry_run
 from tailrace.events import Event, decode_event
 from tailrace.operations import (
     AppendStream,
@@ -48,7 +48,7 @@ def played_back(events: list[tuple[float, Event]], channel: str, presentation: P
     """The turn on one channel: in a thread where the platform streams in threads only, and alone with the bot else."""
     capabilities = CHANNELS[channel]
     target = Target(channel=channel, chat="chat", thread="thread" if channel == "slack" else None)
-    moments = list(rehearse(events, target, capabilities, ProjectorSettings(presentation=presentation)))
+    moments = list(dry_run(events, target, capabilities, ProjectorSettings(presentation=presentation)))
     chat = moments[-1].chat if moments else ()
     stay = sum(moment.stays for moment in moments)
     head = f"{channel}, {presentation or capabilities.presentation}: {len(moments)} calls, {stay} of them to stay"

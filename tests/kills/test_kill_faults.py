@@ -10,7 +10,7 @@ import pytest
 from running_worker import RunningWorker
 
 from tailrace.deliveries import State
-from tailrace.delivery.outlet import STALE_S
+from tailrace.delivery.paced_channel import STALE_S
 from tailrace.testing.faults import Delayed, NoAnswer, Rule
 from tailrace.testing.kill_judge import judge, read_ledger
 from tailrace.testing.kill_random import kill_at_random

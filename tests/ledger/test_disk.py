@@ -19,7 +19,7 @@ from disks import Disk, disk_error
 from tailrace.deliveries import Query, Snapshot, Turn
 from tailrace.errors import LedgerError, LedgerLost, LedgerUnavailable
 from tailrace.ledger.connection import connect
-from tailrace.ledger.opening import Terms
+from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.ledger_scenes import deliver, inbound, names, post, refused, target
@@ -130,7 +130,7 @@ def test_row_18_a_slow_disk_makes_commits_larger_and_new_work_wait_outside(path:
                 at_the_disk.set()
                 assert gate.wait(processes.PATIENCE_S)
 
-        ledger = await SqliteLedger.open(path, connect=disk.connect, terms=Terms(most_waiting=1500))
+        ledger = await SqliteLedger.open(path, connect=disk.connect, terms=LedgerLimits(most_waiting=1500))
         [begun] = await ledger.plan([post("begun", chat="begun")])
         disk.before = before
         calls = [asyncio.ensure_future(ledger.plan([post("first")]))]
@@ -192,7 +192,7 @@ def test_row_21_only_the_writer_writes_and_makes_checkpoints(path: Path) -> None
 
 def test_row_21_the_writer_makes_checkpoints_as_it_goes(path: Path) -> None:
     async def work() -> None:
-        ledger = await SqliteLedger.open(path, terms=Terms(checkpoint_frames=30))
+        ledger = await SqliteLedger.open(path, terms=LedgerLimits(checkpoint_frames=30))
         for n in range(200):
             await ledger.plan([post(f"t{n}", text="x" * 2000)])
         main, log = (Path(f"{path}{suffix}").stat().st_size for suffix in ("", "-wal"))  # noqa: ASYNC240 - a short look
@@ -205,7 +205,7 @@ def test_row_21_the_writer_makes_checkpoints_as_it_goes(path: Path) -> None:
 
 def test_row_23_a_question_that_takes_too_long_is_ended(path: Path) -> None:
     async def work() -> None:
-        ledger = await SqliteLedger.open(path, terms=Terms(deadline_s=-1.0))
+        ledger = await SqliteLedger.open(path, terms=LedgerLimits(deadline_s=-1.0))
         await ledger.plan([post(f"t{n}") for n in range(2000)])
         await refused(ledger.find(Query(channel="nowhere")), LedgerUnavailable)
         assert names(await ledger.find(Query(), limit=1)) == ["t1999.1"]
@@ -216,7 +216,7 @@ def test_row_23_a_question_that_takes_too_long_is_ended(path: Path) -> None:
 
 def test_row_23_a_log_that_grows_is_told_of_once_per_doubling(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
-        ledger = await SqliteLedger.open(path, terms=Terms(checkpoint_frames=20, alarm_bytes=300_000))
+        ledger = await SqliteLedger.open(path, terms=LedgerLimits(checkpoint_frames=20, alarm_bytes=300_000))
         await ledger.plan([post("first")])
         with closing(sqlite3.connect(path, isolation_level=None)) as stranger:
             stranger.execute("BEGIN")
@@ -249,7 +249,7 @@ def test_row_28_the_ledger_works_on_with_the_files_it_has_open(path: Path) -> No
 
 def test_a_snapshot_is_kept_without_any_other_change(path: Path) -> None:
     async def work() -> None:
-        ledger = await SqliteLedger.open(path, terms=Terms(snapshot_s=0.001))
+        ledger = await SqliteLedger.open(path, terms=LedgerLimits(snapshot_s=0.001))
         await ledger.begin(Turn(turn_id="t", target=target()))
         ledger.remember("t", Snapshot(text="so far"))
         reader = await SqliteReader.open(path)

@@ -18,7 +18,7 @@ import pytest
 from tailrace.deliveries import Delivery, Query, State, Turn, sending
 from tailrace.errors import LedgerError, LedgerInUse, LedgerLost, LedgerUnusable
 from tailrace.ledger.files import data_directory, default_path
-from tailrace.ledger.opening import Terms
+from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.ledger_scenes import deliver, names, post, refused, target
@@ -359,7 +359,7 @@ def test_row_13_a_long_file_is_read_beside_the_work(path: Path) -> None:
         def on_lost(_error: LedgerError) -> None:
             loop.call_soon_threadsafe(told.set)
 
-        ledger = await SqliteLedger.open(path, terms=Terms(small_bytes=0), on_lost=on_lost)
+        ledger = await SqliteLedger.open(path, terms=LedgerLimits(small_bytes=0), on_lost=on_lost)
         await asyncio.wait_for(told.wait(), processes.PATIENCE_S)
         await refused(ledger.plan([post("t")]), LedgerLost)
         await ledger.close()

@@ -11,19 +11,19 @@ from pathlib import Path
 import processes
 import pytest
 
-from tailrace.deliveries import FINAL, LEFT_OUT, OPEN, Query, Turn
+from tailrace.deliveries import FINAL, OPEN, UNDELIVERED, Query, Turn
 from tailrace.errors import LedgerUnusable
 from tailrace.ledger import schema
 from tailrace.ledger.connection import connect
-from tailrace.ledger.opening import Terms
+from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.queries import for_rows, queries, statements
 from tailrace.ledger.schema import migration, migrations
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.ledger_scenes import names, post, target
 
 
-async def fill(path: Path, *turns: str, terms: Terms | None = None) -> list[str]:
-    ledger = await SqliteLedger.open(path, terms=terms or Terms())
+async def fill(path: Path, *turns: str, terms: LedgerLimits | None = None) -> list[str]:
+    ledger = await SqliteLedger.open(path, terms=terms or LedgerLimits())
     for turn in turns:
         await ledger.plan([post(turn)])
     found = names(await ledger.find(Query()))
@@ -37,7 +37,7 @@ def version(path: Path) -> int:
         return int(number)
 
 
-SECOND = Terms(migrations=(*migrations(), migration(2, "CREATE TABLE mood (name); PRAGMA user_version = 2;")))
+SECOND = LedgerLimits(migrations=(*migrations(), migration(2, "CREATE TABLE mood (name); PRAGMA user_version = 2;")))
 
 
 def test_row_24_a_creation_that_is_killed_anywhere_goes_on_the_next_time(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_row_24_an_upgrade_that_is_killed_anywhere_is_made_or_not(tmp_path: Path
     assert set(versions) == {1, 2}
 
 
-def upgraded() -> Terms:
-    return Terms(migrations=(*migrations(), migration(2, "PRAGMA user_version = 2;")))
+def upgraded() -> LedgerLimits:
+    return LedgerLimits(migrations=(*migrations(), migration(2, "PRAGMA user_version = 2;")))
 
 
 def test_row_24_an_older_version_refuses_a_newer_file(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_final_states_are_spelled_the_same_everywhere() -> None:
     text = "".join(file.read_text(encoding="utf-8") for file in folder.rglob("*.sql"))
     spelled = {frozenset(re.findall(r"'(\w+)'", found)) for found in re.findall(r"state NOT IN (\([^)]*\))", text)}
     assert spelled == {FINAL, frozenset({"accepted", "running"})}
-    assert frozenset(re.findall(r"'(\w+)'", text)) >= LEFT_OUT
+    assert frozenset(re.findall(r"'(\w+)'", text)) >= UNDELIVERED
     assert not OPEN & FINAL
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from tailrace.capabilities import CHANNELS
-from tailrace.delivery.rehearsal import rehearse
+from tailrace.delivery.dry_run import dry_run
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
-from tailrace.markdown.shortcut import standing_alone
+from tailrace.markdown.fast_scan import standing_alone
 from tailrace.operations import Edit, Post, Target
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_what_ended_is_not_read_again_each_time_something_is_shown(channel: str,
     events += [(nth / _PER_S, piece) for nth, piece in enumerate(pieces, 1)]
     events.append((events[-1][0], TurnCompleted()))
     with _Parser() as parser:
-        moments = list(rehearse(events, Target(channel=channel, chat="1"), CHANNELS[channel]))
+        moments = list(dry_run(events, Target(channel=channel, chat="1"), CHANNELS[channel]))
     shown = [moment.at for moment in moments if isinstance(moment.operation, Edit | Post)]
     messages = sum(isinstance(moment.operation, Post) for moment in moments)
     assert len(shown) > 3 * messages > 9

@@ -31,7 +31,7 @@ from tailrace.events import (
     TurnFailed,
 )
 from tailrace.markdown.graphemes import is_border
-from tailrace.projector.processing import SMALLEST_LIMIT, ProcessingText
+from tailrace.projector.processing_text import SMALLEST_LIMIT, ProcessingText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.operations import Durable, Outcome
     from tailrace.projector import Step
-    from tailrace.projector.sheets import Sheet
+    from tailrace.projector.message import TurnMessage
 
 PRIVATE = Target(channel="c", chat="1")
 GROUP = Target(channel="c", chat="1", group=True)
@@ -67,7 +67,7 @@ class Turn:
         limits: Capabilities = PLAIN,
         target: Target = PRIVATE,
         *,
-        earlier: Iterable[Sheet] = (),
+        earlier: Iterable[TurnMessage] = (),
         **wishes: object,
     ) -> None:
         self.projector = Projector(target, limits, ProjectorSettings(**wishes), earlier=earlier)  # type: ignore[arg-type]

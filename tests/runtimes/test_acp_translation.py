@@ -34,8 +34,8 @@ from tailrace.events import (
     validate_event,
 )
 from tailrace.runtimes.acp import AcpTranslator
-from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN
 from tailrace.runtimes.permissions import Choice
+from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN
 
 CHECK, SAID_HI = "Let me check.", "The tool said hi."
 RUN_IT, KNOW = "I should run a command.", "Now I know."
@@ -598,10 +598,18 @@ def test_a_plan_is_told_whole_each_time() -> None:
     assert told(
         {"sessionUpdate": "plan", "entries": entries},
         {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "1", "entries": entries}},
-        {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "planId": "1", "content": "\n# Look\nand leap"}},
+        {
+            "sessionUpdate": "plan_update",
+            "plan": {"type": "markdown", "planId": "1", "content": "\n# Look\nand leap"},
+        },
         {"sessionUpdate": "plan_removed", "planId": "1"},
         result=DONE,
-    )[:4] == [PlanUpdated(items=items), PlanUpdated(items=items), Status(text="Plan: # Look"), PlanUpdated(items=())]
+    )[:4] == [
+        PlanUpdated(items=items),
+        PlanUpdated(items=items),
+        Status(text="Plan: # Look"),
+        PlanUpdated(items=()),
+    ]
 
 
 def test_a_notice_of_the_agent_is_a_notice() -> None:

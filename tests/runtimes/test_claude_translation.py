@@ -334,7 +334,7 @@ def test_blocks_that_share_their_index_and_change_their_messages_name_are_kept_a
 
 
 def test_a_paragraph_that_was_really_said_twice_is_told_twice() -> None:
-    assert turn(*streamed("m", "Again."), *streamed("n", "Again."), result()).answer == ["Again.", "Again."]
+    assert turn(*streamed("m", "Resender."), *streamed("n", "Resender."), result()).answer == ["Resender.", "Resender."]
 
 
 # 3. Tools are known by their call.

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from tailrace.capabilities import DISCORD
-from tailrace.delivery.rehearsal import rehearse
+from tailrace.delivery.dry_run import dry_run
 from tailrace.events import (
     BlockFinal,
     TextDelta,
@@ -167,7 +167,7 @@ WAYS = [
 def shown(events: Sequence[Event], *, apart_s: float) -> list[bytes]:
     """The messages that stand on Discord when the turn is over, its events so far apart."""
     timed = [(at * apart_s, event) for at, event in enumerate(events)]
-    *_, last = rehearse(timed, Target(channel="discord", chat="1"), DISCORD)
+    *_, last = dry_run(timed, Target(channel="discord", chat="1"), DISCORD)
     return [seen.body.text.encode() for seen in last.chat]
 
 

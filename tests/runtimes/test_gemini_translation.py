@@ -26,8 +26,8 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN, Attempts
 from tailrace.runtimes.gemini.translator import GeminiTranslator
+from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
 
 REFUSED = "API Error: invalid request from fake"
 EXPECTED = [
@@ -179,7 +179,7 @@ def test_each_block_is_looked_at_on_its_own() -> None:
     tries=st.integers(1, 4),
 )
 def test_tries_of_the_same_answer_come_to_it_once_however_they_are_cut(whole: str, cuts: list[int], tries: int) -> None:
-    attempts = Attempts()
+    attempts = RestartDetector()
     answered: list[str] = []
     places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     for attempt in range(tries):
@@ -192,7 +192,7 @@ def test_tries_of_the_same_answer_come_to_it_once_however_they_are_cut(whole: st
 @settings(max_examples=200)
 @given(pieces=st.lists(st.tuples(st.text("ab", max_size=6), st.booleans()), max_size=12))
 def test_nothing_is_lost_but_what_a_new_try_says_again(pieces: list[tuple[str, bool]]) -> None:
-    attempts = Attempts()
+    attempts = RestartDetector()
     shown, now = "", 0.0
     everything = "".join(text for text, _ in pieces)
     for text, is_pause in pieces:

@@ -23,7 +23,7 @@ from tailrace.errors import UsageError
 from tailrace.events import Status, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.plugins import find_agent, load
 from tailrace.ports import Prompt
-from tailrace.runtimes.terminal_asks import TerminalAsks
+from tailrace.runtimes.terminal_approvals import TerminalApprovals
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -75,7 +75,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
         face = _json_face() if json else _text_face(reasoning=reasoning)
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            asks = TerminalAsks(make_room=face.make_room)
+            asks = TerminalApprovals(make_room=face.make_room)
             found = _find(agent, fast=fast, permissions=permissions, asks=asks)
             face = _held(face, asks)
             if record is not None:
@@ -91,7 +91,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
     raise typer.Exit(exit_code)
 
 
-class _Face(NamedTuple):
+class ChatFrontend(NamedTuple):
     """What is seen at the other end: the events, and around them remarks and the prompt."""
 
     show: Callable[[Event], Awaitable[None]]
@@ -101,20 +101,20 @@ class _Face(NamedTuple):
     screen: TextIO
 
 
-def _text_face(*, reasoning: bool | None) -> _Face:
+def _text_face(*, reasoning: bool | None) -> ChatFrontend:
     shown = sys.stdout.isatty() if reasoning is None else reasoning
     terminal: Any = load("channel", "terminal")(reasoning=shown)
-    return _Face(terminal.show, terminal.note, terminal.complain, terminal.make_room, sys.stdout)
+    return ChatFrontend(terminal.show, terminal.note, terminal.complain, terminal.make_room, sys.stdout)
 
 
-def _json_face() -> _Face:
+def _json_face() -> ChatFrontend:
     """Events to standard output and nothing else; remarks go where they are no part of the data."""
     terminal: Any = load("channel", "terminal")(sys.stderr)
     show = JsonLines(sys.stdout.buffer).show
-    return _Face(show, terminal.note, terminal.complain, terminal.make_room, sys.stderr)
+    return ChatFrontend(show, terminal.note, terminal.complain, terminal.make_room, sys.stderr)
 
 
-def _recorded(face: _Face, recorder: Recorder) -> _Face:
+def _recorded(face: ChatFrontend, recorder: Recorder) -> ChatFrontend:
     """The same face, and each event kept before it is shown."""
 
     async def show(event: Event) -> None:
@@ -124,7 +124,7 @@ def _recorded(face: _Face, recorder: Recorder) -> _Face:
     return face._replace(show=show)
 
 
-def _held(face: _Face, asks: TerminalAsks) -> _Face:
+def _held(face: ChatFrontend, asks: TerminalApprovals) -> ChatFrontend:
     """The same face, which shows nothing while a question stands; the end of a turn needs no answers any more.
 
     How things stood meanwhile nobody needs to know: they waited for the answer.
@@ -141,7 +141,7 @@ def _held(face: _Face, asks: TerminalAsks) -> _Face:
     return face._replace(show=show)
 
 
-def _find(agent: str, *, fast: bool, permissions: _Permissions | None, asks: TerminalAsks) -> Found:
+def _find(agent: str, *, fast: bool, permissions: _Permissions | None, asks: TerminalApprovals) -> Found:
     """The agent, told what it may do and by whom it is to be asked, if it is one that asks."""
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
     offers: dict[str, object] = {
@@ -160,7 +160,7 @@ def _find(agent: str, *, fast: bool, permissions: _Permissions | None, asks: Ter
     return found
 
 
-def _converse(turns: Turns, face: _Face, *, greeting: str) -> int:
+def _converse(turns: Turns, face: ChatFrontend, *, greeting: str) -> int:
     """Answer until there is nothing more to answer; returns the exit code."""
     session_id = uuid.uuid4().hex
 

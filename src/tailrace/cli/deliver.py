@@ -19,16 +19,16 @@ import typer
 
 from tailrace.cli.failures import DONE, FAILED, told_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_path, naming
+from tailrace.cli.presentation_options import Presented
 from tailrace.cli.progress import Progress
-from tailrace.cli.reckoning import reckoned
 from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
 from tailrace.cli.shadowing import ShadowSetOption, hearing, shadow_beside, shadow_settings, watched_by
 from tailrace.cli.speech import Speech
 from tailrace.cli.standard_input import EventLines
 from tailrace.cli.stopping import stops_in_time
-from tailrace.cli.wishes import Presented
+from tailrace.cli.turn_summary import reckoned
 from tailrace.contract import checked
-from tailrace.deliveries import LEFT_OUT, TurnState
+from tailrace.deliveries import UNDELIVERED, TurnState
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.presenting import present
 from tailrace.errors import TurnMismatch, UsageError
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier, OpenTurn
-    from tailrace.delivery.shadowed import Shadowed
     from tailrace.events import Event
     from tailrace.operations import Durable
     from tailrace.ports import Channel
+    from tailrace.shadow.shadow_turn import ShadowTurn
 
 
 class OnUnknown(StrEnum):
@@ -97,7 +97,7 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
     """
     with told_in_one_line(debug=debug):
         target = Target(channel=channel, chat=_named("--to", to), thread=thread and _named("--thread", thread))
-        errand = Errand(
+        errand = DeliverOptions(
             target=target,
             turn_id=_named("--turn", turn) if turn is not None else uuid.uuid4().hex[:16],
             is_new=turn is None,
@@ -113,7 +113,7 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
     raise typer.Exit(exit_code)
 
 
-class Errand(NamedTuple):
+class DeliverOptions(NamedTuple):
     """What the command was asked to do."""
 
     target: Target
@@ -143,7 +143,7 @@ def _named(option: str, value: str) -> str:
     return value
 
 
-async def _deliver(errand: Errand, *, debug: bool) -> int:
+async def _deliver(errand: DeliverOptions, *, debug: bool) -> int:
     channel = made_channel(errand.target.channel)
     is_seen_here = channel.name == "terminal" and sys.stdout.isatty() and sys.stderr.isatty()
     progress = Progress(errand.turn_id, json=errand.json, quiet=is_seen_here)
@@ -155,17 +155,17 @@ async def _deliver(errand: Errand, *, debug: bool) -> int:
         ):
             await at_work.connect(channel)
             with watched_by(shadow, errand.turn_id, errand.target) as watched:
-                return await Carriage(errand, channel, at_work.courier, progress, watched).run(stop)
+                return await DeliverCommand(errand, channel, at_work.courier, progress, watched).run(stop)
 
 
 _Batch: TypeAlias = tuple[list["Durable"], TurnState | None]
 
 
-class Carriage:
+class DeliverCommand:
     """One turn on its way from standard input to its chat."""
 
     def __init__(
-        self, errand: Errand, channel: Channel, courier: Courier, progress: Progress, watched: Shadowed
+        self, errand: DeliverOptions, channel: Channel, courier: Courier, progress: Progress, watched: ShadowTurn
     ) -> None:
         self._errand = errand
         self._watched = watched
@@ -252,7 +252,7 @@ class Carriage:
             turn = await self._begin()
             events = self._watched.hears(_behind(beginning, heard))
             self._parts += await present(events, turn, self._limits, settings, clock=self._courier.clock)
-        if any(part.state in LEFT_OUT for part in self._parts):
+        if any(part.state in UNDELIVERED for part in self._parts):
             await self._say_what_is_missing()
 
     def _take(self, event: Any) -> None:
@@ -275,7 +275,7 @@ class Carriage:
                 if turn.turn.last_ordinal > len(self._parts) + len(operations):
                     raise TurnMismatch(f"{turn.turn.turn_id}.{len(self._parts) + 1}")
                 self._parts += await turn.end(*operations, state=ends)
-        if any(part.state in LEFT_OUT for part in self._parts):
+        if any(part.state in UNDELIVERED for part in self._parts):
             await self._say_what_is_missing()
 
     async def _next_batch(self) -> _Batch | None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tailrace.channels.terminal.lines import DIM, Line, Lines
-from tailrace.cli.telling import json_line, one_line, outcome, wait_of
+from tailrace.cli.delivery_format import json_line, one_line, outcome, wait_of
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, State
 
 if TYPE_CHECKING:

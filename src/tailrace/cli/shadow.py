@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tailrace.capabilities import CHANNELS
+from tailrace.cli.delivery_format import json_line, one_line
 from tailrace.cli.failures import DONE, FAILED, told_in_one_line
 from tailrace.cli.ledgers import DebugOption
+from tailrace.cli.presentation_options import Presented, settings_of
 from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.recording import recorded
 from tailrace.cli.shadowing import ShadowSetOption, comparison_record
-from tailrace.cli.telling import json_line, one_line
-from tailrace.cli.wishes import Presented, settings_of
-from tailrace.delivery.comparing import GRAVE, TOLERANCE_S, Kind
-from tailrace.delivery.replaying import Summary, Way, replay
 from tailrace.errors import AgentNotFound, UsageError
 from tailrace.operations import Target
 from tailrace.projector import Projector
 from tailrace.runtimes.function import load_object
+from tailrace.shadow.comparison import GRAVE, TOLERANCE_S, Kind
+from tailrace.shadow.replay import Summary, Variant, replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypeAlias
 
-    from tailrace.delivery.comparing import Comparison
+    from tailrace.shadow.comparison import Comparison
 
     Pair: TypeAlias = tuple[str, Path | None, Path | None]
     """The name of a turn, and its file in the one folder and in the other, where it has them."""
@@ -73,8 +73,8 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
     """
     with told_in_one_line(debug=debug):
         table = CHANNELS[channel.value]
-        ours = Way(capabilities=table, settings=settings_of(wishes or (), presentation=presentation), name="now")
-        theirs = Way(
+        ours = Variant(capabilities=table, settings=settings_of(wishes or (), presentation=presentation), name="now")
+        theirs = Variant(
             capabilities=table,
             settings=settings_of(shadow_wishes or (), presentation=shadow_presentation),
             projecting=Projector if shadow_projector is None else _projecting(shadow_projector),

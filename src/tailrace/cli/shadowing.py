@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tailrace.cli.telling import one_line
-from tailrace.cli.wishes import settings_of
-from tailrace.delivery.comparing import Kind
-from tailrace.delivery.desk import SystemClock
-from tailrace.delivery.replaying import Way
-from tailrace.delivery.shadow import Shadow
-from tailrace.delivery.shadowed import Shadowed
+from tailrace.cli.delivery_format import one_line
+from tailrace.cli.presentation_options import settings_of
+from tailrace.delivery.sender_context import SystemClock
+from tailrace.shadow.beside import Shadow
+from tailrace.shadow.comparison import Kind
+from tailrace.shadow.replay import Variant
+from tailrace.shadow.shadow_turn import ShadowTurn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.cli.progress import Progress
     from tailrace.deliveries import Delivery
-    from tailrace.delivery.comparing import Comparison
-    from tailrace.delivery.shadow import Report
     from tailrace.operations import Target
     from tailrace.projector import ProjectorSettings
+    from tailrace.shadow.beside import Report
+    from tailrace.shadow.comparison import Comparison
 
 _WAIT_S = 15.0
 
@@ -51,7 +51,7 @@ async def shadow_beside(
         yield None
         return
     reports: list[Report] = []
-    way = Way(capabilities=capabilities, settings=settings, name="shadow")
+    way = Variant(capabilities=capabilities, settings=settings, name="shadow")
     shadow = Shadow(way, clock=SystemClock(), reported=reports.append)
     try:
         yield shadow
@@ -61,9 +61,9 @@ async def shadow_beside(
             _tell(report, progress)
 
 
-def watched_by(shadow: Shadow | None, turn_id: str, target: Target) -> Shadowed:
+def watched_by(shadow: Shadow | None, turn_id: str, target: Target) -> ShadowTurn:
     """The turn as the shadow sees it; let alone where there is none."""
-    return Shadowed(turn_id, target, SystemClock()) if shadow is None else shadow.beside(turn_id, target)
+    return ShadowTurn(turn_id, target, SystemClock()) if shadow is None else shadow.beside(turn_id, target)
 
 
 def hearing(first: Callable[[Delivery], None], shadow: Shadow | None) -> Callable[[Delivery], None]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tailrace.deliveries import NOTICE_ORDINAL, Delivery, Query, State, moved
 from tailrace.delivery.decisions import answered, ask_later, asked, given_up, instead, told
-from tailrace.delivery.outlet import STALE_S
+from tailrace.delivery.paced_channel import STALE_S
 from tailrace.delivery.performing import outcome_of, perform
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome
 from tailrace.ports import ReadsBack
@@ -22,8 +22,8 @@ from tailrace.ports import ReadsBack
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from tailrace.delivery.desk import Desk
-    from tailrace.delivery.outlet import Outlet
+    from tailrace.delivery.paced_channel import PacedChannel
+    from tailrace.delivery.sender_context import SenderContext
     from tailrace.operations import Receipt
 
 _GRACE_S = 1.0
@@ -32,7 +32,7 @@ _NOT_BEGUN = NotNow("it was not begun after all", retry_after=0.0)
 
 
 async def attempt(
-    desk: Desk, outlet: Outlet, before: Delivery | None, sending: Delivery, *, decided: float
+    desk: SenderContext, outlet: PacedChannel, before: Delivery | None, sending: Delivery, *, decided: float
 ) -> Delivery:
     """Try it: from `before` on, or from `sending` where that is recorded already. Returns what is recorded after.
 
@@ -48,7 +48,7 @@ async def attempt(
             await desk.ledger.move((before, sending))
         except asyncio.CancelledError:
             # The ledger still makes the change that was handed in; calls are made in their order.
-            desk.tidy(take_back(desk, sending, in_doubt=in_doubt))
+            desk.run_in_background(mark_not_sent(desk, sending, in_doubt=in_doubt))
             raise
     if desk.clock.monotonic() - decided > STALE_S:
         return await _conclude(desk, sending, _NOT_BEGUN, in_doubt=in_doubt)
@@ -58,7 +58,7 @@ async def attempt(
     try:
         await _wait_for_answer(desk, send, outlet.deadline_s)
     except asyncio.CancelledError:
-        desk.tidy(_stopped(desk, sending, send, in_doubt=in_doubt))
+        desk.run_in_background(_stopped(desk, sending, send, in_doubt=in_doubt))
         raise
     is_late = not send.done()
     outcome = _outcome(send, outlet.deadline_s)
@@ -66,11 +66,11 @@ async def attempt(
     after = await _conclude(desk, sending, outcome, in_doubt=in_doubt)
     if is_late:
         # Cancelled, and yet it may answer, or have answered meanwhile.
-        send.add_done_callback(lambda answer: _hear_late(desk, after, answer))
+        send.add_done_callback(lambda answer: record_late_answer(desk, after, answer))
     return after
 
 
-async def ask(desk: Desk, outlet: Outlet, delivery: Delivery) -> Delivery:
+async def ask(desk: SenderContext, outlet: PacedChannel, delivery: Delivery) -> Delivery:
     """Ask the platform whether an ambiguous delivery is there; returns what is recorded after."""
     assert isinstance(outlet.channel, ReadsBack), "asked only where the channel can be"
     lost = await _given_up(desk, delivery)
@@ -88,7 +88,7 @@ async def ask(desk: Desk, outlet: Outlet, delivery: Delivery) -> Delivery:
     return after
 
 
-async def settle(desk: Desk, before: Delivery, *states: Delivery) -> Delivery:
+async def settle(desk: SenderContext, before: Delivery, *states: Delivery) -> Delivery:
     """Record what became of a delivery, and right behind it what people are told, where they are told something."""
     after = states[-1]
     notice = told(after, now=after.updated_at)
@@ -96,19 +96,19 @@ async def settle(desk: Desk, before: Delivery, *states: Delivery) -> Delivery:
     return after
 
 
-async def take_back(desk: Desk, sending: Delivery, *, in_doubt: bool) -> None:
+async def mark_not_sent(desk: SenderContext, sending: Delivery, *, in_doubt: bool) -> None:
     """It is recorded as being sent, and was not; `in_doubt` as for `answered`."""
     states = answered(sending, _NOT_BEGUN, now=desk.clock.wall(), jitter=desk.jitter(), in_doubt=in_doubt)
-    await desk.insist(sending, *states)
+    await desk.record_until_done(sending, *states)
 
 
-async def _given_up(desk: Desk, delivery: Delivery) -> str:
+async def _given_up(desk: SenderContext, delivery: Delivery) -> str:
     """What is given up by saying this in place of another delivery, if anything; asked before anything is under way."""
     if delivery.ordinal >= NOTICE_ORDINAL:
         return ""
     query = Query(turn_id=delivery.turn_id)
     # It was recorded right behind what it replaces.
-    before = await desk.steadily(lambda: desk.ledger.find(query, after=delivery.place, limit=1))
+    before = await desk.retry_while_unavailable(lambda: desk.ledger.find(query, after=delivery.place, limit=1))
     return given_up(before[0].operation) if before and before[0].ordinal == -delivery.ordinal else ""
 
 
@@ -120,7 +120,7 @@ def _lessened(receipt: Receipt, lost: str) -> Receipt:
     return replace(receipt, degraded=f"{lost}; {receipt.degraded}" if receipt.degraded else lost)
 
 
-async def _wait_for_answer(desk: Desk, send: asyncio.Task[Receipt], deadline_s: float) -> None:
+async def _wait_for_answer(desk: SenderContext, send: asyncio.Task[Receipt], deadline_s: float) -> None:
     began = desk.clock.monotonic()
     await asyncio.wait({send}, timeout=deadline_s)
     if not send.done() and desk.clock.monotonic() - began > deadline_s + _LATE_S:
@@ -139,7 +139,7 @@ def _outcome(send: asyncio.Task[Receipt], deadline_s: float) -> Outcome:
     return Delivered(send.result()) if error is None else outcome_of(error)
 
 
-async def _conclude(desk: Desk, sending: Delivery, outcome: Outcome, *, in_doubt: bool) -> Delivery:
+async def _conclude(desk: SenderContext, sending: Delivery, outcome: Outcome, *, in_doubt: bool) -> Delivery:
     now = desk.clock.wall()
     if (in_place := instead(sending, outcome, now=now, in_doubt=in_doubt)) is not None:
         after, post = in_place
@@ -148,21 +148,21 @@ async def _conclude(desk: Desk, sending: Delivery, outcome: Outcome, *, in_doubt
     return await settle(desk, sending, *answered(sending, outcome, now=now, jitter=desk.jitter(), in_doubt=in_doubt))
 
 
-async def _stopped(desk: Desk, sending: Delivery, send: asyncio.Task[Receipt], *, in_doubt: bool) -> None:
+async def _stopped(desk: SenderContext, sending: Delivery, send: asyncio.Task[Receipt], *, in_doubt: bool) -> None:
     """Its sender was stopped while the platform was called: what is known of it is recorded."""
     send.cancel()
     await asyncio.wait({send}, timeout=_GRACE_S)
     is_late = not send.done()
     after = await _conclude(desk, sending, _outcome(send, _GRACE_S), in_doubt=in_doubt)
     if is_late:
-        send.add_done_callback(lambda answer: _hear_late(desk, after, answer))
+        send.add_done_callback(lambda answer: record_late_answer(desk, after, answer))
 
 
-def _hear_late(desk: Desk, after: Delivery, answer: asyncio.Task[Receipt]) -> None:
+def record_late_answer(desk: SenderContext, after: Delivery, answer: asyncio.Task[Receipt]) -> None:
     """The call ended after its deadline: an answer counts while nothing else was tried since."""
     if not answer.cancelled() and answer.exception() is None:
         delivered = moved(after, State.DELIVERED, now=desk.clock.wall(), receipt=answer.result(), error="")
-        desk.tidy(desk.insist(after, delivered))
+        desk.run_in_background(desk.record_until_done(after, delivered))
 
 
 def _look_at(send: asyncio.Task[Receipt]) -> None:

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from tailrace.deliveries import FINAL, Delivery, Policy, State, Turn, TurnState
-from tailrace.delivery.attempt import take_back
+from tailrace.delivery.attempt import mark_not_sent
+from tailrace.delivery.conversation import PAGE, ConversationSender
 from tailrace.delivery.decisions import Send
-from tailrace.delivery.desk import Desk, SystemClock
-from tailrace.delivery.interim import not_shown
-from tailrace.delivery.lane import PAGE, Lane
 from tailrace.delivery.open_turn import OpenTurn
+from tailrace.delivery.preview_slot import not_shown
+from tailrace.delivery.sender_context import SenderContext, SystemClock
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-    from tailrace.delivery.interim import Shown
+    from tailrace.delivery.preview_slot import Shown
     from tailrace.delivery.spool import Spool
     from tailrace.operations import Interim, Target
     from tailrace.ports import Channel, Clock, Ledger
@@ -69,8 +69,8 @@ class Courier:
         self.clock = clock or SystemClock()
         self.spool = spool
         self._settings = settings or CourierSettings()
-        self._desk = Desk(ledger, self.clock, jitter, settled=self._release_file)
-        self._lanes: dict[str, Lane] = {}
+        self._desk = SenderContext(ledger, self.clock, jitter, settled=self._release_file)
+        self._lanes: dict[str, ConversationSender] = {}
         self._rested = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -125,7 +125,7 @@ class Courier:
     async def begin(self, turn_id: str, target: Target, *, prompt: str = "") -> OpenTurn:
         """Begin a turn, or take up one that was interrupted: what it said already is not sent again."""
         turn = Turn(turn_id=turn_id, target=target, input=prompt, updated_at=self.clock.wall())
-        begun = await self._desk.steadily(lambda: self.ledger.begin(turn))
+        begun = await self._desk.retry_while_unavailable(lambda: self.ledger.begin(turn))
         return OpenTurn(self, begun)
 
     async def deliver(
@@ -138,7 +138,7 @@ class Courier:
         """
         if not deliveries:
             if ends is not None:
-                await self._desk.steadily(lambda: self.ledger.end(turn, ends))
+                await self._desk.retry_while_unavailable(lambda: self.ledger.end(turn, ends))
             return []
         lane = self._lane(turn.target.conversation)
         with lane.expecting():
@@ -193,21 +193,21 @@ class Courier:
             task.cancel()
         if late:
             await asyncio.wait(late, timeout=_TIDY_S)
-        await self._desk.tidied(_TIDY_S)
+        await self._desk.drain_background(_TIDY_S)
 
-    def _lane(self, conversation: str) -> Lane:
+    def _lane(self, conversation: str) -> ConversationSender:
         lane = self._lanes.get(conversation)
         if lane is None:
-            lane = self._lanes[conversation] = Lane(conversation, self._desk, self._forget)
+            lane = self._lanes[conversation] = ConversationSender(conversation, self._desk, self._forget)
         return lane
 
-    def _forget(self, lane: Lane) -> None:
+    def _forget(self, lane: ConversationSender) -> None:
         if self._lanes.get(lane.conversation) is lane:
             del self._lanes[lane.conversation]
         self._rested.set()
 
     async def _record(
-        self, lane: Lane, turn: Turn, deliveries: list[Delivery], ends: TurnState | None
+        self, lane: ConversationSender, turn: Turn, deliveries: list[Delivery], ends: TurnState | None
     ) -> list[Delivery]:
         """Write deliveries down and hand them to their lane; the first as being sent, where it can go at once."""
         # Only a turn that was begun once, and is not over, has names that cannot be known yet.
@@ -217,11 +217,11 @@ class Courier:
         if at_once is not None:
             deliveries[0] = at_once
         try:
-            recorded = await self._desk.steadily(
+            recorded = await self._desk.retry_while_unavailable(
                 lambda: self.ledger.end(turn, ends, plan=deliveries) if ends else self.ledger.plan(deliveries)
             )
         except asyncio.CancelledError:
-            self._desk.tidy(self._take_up(lane.conversation, at_once))
+            self._desk.run_in_background(self._take_up(lane.conversation, at_once))
             raise
         for delivery in recorded:
             if delivery.state in FINAL:
@@ -231,7 +231,7 @@ class Courier:
             lane.take(recorded, are_new=are_new, granted=decided if is_granted else None)
         return recorded
 
-    def _at_once(self, lane: Lane, first: Delivery) -> Delivery | None:
+    def _at_once(self, lane: ConversationSender, first: Delivery) -> Delivery | None:
         """The delivery as it is sent, where it can be this moment: then one writing is saved."""
         target = first.operation.target
         outlet = self._desk.outlets.get(target.channel)
@@ -254,9 +254,9 @@ class Courier:
         """Deliveries were recorded and nobody heard of it; the first may be recorded as being sent, and is not."""
         if at_once is not None:
             now = self.clock.wall()
-            head = await self._desk.steadily(lambda: self.ledger.adopt(conversation, now=now, limit=1))
+            head = await self._desk.retry_while_unavailable(lambda: self.ledger.adopt(conversation, now=now, limit=1))
             if head and head[0].delivery_id == at_once.delivery_id and head[0].state is State.SENDING:
-                await take_back(self._desk, head[0], in_doubt=False)
+                await mark_not_sent(self._desk, head[0], in_doubt=False)
         if not self._desk.draining:
             self._lane(conversation).resume(PAGE)
 

@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 import msgspec
 
 from tailrace.capabilities import Keyed, Readback, Repeatable, Unkeyed
-from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, Delivery, State, moved, plan, sending
+from tailrace.deliveries import NOTICE_ORDINAL, UNDELIVERED, Delivery, State, moved, plan, sending
 from tailrace.operations import (
     Ambiguous,
     Body,
@@ -66,7 +66,7 @@ class Settle(msgspec.Struct, frozen=True):
 Step: TypeAlias = Send | AskBack | Wait | Settle
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class RepeatContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel can do for a delivery that may be there.
 
     `can_ask`: it can be asked back. `scope`: what a key sent now would be bound to. `takes_s`: the longest that can
@@ -78,7 +78,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     takes_s: float = 0.0
 
 
-def next_step(delivery: Delivery, reach: Reach, *, now: float, waited: bool = False) -> Step:
+def next_step(delivery: Delivery, reach: RepeatContext, *, now: float, waited: bool = False) -> Step:
     """What to do with an open delivery that nobody is sending.
 
     `waited`: the wait that this function asked for is over, whatever the wall clock says.
@@ -106,7 +106,7 @@ def remaining_wait(delivery: Delivery, now: float) -> float:
     return min(delivery.not_before - now, delivery.not_before - delivery.updated_at)
 
 
-def _find_out(delivery: Delivery, reach: Reach, *, now: float) -> Step:
+def _find_out(delivery: Delivery, reach: RepeatContext, *, now: float) -> Step:
     """It may be there: by key, by doing it again, by asking, or not at all."""
     may_send = not delivery.is_spent and now <= delivery.expires_at
     idempotency = delivery.idempotency
@@ -124,7 +124,7 @@ def _find_out(delivery: Delivery, reach: Reach, *, now: float) -> Step:
     return Settle(moved(delivery, State.UNKNOWN, now=now))
 
 
-def _is_safe_to_repeat(delivery: Delivery, reach: Reach, *, now: float) -> bool:
+def _is_safe_to_repeat(delivery: Delivery, reach: RepeatContext, *, now: float) -> bool:
     """Whether sending it again cannot show it twice, however long that takes to arrive."""
     match delivery.idempotency:
         case Keyed() as keyed:
@@ -156,14 +156,18 @@ def answered(
         case Refused():
             return (moved(delivery, State.FAILED, now=now, error=outcome.reason),)
         case NotNow():
-            not_before = now + wait_after(outcome.retry_after, delivery.attempt - delivery.spared, jitter)
+            not_before = now + wait_after(outcome.retry_after, delivery.attempt - delivery.deferred_tries, jitter)
             # The platform told when to come back: that is no failure of the delivery and costs it no try. It counts all
             # the same: two tries of one number could not be told apart.
-            spared = delivery.spared + is_plausible(outcome.retry_after)
+            deferred_tries = delivery.deferred_tries + is_plausible(outcome.retry_after)
             to = State.AMBIGUOUS if in_doubt else State.RETRY
-            return (moved(delivery, to, now=now, not_before=not_before, error=outcome.reason, spared=spared),)
+            return (
+                moved(
+                    delivery, to, now=now, not_before=not_before, error=outcome.reason, deferred_tries=deferred_tries
+                ),
+            )
         case Ambiguous():
-            not_before = now + wait_after(None, delivery.attempt - delivery.spared, jitter)
+            not_before = now + wait_after(None, delivery.attempt - delivery.deferred_tries, jitter)
             return (moved(delivery, State.AMBIGUOUS, now=now, not_before=not_before, error=outcome.reason),)
         case _:
             assert_never(outcome)
@@ -239,7 +243,7 @@ def told(delivery: Delivery, *, now: float) -> Delivery | None:
     is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
     if not delivery.policy.is_told:
         return None
-    if delivery.state not in LEFT_OUT or not is_part or delivery.error == TOO_OLD:
+    if delivery.state not in UNDELIVERED or not is_part or delivery.error == TOO_OLD:
         return None
     which = "Part of this answer" if delivery.ordinal < 0 else f"Part {delivery.ordinal} of this answer"
     what = "may be missing: it is not known whether it arrived" if delivery.state is State.UNKNOWN else "is missing"

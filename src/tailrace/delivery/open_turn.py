@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tailrace.deliveries import OPEN, Delivery, Query, Snapshot, Turn, TurnState, plan
-from tailrace.delivery.interim import not_shown
+from tailrace.delivery.preview_slot import not_shown
 from tailrace.operations import PostMedia
 
 if TYPE_CHECKING:
     from tailrace.delivery.courier import Courier
-    from tailrace.delivery.interim import Shown
+    from tailrace.delivery.preview_slot import Shown
     from tailrace.operations import Durable, Interim
 
 SNAPSHOT_EVERY_S = 2.0

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Coroutine
 
     from tailrace.capabilities import Capabilities
-    from tailrace.delivery.interim import Shown
     from tailrace.delivery.open_turn import OpenTurn
+    from tailrace.delivery.preview_slot import Shown
     from tailrace.events import Event
     from tailrace.operations import Durable, Interim
     from tailrace.ports import Clock

@@ -1,7 +1,7 @@
 """The processing message for people who send on their own: one message per turn, brought up to date on a timer.
 
-It owns when the adapter is called: once at a time, at most once an interval, never without something new to show. What
-the message says is `tailrace.projector.processing`'s. A call that fails costs the turn nothing: the next one says all.
+Owns when the adapter is called: one call at a time, one per interval, never without something new to show.
+`tailrace.projector.processing_text` owns the text. A failed call does not harm the turn: the next one shows all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tailrace.projector.processing import SMALLEST_LIMIT, ProcessingText
+from tailrace.projector.processing_text import SMALLEST_LIMIT, ProcessingText
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
-from tailrace.delivery.lane import LONG_S
+from tailrace.delivery.conversation import LONG_S
 from tailrace.errors import Fenced, LedgerUnavailable
 from tailrace.markdown import render, split
 from tailrace.operations import CloseStream, Delete, Edit, Post

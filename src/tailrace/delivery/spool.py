@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tailrace.deliveries import LEFT_OUT, Delivery, fingerprint_of
+from tailrace.deliveries import UNDELIVERED, Delivery, fingerprint_of
 from tailrace.operations import PostMedia
 
 _PIECE = 1 << 20
@@ -45,7 +45,7 @@ class Spool:
     def release(self, delivery: Delivery) -> None:
         """The delivery is final: forget its copy, unless somebody may still ask for it to be sent again."""
         media = delivery.operation
-        if isinstance(media, PostMedia) and media.path is not None and delivery.state not in LEFT_OUT:
+        if isinstance(media, PostMedia) and media.path is not None and delivery.state not in UNDELIVERED:
             copy = Path(media.path)
             if copy.parent == self._directory and copy.name.startswith(_hashed(delivery)):
                 with suppress(OSError):

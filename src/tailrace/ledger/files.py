@@ -95,7 +95,7 @@ def _refused(path: Path, error: OSError) -> LedgerUnusable:
     )
 
 
-class Hold:
+class OwnerLock:
     """The lock of the one process that writes. The kernel frees it however the process ends."""
 
     def __init__(self, path: Path) -> None:
@@ -135,7 +135,7 @@ class Hold:
         os.close(self._descriptor)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class HighWaterMark(msgspec.Struct, frozen=True, kw_only=True):
     """How far a ledger had come: which one, whose, and how many commits were acknowledged."""
 
     ledger_id: str
@@ -151,13 +151,13 @@ class MarkFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = _private(path.with_name(f"{path.name}.mark"))
 
-    def read(self) -> Mark | None:
+    def read(self) -> HighWaterMark | None:
         """What it says; None where it is new, or was cut when the power failed."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         found = self._LINE.fullmatch(os.read(self._descriptor, 256))
-        return found and Mark(ledger_id=found[1].decode(), epoch=int(found[2]), commits=int(found[3]))
+        return found and HighWaterMark(ledger_id=found[1].decode(), epoch=int(found[2]), commits=int(found[3]))
 
-    def write(self, mark: Mark) -> None:
+    def write(self, mark: HighWaterMark) -> None:
         """Say how far the ledger is now: always as many bytes, in place, in one write."""
         line = f"{mark.ledger_id} {mark.epoch:020d} {mark.commits:020d}\n".encode()
         if sys.platform == "win32":

@@ -28,8 +28,8 @@ from tailrace.deliveries import (
     adopted,
 )
 from tailrace.errors import Fenced, TurnMismatch
-from tailrace.ledger.book import Move, check_end, check_moves, check_plan
 from tailrace.ledger.rows import next_place, places_beside, without_content
+from tailrace.ledger.transitions import Move, check_end, check_moves, check_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

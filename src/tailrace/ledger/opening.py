@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.errors import LedgerUnusable
-from tailrace.ledger.book import Book
 from tailrace.ledger.connection import apply, ask
 from tailrace.ledger.faults import TRANSACTION_ERRORS, at_opening, unreadable
-from tailrace.ledger.files import Anchor, Hold, Mark, MarkFile, make_file, make_folder
+from tailrace.ledger.files import Anchor, HighWaterMark, MarkFile, OwnerLock, make_file, make_folder
 from tailrace.ledger.queries import queries
 from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.schema import Migration, check_origin, migrate, migrations
-from tailrace.ledger.writer import Desk
+from tailrace.ledger.transitions import RowWriter
+from tailrace.ledger.writer import WriterFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What may be set, with values that suit everybody.
 
     `deadline_s` is how long a question may take, `most_waiting` how many changes may wait before new work is refused
@@ -55,7 +55,7 @@ class Opened:
     """
 
     def __init__(
-        self, desk: Desk, book: Book, reader: SqliteReader, *, checker: SqliteReader | None, held: ExitStack
+        self, desk: WriterFiles, book: RowWriter, reader: SqliteReader, *, checker: SqliteReader | None, held: ExitStack
     ) -> None:
         self.desk = desk
         self.book = book
@@ -68,12 +68,12 @@ class Opened:
         self._held.close()
 
 
-def open_files(path: Path, connect: Connect, terms: Terms, *, adopt_restored: bool) -> Opened:
+def open_files(path: Path, connect: Connect, terms: LedgerLimits, *, adopt_restored: bool) -> Opened:
     """Take the ledger at `path` as its next owner."""
     steps = terms.migrations or migrations()
     with ExitStack() as held:
         make_folder(path)
-        held.callback(Hold(path).let_go)
+        held.callback(OwnerLock(path).let_go)
         make_file(path)
         try:
             connection = connect(path, readonly=False)
@@ -82,10 +82,10 @@ def open_files(path: Path, connect: Connect, terms: Terms, *, adopt_restored: bo
             mark_file = MarkFile(path)
             held.callback(mark_file.close)
             mark, restored_epoch = _take_over(connection, path, mark_file, adopt_restored=adopt_restored)
-            book = Book(connection, path, epoch=mark.epoch, restored_epoch=restored_epoch)
+            book = RowWriter(connection, path, epoch=mark.epoch, restored_epoch=restored_epoch)
         except TRANSACTION_ERRORS as error:
             raise at_opening(error, path) from error
-        desk = Desk(connection, path, anchor=Anchor(path), mark_file=mark_file, mark=mark)
+        desk = WriterFiles(connection, path, anchor=Anchor(path), mark_file=mark_file, mark=mark)
         reader = SqliteReader.beside(path, connect, steps, deadline_s=terms.deadline_s)
         held.callback(reader.let_go)
         checker = None if checked else SqliteReader.beside(path, connect, steps, deadline_s=float("inf"))
@@ -110,7 +110,9 @@ def _inspect(connection: Connection, path: Path, steps: tuple[Migration, ...], *
     return small
 
 
-def _take_over(connection: Connection, path: Path, mark_file: MarkFile, *, adopt_restored: bool) -> tuple[Mark, int]:
+def _take_over(
+    connection: Connection, path: Path, mark_file: MarkFile, *, adopt_restored: bool
+) -> tuple[HighWaterMark, int]:
     """Begin the next epoch, if the ledger is as far as its mark says."""
     sql = queries()
     ledger_id, epoch, restored_epoch, commits = connection.execute(sql["standing"]).fetchone()
@@ -118,7 +120,7 @@ def _take_over(connection: Connection, path: Path, mark_file: MarkFile, *, adopt
     if mark is None and commits > 0:
         _log.warning("%s has no readable mark beside it: whether its last commits are there cannot be told.", path)
     if mark is not None and not adopt_restored:
-        _compare(path, mark, Mark(ledger_id=ledger_id, epoch=epoch, commits=commits))
+        _compare(path, mark, HighWaterMark(ledger_id=ledger_id, epoch=epoch, commits=commits))
     if mark is not None:
         epoch, commits = max(epoch, mark.epoch), max(commits, mark.commits)
     epoch, commits = epoch + 1, commits + 1
@@ -126,13 +128,13 @@ def _take_over(connection: Connection, path: Path, mark_file: MarkFile, *, adopt
     connection.execute(sql["begin"])
     connection.execute(sql["take_over"], (epoch, restored_epoch, commits))
     connection.execute(sql["commit"])
-    taken = Mark(ledger_id=ledger_id, epoch=epoch, commits=commits)
+    taken = HighWaterMark(ledger_id=ledger_id, epoch=epoch, commits=commits)
     mark_file.write(taken)
     mark_file.sync()
     return taken, restored_epoch
 
 
-def _compare(path: Path, mark: Mark, found: Mark) -> None:
+def _compare(path: Path, mark: HighWaterMark, found: HighWaterMark) -> None:
     if mark.ledger_id != found.ledger_id:
         raise LedgerUnusable(
             f"{path} is another ledger than the one its mark is of: the file was swapped. Put the right one back, or "

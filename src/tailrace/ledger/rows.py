@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tailrace.deliveries import (
-    LEFT_OUT,
     OPEN,
+    UNDELIVERED,
     Delivery,
     Policy,
     Query,
@@ -96,7 +96,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
         target.channel,
         delivery.state._value_,  # read for every change of every delivery: `value` takes five times as long
         delivery.attempt,
-        delivery.spared,
+        delivery.deferred_tries,
         delivery.epoch,
         encode_operation(delivery.operation).decode(),
         _encoded_policy(delivery.policy),
@@ -118,7 +118,7 @@ def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
     return (
         after.state._value_,
         after.attempt,
-        after.spared,
+        after.deferred_tries,
         after.first_try_at,
         after.last_try_at,
         after.not_before,
@@ -147,7 +147,7 @@ def to_delivery(row: Row, *, path: object) -> Delivery:
             ordinal=row[2],
             state=State(row[3]),
             attempt=row[4],
-            spared=row[5],
+            deferred_tries=row[5],
             epoch=row[6],
             operation=decode_operation(row[7].encode()),
             policy=_decoded_policy(row[8]),
@@ -263,5 +263,5 @@ def search_for(query: Query) -> Findings:
     """The search that has an index for what is asked."""
     if query.turn_id is not None:
         return "find_of_turn"
-    left_out = query.states is not None and query.states <= LEFT_OUT
+    left_out = query.states is not None and query.states <= UNDELIVERED
     return "find_left_out" if query.conversation is not None and left_out else "find"

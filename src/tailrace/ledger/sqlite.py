@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.deliveries import TurnState
 from tailrace.errors import LedgerError, LedgerLost, LedgerUnavailable, LedgerUnusable
-from tailrace.ledger.book import Move, check_end, check_moves, check_plan
 from tailrace.ledger.checkpoints import Checkpoints
 from tailrace.ledger.connection import connect
 from tailrace.ledger.files import default_path
-from tailrace.ledger.opening import Opened, Terms, open_files
+from tailrace.ledger.opening import LedgerLimits, Opened, open_files
 from tailrace.ledger.rows import encoded
+from tailrace.ledger.transitions import Move, check_end, check_moves, check_plan
 from tailrace.ledger.writer import OnLost, Writer, end_process
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from tailrace.ports import Clock
 
 _CHECK_AGAIN_S = 60.0
-_USUAL = Terms()
+_USUAL = LedgerLimits()
 _log = logging.getLogger(__name__)
 
 
 class SqliteLedger:
     """The ledger at one path, held by one process. Made by `open`."""
 
-    def __init__(self, opened: Opened, *, clock: Clock | None, on_lost: OnLost, terms: Terms) -> None:
+    def __init__(self, opened: Opened, *, clock: Clock | None, on_lost: OnLost, terms: LedgerLimits) -> None:
         desk = opened.desk
         self._wall = time.time if clock is None else clock.wall
         self._opened = opened
@@ -67,7 +67,7 @@ class SqliteLedger:
         clock: Clock | None = None,
         connect: Connect = connect,
         on_lost: OnLost = end_process,
-        terms: Terms = _USUAL,
+        terms: LedgerLimits = _USUAL,
         adopt_restored: bool = False,
     ) -> SqliteLedger:
         """Open the ledger at `path`, made where there is none, as its one owner.

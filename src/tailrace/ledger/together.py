@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from tailrace.ledger.book import Book
+    from tailrace.ledger.transitions import RowWriter
 
 Single: TypeAlias = tuple[Delivery | None, Delivery]
 """A change of one row: (last seen, next), or a new one."""
@@ -50,7 +50,7 @@ class Change:
         self.error: BaseException | None = None
 
 
-def make_together(batch: Sequence[Change], book: Book, make_alone: Callable[[Change], None]) -> None:
+def make_together(batch: Sequence[Change], book: RowWriter, make_alone: Callable[[Change], None]) -> None:
     """Make the changes as if in their order. Raises `RefusedTogether` where they must be made alone instead."""
     gathered: dict[str, list[Change]] = {}
     touched: set[str] = set()
@@ -75,7 +75,7 @@ def make_together(batch: Sequence[Change], book: Book, make_alone: Callable[[Cha
     make_gathered()
 
 
-def _make(query: str, changes: list[Change], book: Book, make_alone: Callable[[Change], None]) -> None:
+def _make(query: str, changes: list[Change], book: RowWriter, make_alone: Callable[[Change], None]) -> None:
     if len(changes) == 1:
         make_alone(changes[0])
         return

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tailrace.ledger.book import Book
     from tailrace.ledger.checkpoints import Checkpoints
     from tailrace.ledger.connection import Connection
-    from tailrace.ledger.files import Anchor, Mark, MarkFile
+    from tailrace.ledger.files import Anchor, HighWaterMark, MarkFile
+    from tailrace.ledger.transitions import RowWriter
 
 OnLost: TypeAlias = Callable[[LedgerError], None]
 MOST_TOGETHER = 256
@@ -56,10 +56,12 @@ class _RolledBack(Exception):
         self.for_all = for_all
 
 
-class Desk:
+class WriterFiles:
     """What the writer works with: the connection it alone uses, and the files that witness what it did."""
 
-    def __init__(self, connection: Connection, path: Path, *, anchor: Anchor, mark_file: MarkFile, mark: Mark) -> None:
+    def __init__(
+        self, connection: Connection, path: Path, *, anchor: Anchor, mark_file: MarkFile, mark: HighWaterMark
+    ) -> None:
         self.connection = connection
         self.path = path
         self.anchor = anchor
@@ -71,7 +73,13 @@ class Writer:
     """The thread, and the changes that wait for it. Answers are given in the loop."""
 
     def __init__(
-        self, desk: Desk, book: Book, loop: asyncio.AbstractEventLoop, *, checkpoints: Checkpoints, on_lost: OnLost
+        self,
+        desk: WriterFiles,
+        book: RowWriter,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        checkpoints: Checkpoints,
+        on_lost: OnLost,
     ) -> None:
         self._desk = desk
         self._book = book
@@ -231,7 +239,7 @@ class Writer:
                 self._execute(self._sql["undo_savepoint"])
                 self._execute(self._sql["keep_savepoint"])
 
-    def _settle(self, error: BaseException, mark: Mark, *, for_all: bool) -> None:
+    def _settle(self, error: BaseException, mark: HighWaterMark, *, for_all: bool) -> None:
         """After an error in a transaction: returns where it was committed all the same, and raises where it was not."""
         path = self._desk.path
         verdict = at_run_time(error, path)

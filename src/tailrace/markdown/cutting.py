@@ -19,10 +19,10 @@ import msgspec
 from tailrace.markdown import graphemes
 from tailrace.markdown.boundaries import Kind, boundaries, hard_places
 from tailrace.markdown.containers import containers, continuing
-from tailrace.markdown.meaning import Said, meaning, merged
-from tailrace.markdown.objections import BLOCK_STARTERS, NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
+from tailrace.markdown.cut_rules import BLOCK_STARTERS, NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
 from tailrace.markdown.outline import Outline, outline
 from tailrace.markdown.reopening import NOTHING, Opening, Place, Seam, fence_marker, seams
+from tailrace.markdown.same_reading import Said, meaning, merged
 from tailrace.markdown.window import Window
 
 # How far to look back for a lawful cut of one kind: so many places, and so many of them by parsing both sides.

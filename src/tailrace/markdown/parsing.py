@@ -106,7 +106,7 @@ class _Builder:
 
     def __init__(self, source: str) -> None:
         self.source = parsable(source)
-        self.open = [_Frame("Document", None, 0, len(source))]
+        self.open = [_Frame("AnswerText", None, 0, len(source))]
         self.unread = 0  # how many constructs are open inside of what is shown as it was written
         self.read_until = 0  # up to where the parser told of what it read
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from tailrace.markdown.shortcut import standing_alone
+from tailrace.markdown.fast_scan import standing_alone
 
 _KEPT = 512  # pieces: those of the messages that are being written
 _LONGEST = 4_000  # characters; a longer one fits few messages whole, and would be much to keep

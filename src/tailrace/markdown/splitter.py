@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 from tailrace.markdown import graphemes
+from tailrace.markdown.cut_rules import Verdict
 from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
 from tailrace.markdown.dialects import Ruler, shared_ruler, text_size
-from tailrace.markdown.objections import Verdict
+from tailrace.markdown.fast_scan import TopLevelBreak, last_top_level_break
 from tailrace.markdown.part import Part
 from tailrace.markdown.reopening import NOTHING, Opening
-from tailrace.markdown.shortcut import TopLevelBreak, last_top_level_break
 from tailrace.markdown.window import Window
 
 _BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # and, as a group, up to what follows

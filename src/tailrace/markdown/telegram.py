@@ -14,8 +14,8 @@ from typing import assert_never
 
 from tailrace.markdown import tables
 from tailrace.markdown.addresses import pieces
+from tailrace.markdown.entity_text import EntityText
 from tailrace.markdown.links import deceives, spelled
-from tailrace.markdown.marked import MarkedText
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.spoilers import MARK
@@ -112,7 +112,7 @@ class _Message:
     """
 
     def __init__(self) -> None:
-        self.out = MarkedText()
+        self.out = EntityText()
         self.gap: str | None = ""
         self.lead: str | None = None
         self.prefix = ""

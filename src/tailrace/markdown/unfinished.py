@@ -7,8 +7,8 @@ how such a text is read in the meantime. What stays is never made here: a comple
 from __future__ import annotations
 
 from tailrace.markdown.emphasis import Run, closers, unresolved
+from tailrace.markdown.fast_scan import standing_alone
 from tailrace.markdown.outline import Outline, outline
-from tailrace.markdown.shortcut import standing_alone
 from tailrace.markdown.spoilers import MARK
 
 _DELIMITERS = "*_~`"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.projector.sheets import imprint
+from tailrace.projector.message import body_hash
 
 if TYPE_CHECKING:
     from tailrace.markdown.dialects import Ruler
     from tailrace.markdown.part import Part
     from tailrace.operations import Body
-    from tailrace.projector.sheets import Imprint
+    from tailrace.projector.message import BodyHash
 
 
 class Blocks:
@@ -45,7 +45,7 @@ class Blocks:
         """What waits, as it was said."""
         return "".join(part.text + part.seam for part in self._waiting)
 
-    def next(self, known: Imprint | None, *, gather: bool) -> tuple[Body, str] | None:
+    def next(self, known: BodyHash | None, *, gather: bool) -> tuple[Body, str] | None:
         """The next message, and its text; None where none is ready. `known`: what it says already, if it was sent."""
         count = self._count(known, gather=gather)
         if count == 0:
@@ -53,7 +53,7 @@ class Blocks:
         group, self._waiting = self._waiting[:count], self._waiting[count:]
         return self._body(group), _text(group)
 
-    def _count(self, known: Imprint | None, *, gather: bool) -> int:
+    def _count(self, known: BodyHash | None, *, gather: bool) -> int:
         """How many of the waiting parts make the next message."""
         best = 0
         for count in range(1, len(self._waiting) + 1):
@@ -61,7 +61,7 @@ class Blocks:
             if count > 1 and not self._goes_together(group):
                 return best
             best = count
-            if known is not None and imprint(self._body(group)) == known:
+            if known is not None and body_hash(self._body(group)) == known:
                 return count
             if known is None and sum(len(part.text) for part in group) >= self._least:
                 return count

@@ -2,8 +2,8 @@
 
 Events and the time go in, operations come out, one at a time and in order; what came of them goes in again. There is
 one machine for all presentations: a document of sheets says what shall stand, receipts say what stands, and the next
-operation is the first difference between the two. A row of `settings.LOOKS` says how the sheet that is still being
-written is shown.
+operation is the first difference between the two. A row of `presentation.PRESENTATIONS` says how the sheet that is
+still being written is shown.
 
     while it runs    sheets that are sealed are sent, in order; the open one is shown as its look says, at its pace
     when it ended    everything is sealed; what is left is asked for without a pause, and then nothing any more
@@ -49,11 +49,11 @@ from tailrace.operations import (
     Typing,
 )
 from tailrace.projector.activity import Activity
-from tailrace.projector.aside import Aside
+from tailrace.projector.answer_text import AnswerText
 from tailrace.projector.blocks import Blocks
-from tailrace.projector.document import Document
-from tailrace.projector.drawing import Drawing, edits_every_s
-from tailrace.projector.settings import LOOKS, ProjectorSettings, look_for
+from tailrace.projector.live_preview import LivePreview, edits_every_s
+from tailrace.projector.presentation import PRESENTATIONS, ProjectorSettings, rules_for
+from tailrace.projector.processing_message import ProcessingMessage
 from tailrace.projector.steps import IDLE, Idle, Step, WaitUntil
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.events import Event
     from tailrace.operations import Durable, Interim, Operation, Outcome, Target, Task
-    from tailrace.projector.sheets import Sheet
+    from tailrace.projector.message import TurnMessage
 
 # After these a text block is another one, as it is for the fold.
 _BREAKS_TEXT = (ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded)
@@ -107,10 +107,10 @@ class Projector:
         capabilities: Capabilities,
         settings: ProjectorSettings | None = None,
         *,
-        earlier: Iterable[Sheet] = (),
+        earlier: Iterable[TurnMessage] = (),
     ) -> None:
         settings = settings or ProjectorSettings()
-        look = look_for(settings, capabilities, target)
+        look = rules_for(settings, capabilities, target)
         ruler = shared_ruler(capabilities.limit, capabilities.unit, capabilities.dialect, capabilities.lines)
         left = list(earlier)
         beside = next((sheet for sheet in reversed(left) if sheet.is_aside), None)
@@ -118,7 +118,7 @@ class Projector:
         self._limits = capabilities
         self._settings = settings
         self._look = look
-        self._document = Document(
+        self._document = AnswerText(
             target,
             capabilities,
             blocks=Blocks(ruler, settings.block_characters) if look.by_paragraph else None,
@@ -127,14 +127,16 @@ class Projector:
             earlier=[sheet for sheet in left if not sheet.is_aside],
         )
         self._activity = Activity(reasoning=settings.reasoning)
-        self._drawing = Drawing(ruler, look, capabilities, settings, target)
-        self._aside: Aside | None = None
+        self._drawing = LivePreview(ruler, look, capabilities, settings, target)
+        self._aside: ProcessingMessage | None = None
         if look.beside or beside is not None:
-            self._aside = Aside(ruler, settings, edit_every_s=edits_every_s(capabilities, target), sheet=beside)
+            self._aside = ProcessingMessage(
+                ruler, settings, edit_every_s=edits_every_s(capabilities, target), sheet=beside
+            )
         self._told = 0  # the edition of the document that the processing message follows
         self._fresh: list[str] = []
         self._heard_at = _NEVER  # when the last of them came
-        self._asked: list[tuple[Durable, Sheet]] = []
+        self._asked: list[tuple[Durable, TurnMessage]] = []
         self._interim: Interim | None = None
         self._waiting = WaitUntil(_NEVER)
         self._quiet_until = _NEVER  # before this nothing but an event or a receipt makes a difference
@@ -223,7 +225,7 @@ class Projector:
         if self._aside is not None and self._aside.learn(operation, outcome):
             return
         if isinstance(operation, Draft) and isinstance(outcome, Refused):
-            self._look = LOOKS["live" if self._limits.edits is not None else "final"]
+            self._look = PRESENTATIONS["live" if self._limits.edits is not None else "final"]
             self._drawing.turn_to(self._look)
         elif isinstance(operation, Edit | AppendStream | Draft):
             self._drawing.learn(operation, outcome, self._document)
@@ -234,7 +236,7 @@ class Projector:
         if not self._is_closed:
             return False
         sheets = self._document.sheaf.unfinished()
-        if any(not (sheet.is_over or sheet.awaits_last_word) for sheet in sheets):
+        if any(not (sheet.is_over or sheet.final_is_sent) for sheet in sheets):
             return False
         return self._aside is None or self._aside.is_over
 
@@ -302,7 +304,7 @@ class Projector:
         """The first sealed sheet that does not say what it shall: what makes it so. None where there is none."""
         for sheet in self._document.sheaf.unfinished():
             # Behind the one that is being written there is only what shall not be there.
-            if sheet.is_over or sheet.awaits_last_word or not sheet.is_sealed:
+            if sheet.is_over or sheet.final_is_sent or not sheet.is_sealed:
                 continue
             if sheet.asked is not None:
                 return None
@@ -315,7 +317,7 @@ class Projector:
                 return self._ask(operation, sheet, now)
         return None
 
-    def _tasks(self, sheet: Sheet) -> tuple[Task, ...]:
+    def _tasks(self, sheet: TurnMessage) -> tuple[Task, ...]:
         return self._activity.new_tasks() if sheet.is_stream and self._settings.tools else ()
 
     @property
@@ -381,7 +383,7 @@ class Projector:
             return WaitUntil(self._not_before)
         return self._ask(operation, self._aside.sheet, now)
 
-    def _ask(self, operation: Durable, sheet: Sheet, now: float) -> Durable:
+    def _ask(self, operation: Durable, sheet: TurnMessage, now: float) -> Durable:
         sheet.asked = operation
         self._asked.append((operation, sheet))
         self._sent_at = now

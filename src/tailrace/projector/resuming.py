@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, State
+from tailrace.deliveries import NOTICE_ORDINAL, UNDELIVERED, State
 from tailrace.operations import CloseStream, Delete, Edit, OpenStream, Post, PostMedia
-from tailrace.projector.sheets import Sheet, imprint
+from tailrace.projector.message import TurnMessage, body_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
 
 
-def sheets_of(deliveries: Iterable[Delivery]) -> list[Sheet]:
+def sheets_of(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
     """The sheets that the deliveries of one turn left, all of them final, in the order of their ordinals.
 
     What did not arrive for sure, or may not have, is there as a sheet that is lost: it is not said again on its own.
     """
-    sheets: list[Sheet] = []
-    by_message: dict[str, Sheet] = {}
-    replaced: dict[int, Sheet] = {}
+    sheets: list[TurnMessage] = []
+    by_message: dict[str, TurnMessage] = {}
+    replaced: dict[int, TurnMessage] = {}
     for delivery in sorted(deliveries, key=lambda known: (abs(known.ordinal), -known.ordinal)):
         if delivery.ordinal == NOTICE_ORDINAL:
             continue
@@ -37,7 +37,7 @@ def sheets_of(deliveries: Iterable[Delivery]) -> list[Sheet]:
         else:
             sheet = replaced.get(-delivery.ordinal)
             if sheet is None:
-                sheet = Sheet()
+                sheet = TurnMessage()
                 sheets.append(sheet)
         if sheet is None:
             continue
@@ -53,16 +53,16 @@ def sheets_of(deliveries: Iterable[Delivery]) -> list[Sheet]:
     return there
 
 
-def _apply(sheet: Sheet, delivery: Delivery) -> None:
+def _apply(sheet: TurnMessage, delivery: Delivery) -> None:
     operation = delivery.operation
     if isinstance(operation, Post):
         sheet.is_aside = sheet.is_aside or operation.aside
     if isinstance(operation, PostMedia):
         sheet.media = operation
-    if delivery.state in LEFT_OUT or delivery.receipt is None:
+    if delivery.state in UNDELIVERED or delivery.receipt is None:
         if isinstance(operation, Post | PostMedia | OpenStream):
             sheet.lost, sheet.message_id = True, None
-            sheet.said = None if isinstance(operation, PostMedia) else imprint(operation.body)
+            sheet.said = None if isinstance(operation, PostMedia) else body_hash(operation.body)
         return
     if isinstance(operation, Delete):
         sheet.message_id = sheet.said = sheet.shown = None
@@ -70,5 +70,5 @@ def _apply(sheet: Sheet, delivery: Delivery) -> None:
     sheet.lost = False
     sheet.message_id = delivery.receipt.message_id
     if not isinstance(operation, PostMedia):
-        sheet.said = sheet.shown = imprint(operation.body)
+        sheet.said = sheet.shown = body_hash(operation.body)
         sheet.is_stream = isinstance(operation, OpenStream) and not delivery.receipt.degraded

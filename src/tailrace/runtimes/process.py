@@ -7,7 +7,7 @@ the lines say is for a runtime's translator.
 A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
 leaves the agent it launched. Agents often run their tools outside of it, and end them by themselves when they are asked
 to stop; what they leave, however the agent ends, is ended with it, as far as the platform shows them (`kin`). If we are
-killed ourselves, a `Lifeline` does the same. POSIX only.
+killed ourselves, a `ParentWatch` does the same. POSIX only.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import AgentNotFound
-from tailrace.runtimes.kin import Kin
-from tailrace.runtimes.lifeline import Lifeline
+from tailrace.runtimes.parent_watch import ParentWatch
+from tailrace.runtimes.process_tree import ProcessTree
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ class AgentProcess:
         self.is_excused: Callable[[], bool] = lambda: False
         self.fault = ""  # why it was not read to its end
         self._silence_s = silence_s
-        self._kin = Kin()
+        self._kin = ProcessTree()
         self._env = {**os.environ, **(env or {}), **self._kin.environment}
         self._cwd = cwd
         self._missing = missing
@@ -107,7 +107,7 @@ class AgentProcess:
         except (OSError, ValueError) as error:
             raise AgentNotFound(self._why_not_started(error)) from error
         self.pid = self._transport.get_pid()
-        self._lifeline = Lifeline(self.pid, self._kin, grace_s=self._grace_s)
+        self._lifeline = ParentWatch(self.pid, self._kin, grace_s=self._grace_s)
         # An empty group is known as soon as it can be: its number is free from then on.
         self._wires.exited.add_done_callback(lambda _: self._signal(0))
         self._drain = asyncio.create_task(self._drain_stderr())

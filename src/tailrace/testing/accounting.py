@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from tailrace.capabilities import Keyed, Unkeyed
-from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, OPEN, Delivery, Query, State
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Delivery, Query, State
 from tailrace.delivery.decisions import TOO_OLD
 from tailrace.operations import CloseStream, Delete, Edit, OpenStream, Post, PostMedia
 
@@ -147,7 +147,7 @@ class _Chat:
         for row in self._rows:
             if row.ordinal == NOTICE_ORDINAL:
                 notices[row.turn_id] = row
-            elif row.state in LEFT_OUT and row.error != TOO_OLD and not isinstance(row.operation, Delete):
+            elif row.state in UNDELIVERED and row.error != TOO_OLD and not isinstance(row.operation, Delete):
                 missing.setdefault(row.turn_id, row.place)
         for turn_id, place in missing.items():
             notice = notices.get(turn_id)

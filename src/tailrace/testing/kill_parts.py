@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tailrace.delivery.desk import SystemClock
+from tailrace.delivery.sender_context import SystemClock
 from tailrace.testing.crash_points import CrashPoints
 from tailrace.testing.simulated import SimulatedChannel, SimulatedReadableChannel
 

@@ -186,7 +186,12 @@ class LedgerContract(RecordsContract):
         assert [row.place for row in recorded] == sorted({row.place for row in recorded})
         changed = sending(recorded[0], now=6.0, again=True)
         [changed] = await ledger.move((recorded[0], changed))
-        away = {"not_before": 9.0, "error": "busy", "spared": 1, "receipt": Receipt(message_id="m", degraded="plain")}
+        away = {
+            "not_before": 9.0,
+            "error": "busy",
+            "deferred_tries": 1,
+            "receipt": Receipt(message_id="m", degraded="plain"),
+        }
         [changed] = await ledger.move((changed, moved(changed, State.RETRY, now=7.0, **away)))
         unset = {field.name for field in fields(changed) if getattr(changed, field.name) in (None, "", 0, False)}
         assert unset == {"ordinal"}, "a field of Delivery is not tried here"

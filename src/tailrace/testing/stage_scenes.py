@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tailrace.capabilities import CHANNELS, Capabilities, StreamRules
 from tailrace.operations import Target
 from tailrace.projector import Presentation, ProjectorSettings
-from tailrace.projector.settings import Look, look_for
+from tailrace.projector.presentation import PresentationRules, rules_for
 from tailrace.testing.stage_turns import TurnWriter
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     weather: Weather
 
     @property
-    def look(self) -> Look:
+    def look(self) -> PresentationRules:
         """How the turn is shown there."""
-        return look_for(self.settings, self.capabilities, self.target)
+        return rules_for(self.settings, self.capabilities, self.target)
 
 
 def scene_of(seed: int, presentation: str | None = None, channel: str | None = None) -> Scene:

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from tailrace.deliveries import Query
-from tailrace.ledger.opening import Terms
+from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.ledger_scenes import deliver, post
 
 
 async def work(path: Path) -> None:
-    ledger = await SqliteLedger.open(path, terms=Terms(checkpoint_frames=20))
+    ledger = await SqliteLedger.open(path, terms=LedgerLimits(checkpoint_frames=20))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     last = os.dup(0)
     os.close(last)

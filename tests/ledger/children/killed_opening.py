@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.ledger.connection import connect
-from tailrace.ledger.opening import Terms
+from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.schema import migration, migrations
 from tailrace.ledger.sqlite import SqliteLedger
 
@@ -57,7 +57,7 @@ async def open_once(path: Path, statement: int) -> None:
         return Doomed(connect(path, readonly=readonly), statement=0 if readonly else statement)
 
     steps = (*migrations(), SECOND)
-    ledger = await SqliteLedger.open(path, connect=doomed, terms=Terms(migrations=steps))
+    ledger = await SqliteLedger.open(path, connect=doomed, terms=LedgerLimits(migrations=steps))
     await ledger.close()
 
 

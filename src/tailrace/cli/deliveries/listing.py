@@ -17,10 +17,10 @@ from tailrace.cli.deliveries.selection import (
     TurnOption,
     query_of,
 )
+from tailrace.cli.delivery_format import excerpt, json_line, one_line, place, row, span
 from tailrace.cli.failures import FAILED, told_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, is_there, ledger_path, naming, nothing_there, read_ledger
-from tailrace.cli.telling import excerpt, json_line, one_line, place, row, span
-from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, OPEN, Query, State
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query, State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ async def _found(path: Path, query: Query, limit: int) -> tuple[list[Delivery], 
         found, illegible = await reader.find_legible(query, limit=limit + 1)
         missing = []
         for delivery in found[:limit]:
-            if delivery.state in LEFT_OUT and delivery.ordinal != NOTICE_ORDINAL:
+            if delivery.state in UNDELIVERED and delivery.ordinal != NOTICE_ORDINAL:
                 again = Query(turn_id=f"{delivery.turn_id}/resend", states=frozenset({State.DELIVERED}))
                 sent_again, _ = await reader.find_legible(again)
                 if not any(sent.ordinal == delivery.ordinal for sent in sent_again):
@@ -115,7 +115,7 @@ def _print_table(shown: list[Delivery], rows: list[tuple[str, ...]]) -> None:
 
 
 def _style(delivery: Delivery) -> str:
-    if delivery.state in LEFT_OUT:
+    if delivery.state in UNDELIVERED:
         return "red"
     return "yellow" if delivery.state in OPEN else "green" if delivery.state is State.DELIVERED else "dim"
 

@@ -26,7 +26,7 @@ from tailrace.cli.ledgers import (
     read_ledger,
     write_ledger,
 )
-from tailrace.cli.tally import Tally
+from tailrace.cli.progress_bar import Tally
 from tailrace.deliveries import FINAL, TURN_OPEN, fingerprint_of
 from tailrace.errors import UsageError
 

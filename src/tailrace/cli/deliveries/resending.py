@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from tailrace.cli.deliveries.again import Again, Sent
+from tailrace.cli.deliveries.resender import Resender, Sent
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
     OlderOption,
@@ -24,13 +24,13 @@ from tailrace.cli.deliveries.selection import (
     found_by_id,
     query_of,
 )
+from tailrace.cli.delivery_format import json_line, one_line, outcome, wait_of
 from tailrace.cli.failures import DONE, FAILED, told_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, each, is_there, ledger_path, naming, nothing_there
+from tailrace.cli.progress_bar import Tally
 from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
 from tailrace.cli.stopping import stops_in_time
-from tailrace.cli.tally import Tally
-from tailrace.cli.telling import json_line, one_line, outcome, wait_of
-from tailrace.deliveries import LEFT_OUT, NOTICE_ORDINAL, OPEN, Query
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query
 from tailrace.delivery import CourierSettings
 from tailrace.errors import ChannelFault, UsageError
 
@@ -103,7 +103,7 @@ async def _chosen(ledger: Ledger, asked: _Asked) -> list[Delivery]:
     if asked.ids:
         found = {delivery_id: await found_by_id(ledger, delivery_id) for delivery_id in asked.ids}
         return sorted(found.values(), key=lambda delivery: delivery.place)
-    states = OPEN | LEFT_OUT if asked.query.states is None else asked.query.states
+    states = OPEN | UNDELIVERED if asked.query.states is None else asked.query.states
     query = Query(
         states=states,
         turn_id=asked.query.turn_id,
@@ -137,7 +137,7 @@ class _Round:
         self._at_work = at_work
         self._tally = tally
         self._stop = stop
-        self._again = Again(at_work.courier)
+        self._again = Resender(at_work.courier)
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
         self._missed = 0
 

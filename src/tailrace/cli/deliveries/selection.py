@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from tailrace.cli.delivery_format import one_line
 from tailrace.cli.ledgers import each
-from tailrace.cli.telling import one_line
 from tailrace.deliveries import OPEN, Query, State
 from tailrace.errors import UsageError
 

@@ -11,9 +11,9 @@ import typer
 
 from tailrace.channels.terminal.visible import visible
 from tailrace.cli.deliveries.selection import found_by_id
+from tailrace.cli.delivery_format import everything, json_line, moment, one_line, place, span, text_of
 from tailrace.cli.failures import told_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, is_there, ledger_path, nothing_there, read_ledger
-from tailrace.cli.telling import everything, json_line, moment, one_line, place, span, text_of
 from tailrace.deliveries import fingerprint_of
 from tailrace.errors import UsageError
 
@@ -58,7 +58,11 @@ def _silence(delivery: Delivery) -> str:
 def _facts(delivery: Delivery) -> list[tuple[str, str]]:
     """What there is to say, with what there is not left out."""
     receipt, policy = delivery.receipt, delivery.policy
-    tries = str(delivery.attempt) if not delivery.spared else f"{delivery.attempt}, {delivery.spared} only put off"
+    tries = (
+        str(delivery.attempt)
+        if not delivery.deferred_tries
+        else f"{delivery.attempt}, {delivery.deferred_tries} only put off"
+    )
     facts = [
         ("id", one_line(delivery.delivery_id)),
         ("state", delivery.state.value + (", may be there twice" if delivery.may_be_double else "")),

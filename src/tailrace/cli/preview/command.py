@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from tailrace.cli.delivery_format import json_line
 from tailrace.cli.failures import told_in_one_line
 from tailrace.cli.ledgers import DebugOption
+from tailrace.cli.presentation_options import Presented, settings_of
 from tailrace.cli.preview.page import page
 from tailrace.cli.preview.performing import perform
 from tailrace.cli.preview.recording import recorded
 from tailrace.cli.preview.sample import sample_turn
-from tailrace.cli.telling import json_line
-from tailrace.cli.wishes import Presented, settings_of
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:

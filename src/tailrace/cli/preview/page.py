@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.cli.preview.performing import Calls, Performance
-    from tailrace.delivery.rehearsal import Moment, Seen
+    from tailrace.delivery.dry_run import Moment, Seen
     from tailrace.operations import Task
 
 _FRAME_S = 0.2  # so close together, appends are one picture

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.capabilities import CHANNELS, Capabilities
-from tailrace.delivery.rehearsal import Moment, Seen, rehearse
+from tailrace.delivery.dry_run import Moment, Seen, dry_run
 from tailrace.markdown import units
 from tailrace.markdown.dialects import renderer
 from tailrace.operations import AppendStream, CloseStream, Delete, Edit, OpenStream, Post, PostMedia, Target
-from tailrace.projector.settings import LOOKS, look_for
+from tailrace.projector.presentation import PRESENTATIONS, rules_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,9 +130,9 @@ def perform(turn: Turn, channel: str, settings: ProjectorSettings, *, group: boo
     """Rehearse the turn in a chat of the channel: in a thread of it, since some platforms stream nowhere else."""
     capabilities = CHANNELS[channel]
     target = Target(channel=channel, chat="preview", thread="preview", group=group)
-    look = look_for(settings, capabilities, target)
-    moments = tuple(rehearse(turn, target, capabilities, settings))
-    name = next(name for name, known in LOOKS.items() if known is look)
+    look = rules_for(settings, capabilities, target)
+    moments = tuple(dry_run(turn, target, capabilities, settings))
+    name = next(name for name, known in PRESENTATIONS.items() if known is look)
     return Performance(channel=channel, capabilities=capabilities, look=name, moments=moments)
 
 

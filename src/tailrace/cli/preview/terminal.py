@@ -17,7 +17,7 @@ from tailrace.cli.preview.styled import styled
 
 if TYPE_CHECKING:
     from tailrace.cli.preview.performing import Calls, Performance
-    from tailrace.delivery.rehearsal import Seen
+    from tailrace.delivery.dry_run import Seen
     from tailrace.operations import Task
 
 _ROW_S = 5.0  # so close together, appends are one row

@@ -40,9 +40,9 @@ from tailrace.runtimes.acp.shapes import (
     said_by,
     within,
 )
-from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN, Attempts
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.permissions import Choice, Question
+from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class AcpTranslator:
 
     def __init__(self, runtime: str = "acp", *, agent: str = "") -> None:
         self._agent = agent
-        self._narration = Narration(runtime)
+        self._narration = TurnTranslation(runtime)
         self._calls: dict[str, _Call] = {}
         self._unfinished: set[str] = set()
         self._block: tuple[str | None, str | None] | None = None
@@ -105,7 +105,7 @@ class AcpTranslator:
         self._has_failed = False
         self._reason: list[str] = []
         self._now: float | None = None
-        self._attempts = Attempts()
+        self._attempts = RestartDetector()
         self._began_again = False
 
     @property
@@ -261,7 +261,7 @@ class AcpTranslator:
 
     def _settle(self) -> list[Event]:
         """Something else begins: the thought and the block are over, and what waited for that is told."""
-        rest, self._attempts = self._attempts.close(), Attempts()
+        rest, self._attempts = self._attempts.close(), RestartDetector()
         told = [] if self._block is None else self._narration.text(self._block, rest, parent=self._block[0])
         ended = [] if self._thought is None else self._narration.reasoning_end(parent=self._thought[0])
         held, self._held = self._held, []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.events import Event, Notice
 from tailrace.runtimes.acp.agent import CANCELLED, PERMISSION, AgentFault, Message
-from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.approvals import Approvals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -33,7 +33,7 @@ class AcpTurn:
         self.is_sound = False
         self._agent = agent
         self._translator = translator
-        self._deciding = Deciding(permissions, asks)
+        self._deciding = Approvals(permissions, asks)
         self._unanswered: list[Message] = []
         self._is_over = False
 

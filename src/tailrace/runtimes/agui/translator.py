@@ -5,7 +5,7 @@ under which they speak, unless a call has started them.
 
 A snapshot of the conversation repeats what was streamed, under other ids. It is read when the run is over, for what was
 not streamed at all: agents that do not stream say their answer there and nowhere else. What a turn is told by is
-`Narration`'s.
+`TurnTranslation`'s.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 from tailrace.events import Error, Event, Status, ToolInput, Usage
 from tailrace.runtimes.agui import shapes
 from tailrace.runtimes.agui.expansion import Expansion
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.sdk import as_text, decoded, remark
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ class AguiTranslator:
     """
 
     def __init__(self, run_id: str = "", names: Mapping[str, str] | None = None) -> None:
-        self._narration = Narration("the AG-UI agent")
+        self._narration = TurnTranslation("the AG-UI agent")
         self._expansion = Expansion()
         self._asked_for = self._run = run_id
         self._ending: shapes.Finished | shapes.Failed | None = None

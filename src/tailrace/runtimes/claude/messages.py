@@ -19,7 +19,7 @@ from tailrace.runtimes.claude.shapes import AssistantLine, Block, Delta, ModelEv
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.runtimes.narration import Narration
+    from tailrace.runtimes.turn_translation import TurnTranslation
 
 _BROKE_OFF = "The model's answer broke off before the call was complete; it was not made."
 
@@ -59,7 +59,7 @@ class _Stream:
 class Messages:
     """All messages of one turn, the agent's and its subagents'. `wonder` is asked about kinds nobody has heard of."""
 
-    def __init__(self, narration: Narration, wonder: Callable[[str], list[Event]]) -> None:
+    def __init__(self, narration: TurnTranslation, wonder: Callable[[str], list[Event]]) -> None:
         self._narration = narration
         self._wonder = wonder
         self._count = 0

@@ -14,11 +14,11 @@ import msgspec
 
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, Notice, TurnFailed
-from tailrace.runtimes.advice import advised
+from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.claude.control import asked_in, decision, is_settled, questions_of, response, spoken
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
-from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
@@ -85,7 +85,7 @@ class ClaudeRuntime:
             if not (resumed and is_gone(translator)):
                 break
             resumed = ""
-        for event in advised(self.name, translator.end(remark.text)):
+        for event in with_login_hint(self.name, translator.end(remark.text)):
             yield event
 
     def _process(self, flags: Sequence[str]) -> AgentProcess:
@@ -99,7 +99,7 @@ class ClaudeRuntime:
         flags = (*_FLAGS, *(_ASKING if self._is_asked else ()), *(("--resume", resumed) if resumed else ()))
         async with (
             self._process(flags) as process,
-            Deciding(self._permissions, self._asks) as deciding,
+            Approvals(self._permissions, self._asks) as deciding,
         ):
             process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
             text = prompt.text.encode(errors="replace")
@@ -147,7 +147,7 @@ class InputEnd:
             self._timer = asyncio.get_running_loop().call_later(_GOES_ON_S, self._close)
 
 
-async def _decided(asked: Asked, process: AgentProcess, deciding: Deciding) -> list[Event]:
+async def _decided(asked: Asked, process: AgentProcess, deciding: Approvals) -> list[Event]:
     """See to it that what Claude asks is answered; what is to be said of that."""
     tool = asked.tool
     if tool is None:

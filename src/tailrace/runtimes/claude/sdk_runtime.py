@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.errors import RuntimeFault
 from tailrace.events import Event, TurnStarted
-from tailrace.runtimes.advice import advised
+from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.claude.control import ToolRequest, decision, is_for_a_person, is_settled, questions_of, spoken
 from tailrace.runtimes.claude.runtime import NOBODY_ANSWERED, is_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
-from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S
 from tailrace.runtimes.sdk import load_sdk, misfit, plain
@@ -72,7 +72,7 @@ class ClaudeSdkRuntime:
             return
         resumed = self._conversations.of(prompt)
         while True:
-            translator, deciding = ClaudeTranslator(self.name), Deciding(self._permissions, self._asks)
+            translator, deciding = ClaudeTranslator(self.name), Approvals(self._permissions, self._asks)
             lines: _Lines = asyncio.Queue()
             # The SDK must be left in the task that entered it, and whoever closes this may be in another.
             playing = asyncio.create_task(self._play(prompt.text, resumed, lines, deciding))
@@ -91,10 +91,10 @@ class ClaudeSdkRuntime:
             if not (resumed and is_gone(translator)):
                 break
             resumed = ""
-        for event in advised(self.name, translator.end(remark)):
+        for event in with_login_hint(self.name, translator.end(remark)):
             yield event
 
-    async def _next(self, lines: _Lines, translator: ClaudeTranslator, deciding: Deciding) -> Any:
+    async def _next(self, lines: _Lines, translator: ClaudeTranslator, deciding: Approvals) -> Any:
         """The next line; raises `RuntimeFault` when none came for too long without a reason."""
         while True:
             try:
@@ -105,7 +105,7 @@ class ClaudeSdkRuntime:
                     said = f"claude has said nothing for {self.silence_s:g} seconds and was stopped."
                     raise RuntimeFault(said) from None
 
-    async def _play(self, text: str, resumed: str, lines: _Lines, deciding: Deciding) -> str:
+    async def _play(self, text: str, resumed: str, lines: _Lines, deciding: Approvals) -> str:
         """Run one turn and hand over its lines, None at last; returns what the SDK raised, in words."""
         try:
             async with deciding:
@@ -117,7 +117,7 @@ class ClaudeSdkRuntime:
         finally:
             lines.put_nowait(None)
 
-    async def _connected(self, text: str, resumed: str, lines: _Lines, deciding: Deciding) -> None:
+    async def _connected(self, text: str, resumed: str, lines: _Lines, deciding: Approvals) -> None:
         options = dataclasses.replace(
             self._options, include_partial_messages=True, resume=resumed or None, **self._deciding(lines, deciding)
         )
@@ -139,7 +139,7 @@ class ClaudeSdkRuntime:
         finally:
             await client.disconnect()
 
-    def _deciding(self, lines: _Lines, deciding: Deciding) -> dict[str, Any]:
+    def _deciding(self, lines: _Lines, deciding: Approvals) -> dict[str, Any]:
         """The option by which Claude asks; none where the options have one, or nothing is to be decided here."""
         given = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
         if not may_allow(self._permissions, self._asks) or any(option is not None for option in given):
@@ -164,7 +164,7 @@ class ClaudeSdkRuntime:
         return {"can_use_tool": can_use_tool}
 
 
-async def _choices(tool: ToolRequest, lines: _Lines, deciding: Deciding) -> list[Choice | None]:
+async def _choices(tool: ToolRequest, lines: _Lines, deciding: Approvals) -> list[Choice | None]:
     """What is chosen for the tool; what is to be said of it goes among the lines."""
     choices: list[Choice | None] = []
     questions = questions_of(tool, has_person=deciding.asks_a_person)

@@ -29,7 +29,7 @@ from tailrace.runtimes.claude.shapes import (
     readable,
     understood,
 )
-from tailrace.runtimes.narration import Narration
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ class ClaudeTranslator:
 
     def __init__(self, runtime: str = "claude") -> None:
         self.session_id = ""  # by which the conversation can be gone on with; empty before it has begun
-        self._narration = Narration(runtime)
+        self._narration = TurnTranslation(runtime)
         self._messages = Messages(self._narration, self._wonder)
         self._waiting: list[Event] = []
         self._in_background: set[str] = set()

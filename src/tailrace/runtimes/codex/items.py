@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tailrace.runtimes.codex.shapes import Item
-    from tailrace.runtimes.narration import Narration
+    from tailrace.runtimes.turn_translation import TurnTranslation
 
 _FAILED = {"failed", "declined", "interrupted"}
 _SILENT = {"userMessage", "hookPrompt", "subAgentActivity", "enteredReviewMode", "exitedReviewMode", "sleep"}
@@ -26,7 +26,7 @@ _SILENT = {"userMessage", "hookPrompt", "subAgentActivity", "enteredReviewMode",
 class CodexItems:
     """The items of one turn, told to its narration. `parent` is the call under which a subagent speaks."""
 
-    def __init__(self, narration: Narration) -> None:
+    def __init__(self, narration: TurnTranslation) -> None:
         self._narration = narration
         # Providers use ids again, so a block is known by how many began before it.
         self._count = 0

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
-from tailrace.runtimes.advice import advised
+from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.codex.dialogue import Asked, CodexDialogue
 from tailrace.runtimes.codex.translator import CodexExecTranslator
 from tailrace.runtimes.conversations import Conversations
-from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ class CodexRuntime:
         """A turn of `codex app-server`; where there is no such command, nothing at all and no end."""
         translator = dialogue.translator
         async with self._process("app-server") as process, _farewell(process, dialogue):
-            async with Deciding(self._permissions, self._asks) as deciding, aclosing(process.lines()) as lines:
+            async with Approvals(self._permissions, self._asks) as deciding, aclosing(process.lines()) as lines:
                 process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
                 await _send(process, dialogue)
                 async for line in lines:
-                    told = advised(self.name, dialogue.feed(line))
+                    told = with_login_hint(self.name, dialogue.feed(line))
                     remembered = self._conversations.remember(prompt, translator.thread_id or "")
                     for event in (*deciding.remarks(), *remembered, *told):
                         yield event
@@ -109,7 +109,7 @@ class CodexRuntime:
                         return
             remark = await process.last_words()
             if dialogue.has_answered or not _UNKNOWN_COMMAND.search(remark):
-                for event in advised(self.name, translator.close(remark)):
+                for event in with_login_hint(self.name, translator.close(remark)):
                     yield event
 
     async def _executed(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -124,7 +124,7 @@ class CodexRuntime:
                 process.is_excused = partial(_works, translator)
                 async with aclosing(process.lines()) as lines:
                     async for line in lines:
-                        told = advised(self.name, translator.feed(line))
+                        told = with_login_hint(self.name, translator.feed(line))
                         for event in (*self._conversations.remember(prompt, translator.thread_id or ""), *told):
                             yield event
                 remark = await process.last_words()
@@ -132,7 +132,7 @@ class CodexRuntime:
                 break
             thread = ""
             yield Notice(text="codex begins a new conversation: the earlier one cannot be found.")
-        for event in advised(self.name, translator.close(remark)):
+        for event in with_login_hint(self.name, translator.close(remark)):
             yield event
 
 

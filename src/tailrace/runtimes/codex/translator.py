@@ -1,7 +1,7 @@
 """What `codex app-server` says of a turn, translated; and what `codex exec --json` does, where there is no other.
 
 Owns which notification and which line says what. What an item comes to is `items`' to say, what a turn is told by is
-`Narration`'s, and the talk with the server, which answers and asks as well, is `dialogue`'s.
+`TurnTranslation`'s, and the talk with the server, which answers and asks as well, is `dialogue`'s.
 
 `app-server` streams, and says so when it asks its model again. `exec` tells each item when it is complete, and a retry
 by the words of an error alone. Both tell a failure twice, as an error and as the end of the turn: the end says it.
@@ -43,7 +43,7 @@ from tailrace.runtimes.codex.shapes import (
     TurnSaid,
     UsageSaid,
 )
-from tailrace.runtimes.narration import Narration
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ class CodexTranslator:
 
     def __init__(self, warned: set[str] | None = None) -> None:
         self.thread_id: str | None = None
-        self._narration = Narration("codex")
+        self._narration = TurnTranslation("codex")
         self._items = CodexItems(self._narration)
         self._warned = set() if warned is None else warned
         self._has_begun = False
@@ -244,7 +244,7 @@ class CodexExecTranslator:
 
     def __init__(self) -> None:
         self.thread_id: str | None = None
-        self._narration = Narration("codex")
+        self._narration = TurnTranslation("codex")
         self._items = CodexItems(self._narration)
 
     @property

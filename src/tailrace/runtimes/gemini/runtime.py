@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from tailrace.errors import AgentNotFound
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
-from tailrace.runtimes.advice import advised
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.gemini.translator import GeminiTranslator
+from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
 
@@ -107,7 +107,7 @@ class GeminiRuntime:
                 if isinstance(event, TurnFailed) and event.code == "not_found":
                     yield TurnFailed(message=f"{event.message} {_MISSING}", code=event.code)
                 elif not isinstance(event, TurnStarted):
-                    for told in advised(self.name, [event]):
+                    for told in with_login_hint(self.name, [event]):
                         yield told
 
     async def _printed(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -122,7 +122,7 @@ class GeminiRuntime:
                     process.close_input()
                     async with aclosing(process.lines()) as lines:
                         async for line in lines:
-                            told = advised(self.name, translator.feed(line))
+                            told = with_login_hint(self.name, translator.feed(line))
                             for event in (*self._conversations.remember(prompt, translator.session_id), *told):
                                 yield event
                             if translator.is_over:
@@ -135,7 +135,7 @@ class GeminiRuntime:
                 break
             resumed = ""
             yield Notice(text="gemini begins a new conversation: the earlier one cannot be found.")
-        for event in advised(self.name, translator.close(remark)):
+        for event in with_login_hint(self.name, translator.close(remark)):
             yield event
 
     def _process(self, resumed: str) -> AgentProcess:

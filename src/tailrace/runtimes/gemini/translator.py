@@ -1,6 +1,6 @@
 """What gemini-cli says with `--output-format stream-json`, translated: one JSON object a line.
 
-Owns which line says what. What a turn is told by is `Narration`'s. The stream has no thoughts, no ids of messages and
+Owns which line says what. `TurnTranslation` owns the turn. The stream has no thoughts, no ids of messages and
 no ends of blocks: a block is what is said between two calls. A model that is asked again is not told of (`attempts`).
 A failure may be told by an error, by the result, or by an error before a result that claims success; the command's
 exit code tells nothing.
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from tailrace.events import Error, Event, Usage
-from tailrace.runtimes.attempts import MAY_HAVE_BEGUN_AGAIN, Attempts
 from tailrace.runtimes.endpoint import value_of
-from tailrace.runtimes.narration import Narration
+from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 _CANCELLED = "FatalCancellationError"
 
@@ -56,9 +56,9 @@ class GeminiTranslator:
 
     def __init__(self) -> None:
         self.session_id = ""
-        self._narration = Narration("gemini")
+        self._narration = TurnTranslation("gemini")
         self._block = 0
-        self._attempts = Attempts()
+        self._attempts = RestartDetector()
         self._has_failed = False
 
     @property
@@ -128,7 +128,7 @@ class GeminiTranslator:
         told = [] if self._has_failed else self._narration.text(self._block, rest)
         told += self._narration.final(self._block)
         self._block += 1
-        self._attempts = Attempts()
+        self._attempts = RestartDetector()
         return told
 
     def _tool(self, said: _Line) -> list[Event]:

@@ -5,7 +5,7 @@ that was heard is only corrected by them, and one that was not is told from `val
 hand on whole histories.
 
 Ids of messages are no keys, because they change within a message: a model call is known by the task it is made in and
-by how many were made before. What a turn is told by is `Narration`'s.
+by how many were made before. `TurnTranslation` owns the turn.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 
 from tailrace.events import Event, Status, Usage
 from tailrace.runtimes.langgraph.shapes import Answer, Block, Message, ToolCall, tasks_of, unwrapped
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.sdk import Failure, as_text, decoded, remark
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -46,7 +46,7 @@ class LangGraphTranslator:
     """One run: `feed` what it streams, then say how it ended (`finished` or `raised`), then `close`."""
 
     def __init__(self) -> None:
-        self._narration = Narration("langgraph")
+        self._narration = TurnTranslation("langgraph")
         self._ordinal = 0
         self._newest: dict[str, _ModelCall] = {}  # by the task it is made in
         self._heard: dict[str, _ModelCall | None] = {}  # by message; None for one that no model said in this run

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.events import Event, TurnStarted
-from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.openai_agents.translator import OpenAIAgentsTranslator
 from tailrace.runtimes.permissions import approval
 from tailrace.runtimes.sdk import decoded, failure_of, load_sdk, misfit, plain
@@ -96,7 +96,7 @@ class OpenAIAgentsRuntime:
     ) -> AsyncGenerator[Event, None]:
         """A run, and one more for each time that calls were approved or not."""
         start: Any = text
-        async with Deciding(self._permissions, self._asks) as deciding:
+        async with Approvals(self._permissions, self._asks) as deciding:
             while True:
                 run_streamed = partial(runner.run_streamed, self._agent, start, session=session, **self._options)
                 async with _Run(run_streamed) as run:

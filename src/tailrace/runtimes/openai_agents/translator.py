@@ -4,7 +4,7 @@ The SDK says most things twice: raw, while the model speaks, and as items, once 
 raw is not heard again; what had no raw events, as the answer of an error handler, is told by its item.
 
 Ids of items are no keys, because Chat Completions models call every item `__fake_id__`: a block is known by its model
-call, its place in the response and its place in the message. What a turn is told by is `Narration`'s.
+call, its place in the response and its place in the message. `TurnTranslation` owns the turn.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import msgspec
 
 from tailrace.events import Event, Status, Usage
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.openai_agents.shapes import Announced, Answer, Item, Piece, RunItem, Trouble
 from tailrace.runtimes.sdk import Failure, as_text
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +63,7 @@ class OpenAIAgentsTranslator:
     """One run: `feed` its events, then say how it ended (`finished` or `raised`), then `close`."""
 
     def __init__(self) -> None:
-        self._narration = Narration("openai-agents")
+        self._narration = TurnTranslation("openai-agents")
         self._voices: dict[str | None, _Voice] = {}
         self._trouble: Trouble | None = None
         self._denied: set[str] = set()

@@ -14,8 +14,8 @@ from tailrace.events import Event, ReasoningDelta, Status, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.runtimes.narration import Narration
     from tailrace.runtimes.opencode.shapes import Part
+    from tailrace.runtimes.turn_translation import TurnTranslation
 
 _SILENT = {"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask"}
 
@@ -23,7 +23,7 @@ _SILENT = {"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask
 class OpencodeParts:
     """The parts of one turn, told to its narration. `parent` is the call under which a subagent speaks."""
 
-    def __init__(self, narration: Narration, *, tells_again: bool = False) -> None:
+    def __init__(self, narration: TurnTranslation, *, tells_again: bool = False) -> None:
         self._narration = narration
         self._tells_again = tells_again  # where nothing else tells that the model is asked again
         self._thoughts: dict[str, list[str]] = {}  # what was told of each thought that is not complete

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
-from tailrace.runtimes.advice import advised
+from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.conversations import Conversations
-from tailrace.runtimes.deciding import Deciding
 from tailrace.runtimes.http import HttpFault
+from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.opencode.server import COMMAND, PASSWORD, OpencodeServer, address_in
 from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
 from tailrace.runtimes.process import SILENCE_S, AgentProcess
@@ -112,7 +112,7 @@ class OpencodeRuntime:
         try:
             session = await server.open_session(known)
         except RuntimeFault as fault:
-            for event in advised(self.name, [TurnFailed(message=await _why(fault, process), code="cut_off")]):
+            for event in with_login_hint(self.name, [TurnFailed(message=await _why(fault, process), code="cut_off")]):
                 yield event
             return
         for event in self._conversations.remember(prompt, session):
@@ -130,14 +130,14 @@ class OpencodeRuntime:
                     yield event
         except RuntimeFault as fault:
             remark = await _why(fault, process)
-        for event in advised(self.name, translator.close(remark)):
+        for event in with_login_hint(self.name, translator.close(remark)):
             yield event
 
     async def _told(
         self, prompt: Prompt, server: OpencodeServer, translator: OpencodeTranslator
     ) -> AsyncGenerator[Event, None]:
         """What the server tells of the turn until it is over."""
-        async with Deciding(self._permissions, self._asks) as deciding, aclosing(server.events()) as events:
+        async with Approvals(self._permissions, self._asks) as deciding, aclosing(server.events()) as events:
             await anext(events, None)  # from now on nothing is missed
             await server.prompt(translator.session_id, prompt.text)
             clock = asyncio.get_running_loop().time
@@ -147,7 +147,7 @@ class OpencodeRuntime:
                     heard_at = clock()
                 elif clock() - heard_at >= self.silence_s:
                     raise RuntimeFault(f"opencode has said nothing for {self.silence_s:g} seconds and was stopped.")
-                for event in (*deciding.remarks(), *advised(self.name, translator.feed(native))):
+                for event in (*deciding.remarks(), *with_login_hint(self.name, translator.feed(native))):
                     yield event
                 for asked in translator.asked():
                     for event in await _answered(asked, server, deciding):
@@ -174,7 +174,7 @@ class OpencodeRuntime:
                 break
             session = ""
             yield Notice(text=_ANEW)
-        for event in advised(self.name, translator.close(remark)):
+        for event in with_login_hint(self.name, translator.close(remark)):
             yield event
 
 
@@ -221,7 +221,7 @@ async def _read_on(process: AgentProcess, lines: AsyncGenerator[bytes, None]) ->
         await asyncio.wait({reading})
 
 
-async def _answered(asked: Asked, server: OpencodeServer, deciding: Deciding) -> list[Event]:
+async def _answered(asked: Asked, server: OpencodeServer, deciding: Approvals) -> list[Event]:
     """See to it that what the agent asks is answered; what is to be said of that."""
     if asked.question is None:
         await server.reject_question(asked.id)

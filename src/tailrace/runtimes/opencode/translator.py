@@ -1,6 +1,6 @@
 """What opencode says of a turn, translated: the events of `opencode serve`, and the lines of `opencode run`.
 
-Owns which of them says what. What a part comes to is `parts`' to say, what a turn is told by is `Narration`'s.
+Owns which of them says what. What a part comes to is `parts`' to say, what a turn is told by is `TurnTranslation`'s.
 
 The server tells of all sessions on one bus: a turn hears its own session and those of its subagents, and nothing else.
 It is over when its session is idle, which is told more than once; tools that were aborted answer after that. `run`
@@ -15,7 +15,6 @@ import msgspec
 
 from tailrace.events import Error, Event, PlanItem, PlanUpdated, Status, ToolFinished, ToolOutput
 from tailrace.runtimes.endpoint import value_of
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.opencode.parts import OpencodeParts
 from tailrace.runtimes.opencode.shapes import (
     ErrorSaid,
@@ -32,7 +31,8 @@ from tailrace.runtimes.opencode.shapes import (
     TodosSaid,
 )
 from tailrace.runtimes.permissions import Choice, Question
-from tailrace.runtimes.reasons import reason_of
+from tailrace.runtimes.provider_errors import provider_error_text
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class OpencodeTranslator:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self._narration = Narration("opencode")
+        self._narration = TurnTranslation("opencode")
         self._parts = OpencodeParts(self._narration)
         self._family: set[str] = set()  # the sessions of subagents
         self._prompts: set[str] = set()  # messages that are not the agent's
@@ -163,7 +163,7 @@ class OpencodeTranslator:
                 self._has_begun = self._has_begun or parent is None
                 return []
             case "retry":
-                why, _ = reason_of(said.status.message)
+                why, _ = provider_error_text(said.status.message)
                 return [
                     *self._narration.retry(why, parent=parent),
                     Status(text=f"Asking the model again: {why}", parent_tool_id=parent),
@@ -227,7 +227,7 @@ class OpencodeRunTranslator:
 
     def __init__(self) -> None:
         self.session_id = ""
-        self._narration = Narration("opencode")
+        self._narration = TurnTranslation("opencode")
         self._parts = OpencodeParts(self._narration, tells_again=True)
 
     @property

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from tailrace.events import Event, Notice, TurnStarted
-from tailrace.runtimes.deciding import Deciding
+from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.permissions import approval
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
 from tailrace.runtimes.sdk import failure_of, load_sdk, misfit, plain
@@ -81,7 +81,7 @@ class PydanticAIRuntime:
         kept = await asyncio.to_thread(memory.load, session) if session else None
         further: dict[str, Any] = {} if kept is None else {"message_history": _messages(kept)}
         text: str | None = prompt.text
-        async with Deciding(self._permissions, self._asks) as deciding:
+        async with Approvals(self._permissions, self._asks) as deciding:
             while True:
                 result: Any = None
                 async with self._agent.run_stream_events(text, **self._options, **further) as events:
@@ -114,7 +114,7 @@ def _waiting(output: Any) -> list[Any]:
     return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
 
 
-async def _decide(deciding: Deciding, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
+async def _decide(deciding: Approvals, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
     """Find out which of the calls may be made, into `decided` by their ids; what is to be said of it meanwhile."""
     for call in calls:
         told, chosen = await deciding.put(approval("The agent", call.tool_name, plain(call.args_as_dict())))

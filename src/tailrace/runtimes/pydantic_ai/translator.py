@@ -2,7 +2,7 @@
 
 The first content of a part is in its start. Indexes begin anew with each response, and a response begins with the part
 that has none before it. What was said before it and no tool came after was not accepted, by a validator of the agent's
-own: the same question is answered again, and the first answer is taken back. What a turn is told by is `Narration`'s.
+own: the same question is answered again, and the first answer is taken back. `TurnTranslation` owns the turn.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import msgspec
 
 from tailrace.events import Event, Status, Usage
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.pydantic_ai.shapes import Called, Deferred, Ended, Grown, Part, Result, Started
 from tailrace.runtimes.sdk import Failure, as_text, decoded, remark
+from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ class PydanticAITranslator:
     """One run: `feed` its events, `raised` if it raises, then `close`."""
 
     def __init__(self) -> None:
-        self._narration = Narration("pydantic-ai")
+        self._narration = TurnTranslation("pydantic-ai")
         self._ordinal = 0
         self._waiting: list[str] = []
 

@@ -2,7 +2,7 @@
 
 Ids of blocks are used again in each step by version 5, so a block is known by its step, too. An error leaves open what
 was open, and is followed by a `finish` like any other answer. `[DONE]` says that the stream is whole, also where an
-application leaves out `finish`. What a turn is told by is `Narration`'s.
+application leaves out `finish`. `TurnTranslation` owns the turn.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from tailrace.events import Event, Media, Status, ToolProgress, Usage
 from tailrace.runtimes.endpoint import Seams
-from tailrace.runtimes.narration import Narration
 from tailrace.runtimes.sdk import as_text, remark
+from tailrace.runtimes.turn_translation import TurnTranslation
 from tailrace.runtimes.vercel import shapes
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class VercelTranslator:
     """One answer: `feed` its chunks until it `is_done`, say if the stream `broke`, then `close`."""
 
     def __init__(self) -> None:
-        self._narration = Narration("the chat route")
+        self._narration = TurnTranslation("the chat route")
         self._seams = Seams()
         self._step = 0
         self._seals: dict[str, Any] = {}  # the provider's own of each thought

@@ -1,0 +1,52 @@
+"""A text being written together with the ranges marked on it: for platforms that take styles beside the text.
+
+Owns the arithmetic of ranges: where one begins and ends in UTF-16, and that none has whitespace at its edges, is empty
+or reaches beyond the text. What is marked, and how, is the dialect's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+
+from tailrace.operations import Entity
+
+_SPACE = "".join(map(chr, range(33)))  # platforms take control characters for spaces
+
+_WIDE = re.compile("[\U00010000-\U0010ffff]")  # two units each
+
+
+class EntityText:
+    """Text that grows at its end. Positions count characters, and are only turned to UTF-16 when all is said."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._marks: list[tuple[int, int, Entity]] = []
+        self.position = 0
+
+    def write(self, text: str) -> None:
+        """Add to the end."""
+        self._pieces.append(text)
+        self.position += len(text)
+
+    def mark(self, kind: str, start: int, *, url: str | None = None, language: str | None = None) -> None:
+        """Mark what was written since `start`; ranges marked so may lie within each other."""
+        entity = Entity(type=kind, offset=0, length=0, url=url, language=language)
+        self._marks.append((start, self.position, entity))
+
+    def finished(self) -> tuple[str, list[Entity]]:
+        """The text without whitespace at its end, and what is marked on it: in order, the outer before the inner."""
+        text = "".join(self._pieces).rstrip(_SPACE)
+        wide = [] if text.isascii() else [found.start() for found in _WIDE.finditer(text)]
+        entities = []
+        for start, end, entity in reversed(self._marks):  # the inner of two was marked before the outer
+            covered = text[start:end].lstrip(_SPACE)
+            first = min(end, len(text)) - len(covered)
+            last = first + len(covered.rstrip(_SPACE))
+            if first < last:
+                offset = first + bisect_left(wide, first)
+                length = last + bisect_left(wide, last) - offset
+                entities.append(
+                    Entity(type=entity.type, offset=offset, length=length, url=entity.url, language=entity.language)
+                )
+        return text, sorted(entities, key=lambda entity: (entity.offset, -entity.length))

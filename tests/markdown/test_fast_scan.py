@@ -1,0 +1,43 @@
+"""The shortcut answers only where the parser would say the same."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import documents, raw_texts
+
+from tailrace.markdown.fast_scan import last_top_level_break
+from tailrace.markdown.outline import outline
+
+
+@settings(max_examples=800)
+@given(st.one_of(documents(), raw_texts()), st.integers(1, 400))
+def test_a_break_is_between_top_level_blocks(source: str, fits: int) -> None:
+    text = source.strip() + "\n\nend"
+    if len(text) <= fits:
+        fits = len(text) - 4
+    found = last_top_level_break(text, fits)
+    if found is not None:
+        assert text[found.end : found.resume].isspace()
+        assert found.end <= fits
+        over = [block for block in outline(text).blocks if block.start < found.end and block.end > found.resume]
+        assert over == []
+
+
+def test_fences_in_the_first_column_are_followed() -> None:
+    text = "a\n\n```\ncode\n\nmore\n```\n\n~~~\n\n```\n\n~~~~\n\nb\n\n````\nopen\n\n```\n\nstill"
+    found = last_top_level_break(text, len(text) - 2)
+    assert found is not None
+    assert text[found.resume :].startswith("````\nopen")
+
+
+def test_a_blank_line_in_a_list_is_left_to_the_parser() -> None:
+    text = "intro\n\n- item\n\n  more of it\n\n  and more"
+    found = last_top_level_break(text, len(text) - 2)
+    assert found is not None
+    assert text[found.resume :].startswith("- item")
+    assert not found.is_last
+
+
+def test_html_that_goes_on_over_blank_lines_is_left_to_the_parser() -> None:
+    assert last_top_level_break("a\n\n<!-- one\n\ntwo -->\n\nb c d e", 20) is None
