@@ -1,4 +1,4 @@
-# Every target sets up what it needs from a bare machine with Python 3.11, and is quiet when nothing is to be done.
+# Every target installs what it needs on a machine with Python 3.11, and prints nothing when there is nothing to do.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,8 +10,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 setup: $(VENV)/.ready
 	@:
 
-# The stamp is taken away first and written last: a set-up that was interrupted begins from nothing. It holds the
-# place, because the scripts in there name it: a tree that was moved or copied sets up its own.
+# The stamp is removed first and written last, so that an interrupted set-up starts again from nothing. It holds the
+# path of the tree, because the scripts in .venv contain that path: a tree that was moved or copied is set up again.
 ifneq ($(shell cat $(VENV)/.ready 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/.ready
 endif
@@ -24,17 +24,19 @@ $(VENV)/.ready: requirements.lock pyproject.toml $(BIN)/python
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@echo "$(CURDIR)" > $@
 
-# Nothing makes it alone; where it is gone, or leads to a Python that is gone, the set-up is done again.
+# No rule makes this file alone. If it is missing, or is a link to a Python that was removed, the set-up runs again.
 $(BIN)/python: ;
 
 run: setup
 	@$(BIN)/tailrace chat
 
+# The tests wait for other processes half of the time: one worker more than there are cores keeps the cores busy.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 test: lint
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# The SDKs of agents want different versions of the same libraries: each has an environment of its own. What is there is
-# looked at after the set-up, which may have begun from nothing.
+# The SDKs need different versions of the same libraries, so each has its own environment. `$(MAKE)` runs again after
+# the set-up, because the set-up may have removed all environments.
 RUNTIMES := openai-agents pydantic-ai langgraph agui commands
 test-runtimes: setup
 	@$(MAKE) --no-print-directory $(RUNTIMES:%=test-runtime-%)
@@ -43,7 +45,7 @@ test-runtime-%: $(VENV)/runtimes/%/.ready
 	@echo "testing the runtime $*" >&2
 	@$(VENV)/runtimes/$*/bin/python -m pytest tests_runtimes/test_$(subst -,_,$*)_*.py
 
-# The stamps as for the set-up: written last, with the place.
+# The stamps work like the one of the set-up: written last, with the path.
 UNREADY := $(foreach runtime,$(RUNTIMES),$(if $(filter $(CURDIR),$(shell cat $(VENV)/runtimes/$(runtime)/.ready 2>/dev/null)),,$(VENV)/runtimes/$(runtime)/.ready))
 ifneq ($(UNREADY),)
 .PHONY: $(UNREADY)
@@ -56,7 +58,7 @@ $(RUNTIMES:%=$(VENV)/runtimes/%/.ready): $(VENV)/runtimes/%/.ready: requirements
 	@$(@D)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation -e .
 	@echo "$(CURDIR)" > $@
 
-# The command lines of agents. Only opencode needs what its package does after it is installed; nothing else is run.
+# The command lines of agents. Install scripts of npm packages are off; only that of opencode is needed, and run.
 COMMANDS := $(VENV)/runtimes/commands
 AGENTS := claude claude_sdk codex gemini opencode acp chat login vercel
 NPM := node "$$(dirname "$$(realpath $(COMMANDS)/bin/node)")/../lib/node_modules/npm/bin/npm-cli.js" --loglevel=error --no-audit --no-fund --ignore-scripts
@@ -78,11 +80,11 @@ lint: setup
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 
-# A process is killed at every checkpoint and at random, and what people saw is counted; minutes.
+# Kill a process at every checkpoint and at random, and count what people saw. Takes minutes.
 kills: setup
 	@$(BIN)/python -m tailrace.testing.kill_matrix $(KILLS)
 
-# The libraries measured beside ours are heavy: they live apart and only `make bench` installs them.
+# The libraries that the bench compares with are large: only `make bench` installs them.
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock
 	@echo "installing what the bench compares with" >&2
 	@$(PIP) install --require-hashes --no-deps -r requirements-bench.lock
@@ -94,14 +96,14 @@ $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock
 bench: $(VENV)/.bench-ready
 	@$(BIN)/python -m bench
 
-# Writes the locks anew from pyproject.toml; versions and hashes only, no addresses. UPGRADE=--upgrade raises versions.
+# Write the locks from pyproject.toml: versions and hashes, no addresses. UPGRADE=--upgrade raises the versions.
 lock: setup
 	@$(PIP) install uv
 	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group bench -c requirements.lock -o requirements-bench.lock
 	@for runtime in $(RUNTIMES); do $(BIN)/uv pip compile --quiet $(UPGRADE) --universal --generate-hashes --no-annotate --no-header --group dev --group runtime-$$runtime -c requirements.lock pyproject.toml -o requirements-runtime-$$runtime.lock; done
 
-# The same for the packages of npm.
+# Write the lock of the npm packages.
 lock-commands: $(COMMANDS)/.ready
 	@PATH="$(CURDIR)/$(COMMANDS)/bin:$$PATH"; $(NPM) install --package-lock-only --omit-lockfile-registry-resolved --prefix tests_runtimes > /dev/null
 

@@ -1,4 +1,7 @@
-"""How hypothesis runs here: without deadlines, and with the same examples every time; `EXPLORE=1` draws new ones."""
+"""How Hypothesis runs here: no deadlines, and the same examples in every run.
+
+`EXPLORE=1` draws new examples. `SEARCH=1` draws many more (see `example_counts.examples`): `make search` sets it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ settings.register_profile("explore", deadline=None, suppress_health_check=[Healt
 settings.register_profile("same", parent=settings.get_profile("explore"), derandomize=True, database=None)
 settings.load_profile("explore" if os.environ.get("EXPLORE") else "same")
 
+# pytest-xdist sets these in its workers. Commands that the tests start would take them for the size of their terminal.
+for variable in ("COLUMNS", "LINES"):
+    os.environ.pop(variable, None)
+
 
 def pytest_collection_finish() -> None:
-    """Look no more for garbage among the tests themselves: thousands of them were gone through with each collection."""
+    """Exclude the collected tests from garbage collection: with thousands of them each collection took seconds."""
     gc.collect()
     gc.freeze()
