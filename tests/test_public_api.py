@@ -54,7 +54,7 @@ EVENT_CLASSES = {
 SIGNATURES = {
     "tailrace:split": "(text, limit, *, unit='code_points', dialect='markdown')",
     "tailrace:append_event_to_chunks": "(chunks, event)",
-    "tailrace:apply_system_event": "(messages, event, id_factory=None)",
+    "tailrace:apply_system_event": "(messages, event, id_factory=...)",
     "tailrace:DeliveryAdapter": "(options=None)",
     "tailrace:DeliveryAdapter.process": "(self, events, callbacks=None)",
     "tailrace:DeliveryAdapterOptions": "(chunk_limit=4000, flush_at_paragraphs=False)",
@@ -85,7 +85,7 @@ SIGNATURES = {
     "tailrace.chunks:Message": "(id, role, chunks)",
     "tailrace.chunks:SystemEvent": "(kind, text)",
     "tailrace.assembler:append_event_to_chunks": "(chunks, event)",
-    "tailrace.assembler:apply_system_event": "(messages, event, id_factory=None)",
+    "tailrace.assembler:apply_system_event": "(messages, event, id_factory=...)",
     "tailrace.markdown:split": "(text, limit, *, unit='code_points', dialect='markdown')",
     "tailrace.markdown:Splitter": "(limit, unit='code_points', dialect='markdown', *, lines=None, at_paragraphs=False)",
     "tailrace.markdown:Splitter.feed": "(self, text)",
@@ -173,6 +173,25 @@ def test_chunks_are_one_union() -> None:
     chunks = import_module("tailrace.chunks")
     names = {cls.__name__ for cls in get_args(chunks.Chunk)}
     assert names == {"TextChunk", "ThinkingChunk", "ToolBatchChunk", "ErrorChunk", "SystemChunk"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "modules"),
+    [
+        ("import tailrace", {"tailrace"}),
+        ("from tailrace.events import TextDelta", {"tailrace", "tailrace.events", "tailrace.errors"}),
+    ],
+)
+def test_an_import_loads_only_what_it_needs(statement: str, modules: set[str]) -> None:
+    check = f"{statement}; import json, sys; print(json.dumps([m for m in sys.modules if m.startswith('tailrace')]))"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert set(json.loads(done.stdout)) == modules
+
+
+def test_an_unknown_top_level_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        getattr(tailrace, "Nothing")  # noqa: B009 -- mypy knows that it is missing
+    assert set(tailrace.__all__) <= set(dir(tailrace))
 
 
 def test_importing_tailrace_loads_no_sdk_and_no_framework() -> None:

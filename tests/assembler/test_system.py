@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,15 @@ def test_vector(vector: dict[str, Any]) -> None:
     assert msgspec.to_builtins(messages) == vector["after"]
 
 
-def test_without_a_factory_the_id_is_new_among_the_messages() -> None:
-    messages = [Message(id=f"system-{number}", role="user", chunks=[]) for number in (2, 4)]
-    first = apply_system_event(messages, SystemEvent("notice", "n"))
-    messages.append(Message(id="u", role="user", chunks=[]))
-    second = apply_system_event(messages, SystemEvent("notice", "n"))
-    assert [entry.id for entry in messages] == ["system-2", "system-4", first, "u", second]
-    assert len({entry.id for entry in messages}) == 5
+def test_default_ids_are_random_uuids() -> None:
+    """A conversation is stored with others: an id that is unique only in one list would collide."""
+    first, second = ([Message(id="u", role="user", chunks=[])] for _ in range(2))
+    ids = {apply_system_event(messages, SystemEvent("notice", "n")) for messages in (first, second)}
+    assert len(ids) == 2
+    assert all(uuid.UUID(new_id).version == 4 for new_id in ids)
 
 
-def test_the_factory_is_asked_only_for_a_new_message() -> None:
+def test_id_factory_is_called_only_for_a_new_message() -> None:
     asked: list[str] = []
 
     def new_id() -> str:
