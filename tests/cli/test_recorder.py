@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pseudo_terminal import TAILRACE
 from tailrace.cli.preview.recording import turn_of
-from tailrace.cli.recorder import UNDELIVERED, Recorder, Redaction
+from tailrace.cli.recorder import REDACTED, Recorder, Redaction
 from tailrace.events import (
     Error,
     Event,
@@ -84,7 +84,7 @@ def test_a_secret_is_left_out_however_it_comes_in_pieces(
     recorder.keep(TurnCompleted())
     recorder.close()
     text = "".join(line["event"].get("text") or "" for line in kept(folder))  # type: ignore[attr-defined]
-    assert text == f"The key is {UNDELIVERED}, keep it."
+    assert text == f"The key is {REDACTED}, keep it."
 
 
 def test_what_the_environment_calls_a_secret_is_left_out_of_everything(
@@ -101,12 +101,12 @@ def test_what_the_environment_calls_a_secret_is_left_out_of_everything(
     [path] = tmp_path.iterdir()
     written = path.read_text(encoding="utf-8")
     assert "hunter2" not in written
-    assert written.count(UNDELIVERED) == 3
+    assert written.count(REDACTED) == 3
 
 
 def test_a_private_key_of_many_lines_is_left_out() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\nabc def\nghi\n-----END RSA PRIVATE KEY-----"
-    assert Redaction({}).text(f"Here: {key}. Done.") == f"Here: {UNDELIVERED}. Done."
+    assert Redaction({}).text(f"Here: {key}. Done.") == f"Here: {REDACTED}. Done."
 
 
 def test_short_values_and_ordinary_words_stand() -> None:
@@ -159,7 +159,7 @@ def test_secrets_are_left_out_of_errors_and_of_what_tools_print(tmp_path: Path) 
     written = path.read_text(encoding="utf-8")
     assert secret not in written
     assert "x" * 24 not in written
-    assert written.count(UNDELIVERED) == 5
+    assert written.count(REDACTED) == 5
 
 
 def test_a_secret_that_a_tool_prints_in_pieces_is_left_out(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_secret_that_a_tool_prints_in_pieces_is_left_out(tmp_path: Path) -> No
     recorder.keep(TurnCompleted())
     recorder.close()
     printed = "".join(line["event"].get("data") or "" for line in kept(tmp_path))  # type: ignore[attr-defined]
-    assert printed == f"the key is {UNDELIVERED} and more\n"
+    assert printed == f"the key is {REDACTED} and more\n"
 
 
 def test_a_secret_with_others_words_between_its_pieces_is_left_out(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_secret_with_others_words_between_its_pieces_is_left_out(tmp_path: Pat
     [path] = tmp_path.iterdir()
     assert secret[10:20] not in path.read_text(encoding="utf-8")
     said = [line["event"]["text"] for line in kept(tmp_path) if "text" in line["event"]]  # type: ignore[index, operator]
-    assert said == [UNDELIVERED, "child ", None]
+    assert said == [REDACTED, "child ", None]
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
@@ -230,6 +230,6 @@ def test_a_private_key_in_pieces_is_left_out_and_what_follows_it_stands(size: in
         (path,) = Path(folder).iterdir()
         events = [json.loads(line)["event"] for line in path.read_text(encoding="utf-8").splitlines()]
     kept = "".join(event.get("text", "") for event in events)
-    assert kept.startswith(f"Here: {UNDELIVERED}")
+    assert kept.startswith(f"Here: {REDACTED}")
     assert kept.endswith(" and no more.")
     assert not [secret for secret in ("MII", "abc", "def", "ghi") if secret in kept]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 import typer
 
 from tailrace import __version__
-from tailrace.cli.failures import DONE, FAILED, stray_warnings_in_one_line, told_in_one_line
+from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, stray_warnings_in_one_line
 from tailrace.cli.ndjson import JsonLines
 from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
 from tailrace.cli.recorder import Recorder
@@ -71,7 +71,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
 
     Ctrl-C stops an answer, Ctrl-D leaves. Where standard input is no terminal, each line of it is answered.
     """
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         face = _json_face() if json else _text_face(reasoning=reasoning)
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO, TypeAlias
 
 import typer
 
-from tailrace.cli.failures import DONE, FAILED, told_in_one_line, warnings_in_one_line
+from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_path, naming
 from tailrace.cli.presentation_options import Presented
 from tailrace.cli.progress import Progress
@@ -95,7 +95,7 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
     The parts are sent while the input still comes. A turn that was interrupted is gone on with by the same input and
     its --turn.
     """
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         target = Target(channel=channel, chat=_named("--to", to), thread=thread and _named("--thread", thread))
         errand = DeliverOptions(
             target=target,

@@ -24,7 +24,7 @@ WRONG_USE = 2
 
 
 @contextmanager
-def told_in_one_line(*, debug: bool = False) -> Iterator[None]:
+def errors_in_one_line(*, debug: bool = False) -> Iterator[None]:
     """Turn whatever is raised in the block into a line on standard error and an exit code."""
     try:
         yield

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
 
-UNDELIVERED = "[left out]"
+REDACTED = "[left out]"
 _SHORTEST = 8  # a shorter value would be found in ordinary words
 _NAMES = re.compile(r"(?i)key|token|secret|passw|credential|auth")
 _TOKENS = re.compile(
@@ -64,8 +64,8 @@ class Redaction:
     def text(self, text: str) -> str:
         """The text without them."""
         if self._secrets is not None:
-            text = self._secrets.sub(UNDELIVERED, text)
-        return _TOKENS.sub(UNDELIVERED, text)
+            text = self._secrets.sub(REDACTED, text)
+        return _TOKENS.sub(REDACTED, text)
 
     def value(self, value: Any) -> Any:
         """The same for all text in a value made of lists and mappings."""

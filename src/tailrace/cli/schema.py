@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from tailrace.chunks import Chunk
-from tailrace.cli.failures import told_in_one_line
+from tailrace.cli.failures import errors_in_one_line
 from tailrace.events import Event
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -33,7 +33,7 @@ def schema(
     vocabulary: Annotated[Vocabulary, typer.Argument(help="What to print the schema of.", show_default=False)],
 ) -> None:
     """Print the JSON Schema (2020-12) of what goes over the wire."""
-    with told_in_one_line():
+    with errors_in_one_line():
         typer.echo(json.dumps(_schema(*_UNIONS[vocabulary]), indent=2, ensure_ascii=False))
 
 

@@ -15,7 +15,7 @@ import typer
 
 from tailrace.capabilities import CHANNELS
 from tailrace.cli.delivery_format import json_line, one_line
-from tailrace.cli.failures import DONE, FAILED, told_in_one_line
+from tailrace.cli.failures import DONE, FAILED, errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
 from tailrace.cli.presentation_options import Presented, settings_of
 from tailrace.cli.preview.command import ChannelName
@@ -71,7 +71,7 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
 
     Nothing is sent. Ends with 1 where text would be lost, doubled or changed.
     """
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         table = CHANNELS[channel.value]
         ours = Variant(capabilities=table, settings=settings_of(wishes or (), presentation=presentation), name="now")
         theirs = Variant(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tailrace.cli.failures import told_in_one_line, warnings_in_one_line
+from tailrace.cli.failures import errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import (
     DebugOption,
     LedgerOption,
@@ -31,7 +31,7 @@ def adopt(*, ledger: LedgerOption = None, debug: DebugOption = False) -> None:
     What was sent after the backup was made is not in it. So whatever is open there counts as maybe sent from now on:
     it is sent again only where the platform can tell it from the first.
     """
-    with told_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
         path = ledger_path(ledger)
         if not is_there(path):
             raise UsageError(nothing_there(path))

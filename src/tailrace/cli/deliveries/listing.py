@@ -18,7 +18,7 @@ from tailrace.cli.deliveries.selection import (
     query_of,
 )
 from tailrace.cli.delivery_format import excerpt, json_line, one_line, place, row, span
-from tailrace.cli.failures import FAILED, told_in_one_line
+from tailrace.cli.failures import FAILED, errors_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, is_there, ledger_path, naming, nothing_there, read_ledger
 from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query, State
 
@@ -45,7 +45,7 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
     debug: DebugOption = False,
 ) -> None:
     """List deliveries, newest first."""
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         query = query_of(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
         path = ledger_path(ledger)
         if not is_there(path):

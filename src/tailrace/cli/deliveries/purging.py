@@ -15,7 +15,7 @@ from tailrace.cli.deliveries.selection import (
     TurnOption,
     query_of,
 )
-from tailrace.cli.failures import told_in_one_line, warnings_in_one_line
+from tailrace.cli.failures import errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import (
     DebugOption,
     LedgerOption,
@@ -64,7 +64,7 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
 
     A turn that was forgotten is not known any more: delivering it again sends it again.
     """
-    with told_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
         if older_than is None and turn is None and not everything:
             raise UsageError(
                 "say what to forget: --older-than 30d, --turn ID, or --all for everything that is over; "

@@ -25,7 +25,7 @@ from tailrace.cli.deliveries.selection import (
     query_of,
 )
 from tailrace.cli.delivery_format import json_line, one_line, outcome, wait_of
-from tailrace.cli.failures import DONE, FAILED, told_in_one_line, warnings_in_one_line
+from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, each, is_there, ledger_path, naming, nothing_there
 from tailrace.cli.progress_bar import Tally
 from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
@@ -61,7 +61,7 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
 
     Name deliveries, or say which with options; without --state these mean all that is open, unknown, dead or failed.
     """
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         query = query_of(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
         if bool(ids) == (query != Query()):
             raise UsageError("say what to send again: deliveries by their ids, or options such as --state unknown")

@@ -12,7 +12,7 @@ import typer
 from tailrace.channels.terminal.visible import visible
 from tailrace.cli.deliveries.selection import found_by_id
 from tailrace.cli.delivery_format import everything, json_line, moment, one_line, place, span, text_of
-from tailrace.cli.failures import told_in_one_line
+from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, is_there, ledger_path, nothing_there, read_ledger
 from tailrace.deliveries import fingerprint_of
 from tailrace.errors import UsageError
@@ -31,7 +31,7 @@ def show(
     debug: DebugOption = False,
 ) -> None:
     """Show all that is known of one delivery."""
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         path = ledger_path(ledger)
         if not is_there(path):
             raise UsageError(nothing_there(path))

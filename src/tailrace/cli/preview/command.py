@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from tailrace.cli.delivery_format import json_line
-from tailrace.cli.failures import told_in_one_line
+from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
 from tailrace.cli.presentation_options import Presented, settings_of
 from tailrace.cli.preview.page import page
@@ -72,7 +72,7 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
 
     Nothing is sent. `tailrace preview demo` shows a turn that has everything in it.
     """
-    with told_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         if steps and json:
             raise UsageError("--steps is for people and --json for programs: choose one of them")
         settings = settings_of(wishes or (), presentation=presentation)
