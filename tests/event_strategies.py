@@ -1,4 +1,4 @@
-"""Events as hypothesis makes them: every class of the union, with few ids so that they meet."""
+"""Hypothesis strategies for events: every class of the union, with few ids, so that events refer to the same call."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ late: st.SearchStrategy[Event] = st.one_of(
     st.builds(ToolOutput, data=texts, stream=st.sampled_from(["stdout", "stderr"]), id=maybe_ids),
     st.builds(ToolFinished, id=ids, result=json_values, is_error=st.booleans()),
 )
-said: st.SearchStrategy[Event] = st.one_of(
+content: st.SearchStrategy[Event] = st.one_of(
     st.builds(TextDelta, text=texts, parent_tool_id=maybe_ids),
     st.builds(BlockFinal, text=st.none() | texts),
     st.builds(TextRetracted, scope=st.sampled_from(["block", "turn"])),
@@ -76,4 +76,4 @@ said: st.SearchStrategy[Event] = st.one_of(
     late,
 )
 started: st.SearchStrategy[Event] = st.builds(TurnStarted, turn_id=texts, runtime=texts)
-any_event: st.SearchStrategy[Event] = st.one_of(said, terminals, started)
+any_event: st.SearchStrategy[Event] = st.one_of(content, terminals, started)

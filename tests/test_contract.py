@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from event_strategies import any_event, late, said, started, terminals
-from tailrace.contract import GRAMMAR, KINDS, Kind, Refusal, State, checked
+from event_strategies import any_event, content, late, started, terminals
+from tailrace.contract import EVENT_KINDS, GRAMMAR, EventKind, GrammarState, Refusal, checked
 from tailrace.events import (
     EVENT_CLASSES,
     TAGS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A stream of whatever it is given; an exception among it is raised. Knows whether it was closed."""
+    """A stream of the given items; raises the exceptions among them, and counts how often it was closed."""
 
     def __init__(self, *things: Any, close_error: Exception | None = None) -> None:
         self.left = list(things)
@@ -71,12 +71,12 @@ def run(*things: Any, stopped: bool = False) -> tuple[list[Event], list[Diagnost
     return events, diagnostics
 
 
-BEGUN = TurnStarted(turn_id="t1")
+STARTED = TurnStarted(turn_id="t1")
 A, B = TextDelta(text="a"), TextDelta(text="b")
 DONE = TurnCompleted()
 
 
-def test_a_whole_turn_passes_as_it_is() -> None:
+def test_a_complete_turn_passes_unchanged() -> None:
     turn = [TurnStarted(turn_id="own", runtime="r"), A, ToolStarted(id="1", name="x"), B, DONE]
     events, diagnostics = run(*turn)
     assert events == turn
@@ -84,68 +84,68 @@ def test_a_whole_turn_passes_as_it_is() -> None:
     assert diagnostics == []
 
 
-def test_a_turn_that_is_not_begun_is_begun() -> None:
-    assert run(A, DONE) == ([BEGUN, A, DONE], [])
-    assert run(DONE) == ([BEGUN, DONE], [])
+def test_a_missing_turn_started_is_added() -> None:
+    assert run(A, DONE) == ([STARTED, A, DONE], [])
+    assert run(DONE) == ([STARTED, DONE], [])
 
 
-def test_a_turn_begun_without_an_id_gets_one() -> None:
+def test_turn_started_without_an_id_gets_one() -> None:
     assert run(TurnStarted(runtime="r"), DONE) == ([TurnStarted(turn_id="t1", runtime="r"), DONE], [])
 
 
 @pytest.mark.parametrize("terminal", [DONE, TurnFailed(message="m"), TurnCancelled()])
 def test_each_terminal_ends_the_turn(terminal: Event) -> None:
-    assert run(A, terminal) == ([BEGUN, A, terminal], [])
+    assert run(A, terminal) == ([STARTED, A, terminal], [])
 
 
-def test_an_end_without_a_terminal_is_a_failure() -> None:
+def test_a_stream_without_a_terminal_event_fails() -> None:
     for things in ([], [A], [TurnStarted(turn_id="t1"), A]):
         events, diagnostics = run(*things)
-        assert events[0] == BEGUN
+        assert events[0] == STARTED
         assert isinstance(events[-1], TurnFailed)
         assert events[-1].code == "missing_terminal"
         assert diagnostics == []
 
 
-def test_an_end_without_a_terminal_after_a_stop_is_a_cancellation() -> None:
-    assert run(A, stopped=True) == ([BEGUN, A, TurnCancelled()], [])
-    assert run(A, ConnectionError("pipe"), stopped=True) == ([BEGUN, A, TurnCancelled()], [])
+def test_a_stopped_stream_without_a_terminal_event_is_cancelled() -> None:
+    assert run(A, stopped=True) == ([STARTED, A, TurnCancelled()], [])
+    assert run(A, ConnectionError("pipe"), stopped=True) == ([STARTED, A, TurnCancelled()], [])
 
 
-def test_a_terminal_of_its_own_stands_after_a_stop() -> None:
-    assert run(A, DONE, stopped=True) == ([BEGUN, A, DONE], [])
+def test_a_terminal_event_is_kept_after_a_stop() -> None:
+    assert run(A, DONE, stopped=True) == ([STARTED, A, DONE], [])
 
 
 def test_late_tool_events_pass() -> None:
     late_ones = [ToolOutput(data="x"), ToolFinished(id="1"), ToolFinished(id="unknown")]
-    assert run(A, DONE, *late_ones) == ([BEGUN, A, DONE, *late_ones], [])
+    assert run(A, DONE, *late_ones) == ([STARTED, A, DONE, *late_ones], [])
 
 
 @pytest.mark.parametrize("event", [A, ReasoningDelta(text="x"), Error(message="m"), TurnStarted(turn_id="t2")])
 def test_nothing_else_passes_after_the_terminal(event: Event) -> None:
     events, [diagnostic] = run(A, DONE, event, ToolFinished(id="1"))
-    assert events == [BEGUN, A, DONE]
+    assert events == [STARTED, A, DONE]
     assert (diagnostic.code, diagnostic.index) == ("after_terminal", 2)
     assert diagnostic.event_type == type(event).__struct_config__.tag
 
 
 @pytest.mark.parametrize("second", [DONE, TurnFailed(message="m"), TurnCancelled()])
-def test_there_is_no_second_terminal(second: Event) -> None:
+def test_a_second_terminal_event_is_refused(second: Event) -> None:
     events, [diagnostic] = run(A, DONE, second)
-    assert events == [BEGUN, A, DONE]
+    assert events == [STARTED, A, DONE]
     assert (diagnostic.code, diagnostic.index) == ("second_terminal", 2)
 
 
 @pytest.mark.parametrize("before", [TurnStarted(turn_id="t1"), A])
-def test_a_turn_cannot_begin_twice(before: Event) -> None:
+def test_a_second_turn_started_fails_the_turn(before: Event) -> None:
     events, [diagnostic] = run(before, TurnStarted(turn_id="t1"), A, DONE)
     assert (diagnostic.code, diagnostic.index) == ("turn_already_started", 1)
-    assert events[:-1] == ([before] if isinstance(before, TurnStarted) else [BEGUN, before])
+    assert events[:-1] == ([before] if isinstance(before, TurnStarted) else [STARTED, before])
     assert events[-1] == TurnFailed(message=diagnostic.message, code="turn_already_started")
 
 
 @pytest.mark.parametrize("thing", ["text", 5, None, {"type": "text_delta", "text": "a"}, object(), TextDelta])
-def test_what_is_no_event_fails_the_turn(thing: Any) -> None:
+def test_an_object_that_is_no_event_fails_the_turn(thing: Any) -> None:
     for before in ([], [A]):
         events, [diagnostic] = run(*before, thing, B, DONE)
         assert (diagnostic.code, diagnostic.index, diagnostic.event_type) == (
@@ -153,10 +153,10 @@ def test_what_is_no_event_fails_the_turn(thing: Any) -> None:
             len(before),
             None,
         )
-        assert events == [BEGUN, *before, TurnFailed(message=diagnostic.message, code="not_an_event")]
+        assert events == [STARTED, *before, TurnFailed(message=diagnostic.message, code="not_an_event")]
 
 
-def test_the_author_is_told_how_to_send_text_and_json() -> None:
+def test_the_diagnostic_says_how_to_send_text_and_json() -> None:
     assert "TextDelta" in run("text")[1][0].message
     assert "decode_event" in run({"type": "text_delta"})[1][0].message
 
@@ -187,46 +187,46 @@ def test_a_field_of_the_wrong_type_fails_the_turn(event: Event, field: str) -> N
         events, [diagnostic] = run(*before, event, B, DONE)
         assert (diagnostic.code, diagnostic.index, diagnostic.field) == ("wrong_type", len(before), field)
         assert diagnostic.event_type == type(event).__struct_config__.tag
-        assert events == [BEGUN, *before, TurnFailed(message=diagnostic.message, code="wrong_type")]
+        assert events == [STARTED, *before, TurnFailed(message=diagnostic.message, code="wrong_type")]
 
 
-def test_a_malformed_late_event_is_refused_and_ends_nothing_twice() -> None:
+def test_a_malformed_late_event_is_refused() -> None:
     events, [diagnostic] = run(DONE, ToolFinished(id=NUMBER), ToolFinished(id="1"))
-    assert events == [BEGUN, DONE]
+    assert events == [STARTED, DONE]
     assert (diagnostic.code, diagnostic.index) == ("wrong_type", 1)
 
 
 def test_a_subagents_text_passes() -> None:
     text = TextDelta(text="a", parent_tool_id="1")
-    assert run(A, text, DONE) == ([BEGUN, A, text, DONE], [])
+    assert run(A, text, DONE) == ([STARTED, A, text, DONE], [])
 
 
-def test_what_the_stream_raises_is_the_turns_failure() -> None:
+def test_an_exception_of_the_stream_fails_the_turn() -> None:
     events, diagnostics = run(A, ValueError("no such model"))
-    assert events == [BEGUN, A, TurnFailed(message="ValueError: no such model", code="runtime_raised")]
+    assert events == [STARTED, A, TurnFailed(message="ValueError: no such model", code="runtime_raised")]
     assert diagnostics == []
     assert run(KeyError())[0][-1] == TurnFailed(message="KeyError", code="runtime_raised")
 
 
-def test_what_the_stream_raises_after_the_terminal_is_reported() -> None:
+def test_an_exception_after_the_terminal_event_is_reported() -> None:
     events, [diagnostic] = run(A, DONE, ValueError("oops"))
-    assert events == [BEGUN, A, DONE]
+    assert events == [STARTED, A, DONE]
     assert (diagnostic.code, diagnostic.index) == ("raised_late", 2)
     assert "ValueError: oops" in diagnostic.message
 
 
-def test_what_cannot_be_iterated_is_the_turns_failure() -> None:
+def test_an_object_that_cannot_be_iterated_fails_the_turn() -> None:
     async def collect() -> list[Event]:
         nothing: Any = None
         return [event async for event in checked(nothing, turn_id="t1")]
 
     begun, failed = asyncio.run(collect())
-    assert begun == BEGUN
+    assert begun == STARTED
     assert isinstance(failed, TurnFailed)
     assert failed.message.startswith("TypeError: ")
 
 
-def test_a_failing_close_is_reported_and_harmless() -> None:
+def test_an_exception_while_closing_is_reported() -> None:
     diagnostics: list[Diagnostic] = []
 
     async def collect() -> list[Event]:
@@ -234,11 +234,11 @@ def test_a_failing_close_is_reported_and_harmless() -> None:
         stream = checked(source, turn_id="t1", on_diagnostic=diagnostics.append)
         return [event async for event in stream]
 
-    assert asyncio.run(collect()) == [BEGUN, A, DONE]
+    assert asyncio.run(collect()) == [STARTED, A, DONE]
     assert [(found.code, "OSError: stuck" in found.message) for found in diagnostics] == [("raised_late", True)]
 
 
-def test_a_listener_that_raises_does_not_break_the_turn() -> None:
+def test_a_callback_that_raises_does_not_end_the_turn() -> None:
     def refuse(diagnostic: Diagnostic) -> None:
         raise RuntimeError(diagnostic.code)
 
@@ -249,7 +249,7 @@ def test_a_listener_that_raises_does_not_break_the_turn() -> None:
     assert [type(event) for event in asyncio.run(collect())] == [TurnStarted, TextDelta, TurnFailed]
 
 
-def test_without_a_listener_the_turn_fails_all_the_same() -> None:
+def test_the_turn_fails_without_a_callback_too() -> None:
     async def collect() -> list[Event]:
         things: Any = Source("text")
         return [event async for event in checked(things, turn_id="t1")]
@@ -257,11 +257,11 @@ def test_without_a_listener_the_turn_fails_all_the_same() -> None:
     assert [type(event) for event in asyncio.run(collect())] == [TurnStarted, TurnFailed]
 
 
-def test_the_failure_is_there_before_the_stream_is_closed() -> None:
+def test_turn_failed_comes_before_the_stream_is_closed() -> None:
     async def go() -> None:
         source: Any = Source("text", A)
         stream = checked(source, turn_id="t1")
-        assert await anext(stream) == BEGUN
+        assert await anext(stream) == STARTED
         assert isinstance(await anext(stream), TurnFailed)
         assert source.closed == 0
         await stream.aclose()
@@ -270,7 +270,7 @@ def test_the_failure_is_there_before_the_stream_is_closed() -> None:
     asyncio.run(go())
 
 
-def test_a_stream_that_is_refused_after_its_end_is_not_read_on() -> None:
+def test_a_refusal_after_the_terminal_event_stops_reading() -> None:
     async def endless() -> AsyncIterator[Event]:
         yield DONE
         while True:
@@ -279,10 +279,10 @@ def test_a_stream_that_is_refused_after_its_end_is_not_read_on() -> None:
     async def collect() -> list[Event]:
         return [event async for event in checked(endless(), turn_id="t1")]
 
-    assert asyncio.run(collect()) == [BEGUN, DONE]
+    assert asyncio.run(collect()) == [STARTED, DONE]
 
 
-def test_leaving_early_closes_the_stream() -> None:
+def test_closing_early_closes_the_stream() -> None:
     async def go() -> int:
         source: Any = Source(A, B, DONE)
         stream = checked(source, turn_id="t1")
@@ -323,7 +323,7 @@ def test_cancellation_passes_through_and_closes_the_stream() -> None:
     assert closed.is_set()
 
 
-def test_a_stream_without_aclose_is_fine() -> None:
+def test_a_stream_without_aclose_is_accepted() -> None:
     class Plain:
         def __init__(self) -> None:
             self.left: list[Event] = [A, DONE]
@@ -339,28 +339,28 @@ def test_a_stream_without_aclose_is_fine() -> None:
     async def collect() -> list[Event]:
         return [event async for event in checked(Plain(), turn_id="t1")]
 
-    assert asyncio.run(collect()) == [BEGUN, A, DONE]
+    assert asyncio.run(collect()) == [STARTED, A, DONE]
 
 
-def test_the_table_has_an_answer_for_everything() -> None:
-    assert set(KINDS) == set(EVENT_CLASSES)
-    assert set(GRAMMAR) == set(State)
-    assert all(set(row) == set(Kind) for row in GRAMMAR.values())
+def test_the_table_covers_every_state_and_kind() -> None:
+    assert set(EVENT_KINDS) == set(EVENT_CLASSES)
+    assert set(GRAMMAR) == set(GrammarState)
+    assert all(set(row) == set(EventKind) for row in GRAMMAR.values())
 
 
 @given(st.lists(any_event | st.sampled_from(["text", None, 5]) | st.builds(ValueError), max_size=12))
-def test_whatever_a_stream_does_a_turn_comes_of_it(things: list[Any]) -> None:
+def test_any_stream_becomes_a_valid_turn(things: list[Any]) -> None:
     events, diagnostics = run(*things)
-    kinds = [KINDS[type(event)] for event in events]
-    assert kinds[0] is Kind.START
-    assert kinds.count(Kind.START) == 1
-    assert kinds.count(Kind.TERMINAL) == 1
-    assert set(kinds[kinds.index(Kind.TERMINAL) + 1 :]) <= {Kind.LATE}
+    kinds = [EVENT_KINDS[type(event)] for event in events]
+    assert kinds[0] is EventKind.START
+    assert kinds.count(EventKind.START) == 1
+    assert kinds.count(EventKind.TERMINAL) == 1
+    assert set(kinds[kinds.index(EventKind.TERMINAL) + 1 :]) <= {EventKind.LATE}
     assert len(diagnostics) <= 1
 
 
-@given(st.none() | started, st.lists(said, max_size=8), terminals, st.lists(late, max_size=3), st.booleans())
-def test_a_sound_turn_is_left_as_it_is(
+@given(st.none() | started, st.lists(content, max_size=8), terminals, st.lists(late, max_size=3), st.booleans())
+def test_a_valid_turn_is_not_changed(
     start: Event | None, middle: list[Event], end: Event, after: list[Event], stopped: bool
 ) -> None:
     begun = [] if start is None else [start]
@@ -390,14 +390,14 @@ def test_the_document_names_every_code() -> None:
 
 
 def test_every_code_in_the_sources_is_documented() -> None:
-    house = Path(__file__).parents[1] / "src" / "tailrace"
+    root = Path(__file__).parents[1] / "src" / "tailrace"
     for name in ("events.py", "contract.py", "runtimes/dialects.py"):
-        for line in (house / name).read_text(encoding="utf-8").splitlines():
+        for line in (root / name).read_text(encoding="utf-8").splitlines():
             _, found, rest = line.partition('code="')
             assert not found or f"| `{rest.partition(chr(34))[0]}` |" in DOC
 
 
-def test_the_example_in_the_document_is_a_sound_turn() -> None:
+def test_the_example_in_the_document_is_a_valid_turn() -> None:
     code = DOC.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}
     exec(compile(code, "docs/events.md", "exec"), names)

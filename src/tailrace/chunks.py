@@ -1,12 +1,12 @@
-"""What a message holds: the `Chunk` union and `Message`, in the form they are remembered, sent and shown in.
+"""What a message contains: the `Chunk` union and `Message`, in the form in which they are stored, sent and shown.
 
-`msgspec.to_builtins(chunk)` and `msgspec.json.encode(chunk)` give the wire form: camelCase, the tag in
-`type`, an optional field that is absent left out. How events become chunks is `tailrace.assembler`'s to say.
+`msgspec.to_builtins(chunk)` and `msgspec.json.encode(chunk)` give the wire form: camelCase, the tag in `type`, absent
+optional fields left out. `tailrace.assembler` turns events into chunks.
 
-The text of a text or thinking chunk and the output of a shell grow by small pieces while a turn runs. Adding
-to a `str` attribute copies all that is already there, so these attributes keep the pieces and join them when
-they are read. msgspec takes a Struct's fields straight from memory, where a joining attribute has no say, but
-reads a dataclass's fields as Python does: the classes that grow are dataclasses, the others are Structs.
+The text of a text or thinking chunk and the output of a shell grow in small pieces while a turn runs. Appending to a
+`str` attribute copies the whole text, so these attributes keep a list of pieces and join it when they are read. msgspec
+reads the fields of a Struct directly from memory, which bypasses such a descriptor, but it reads a dataclass through
+its attributes. So the growing classes are dataclasses, and the others are Structs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 
 
 class _Growing:
-    """A `str` attribute held as pieces: growing costs what the piece costs, reading joins them once."""
+    """A `str` attribute stored as pieces: appending costs the length of the piece, reading joins the pieces once."""
 
     def __init__(self, default: str | None = None) -> None:
         self._default = default
@@ -29,7 +29,7 @@ class _Growing:
 
     def __get__(self, holder: object, owner: type) -> str:
         if holder is None:
-            # This is how a dataclass asks a descriptor for the field's default.
+            # A dataclass asks a descriptor for the default of the field in this way.
             if self._default is None:
                 raise AttributeError(self._name)
             return self._default
@@ -40,43 +40,43 @@ class _Growing:
 
     def __set__(self, holder: object, text: str) -> None:
         if hasattr(holder, f"_{self._name}"):
-            # In place, because the list may be known elsewhere as a `tail`.
+            # In place, because a `tail` may refer to this list.
             _pieces(holder, self._name)[:] = [text]
         else:
             setattr(holder, f"_{self._name}", [text])
 
 
 def _pieces(holder: object, name: str) -> list[str]:
-    """The pieces of a growing attribute; not declared on the class, which would make them a field."""
+    """The pieces of a growing attribute. They are not declared on the class: that would make them a dataclass field."""
     pieces: list[str] = getattr(holder, f"_{name}")
     return pieces
 
 
 MANY_PIECES = 100_000
-"""So many pieces are worth joining before they are read: they take more memory than the text."""
+"""From this many pieces on they are joined before they are read: the list takes more memory than the text."""
 
 
-def settle(pieces: list[str]) -> None:
-    """Join the small pieces at the end of a text into one block; the blocks before it are not copied."""
+def join_small_pieces(pieces: list[str]) -> None:
+    """Join the small pieces at the end of the list into one; the long pieces before them are not copied."""
     first_small = next((nth for nth, piece in enumerate(pieces) if len(piece) < MANY_PIECES), len(pieces))
     pieces[first_small:] = ["".join(pieces[first_small:])]
 
 
 def _growing(default: str | None = None) -> str:
-    """Declare a growing attribute; typed, like `dataclasses.field`, as what is read from it."""
+    """Declare a growing attribute. Its type is the type that reading gives, as with `dataclasses.field`."""
     return cast("str", _Growing(default))
 
 
-_NOBODY: frozenset[str | None] = frozenset()
+_NO_SENDERS: frozenset[str | None] = frozenset()
 
 
 @dataclass
 class TextChunk:
-    """A block of the answer.
+    """A text block of the answer.
 
-    While the block is open and the agent itself speaks in it, `tail.append(piece)` adds to its text at the cost of
-    the piece; a sealed block has no `tail`, and neither has one that a subagent speaks in, which is added to by `say`.
-    Whether it is sealed, and by whom, and who said what of it, is not part of its value and not on the wire.
+    `tail.append(piece)` adds text to an open block of the agent itself, at the cost of the piece. A sealed block has no
+    `tail`, and neither has a block with text of a subagent: `append` adds to that. Which sender sealed the block and
+    which sender wrote which text is neither part of its value nor on the wire.
     """
 
     type: Literal["text"] = field(default="text", kw_only=True, repr=False)
@@ -84,77 +84,77 @@ class TextChunk:
 
     def __post_init__(self) -> None:
         self.tail = _pieces(self, "text")
-        self._shares: list[tuple[str | None, list[str]]] | None = None  # where a subagent has a part in it
-        self._sealed_by: frozenset[str | None] = _NOBODY
+        self._shares: list[tuple[str | None, list[str]]] | None = None  # only if a subagent wrote a part of it
+        self._sealed_by: frozenset[str | None] = _NO_SENDERS
 
-    def say(self, piece: str, speaker: str | None) -> None:
-        """Add what somebody says: the agent, or the subagent under that call."""
-        if self._shares is None and speaker is not None:
+    def append(self, piece: str, sender: str | None) -> None:
+        """Add text of a sender: None for the agent, or the id of the tool call that runs the subagent."""
+        if self._shares is None and sender is not None:
             self._shares = [(None, [self.text])] if self.text else []
             del self.tail
         pieces = _pieces(self, "text")
         pieces.append(piece)
         if self._shares is not None:
-            if not self._shares or self._shares[-1][0] != speaker:
-                self._shares.append((speaker, []))
+            if not self._shares or self._shares[-1][0] != sender:
+                self._shares.append((sender, []))
             self._shares[-1][1].append(piece)
 
-    def speaks(self, speaker: str | None) -> bool:
-        """Whether that one has a part in it."""
+    def has_text_of(self, sender: str | None) -> bool:
+        """True if the sender wrote a part of this block."""
         if self._shares is None:
-            return speaker is None
-        return any(whose == speaker for whose, _said in self._shares)
+            return sender is None
+        return any(author == sender for author, _pieces in self._shares)
 
-    def correct(self, speaker: str | None, text: str) -> None:
-        """Let the part of one who speaks in it say this; what others said stands."""
+    def replace(self, sender: str | None, text: str) -> None:
+        """Replace the part that the sender wrote; the parts of others stay."""
         if self._shares is None:
             self.text = text
             return
-        first = next(at for at, (whose, _said) in enumerate(self._shares) if whose == speaker)
-        others = [(whose, said) for whose, said in self._shares if whose != speaker]
-        self._shares = [*others[:first], *([(speaker, [text])] if text else []), *others[first:]]
-        self.text = "".join(piece for _whose, said in self._shares for piece in said)
+        first = next(index for index, (author, _) in enumerate(self._shares) if author == sender)
+        others = [(author, pieces) for author, pieces in self._shares if author != sender]
+        self._shares = [*others[:first], *([(sender, [text])] if text else []), *others[first:]]
+        self.text = "".join(piece for _, pieces in self._shares for piece in pieces)
 
-    def is_open_to(self, speaker: str | None) -> bool:
-        """Whether what that one says goes on in it: if nobody is done with it, or others are who spoke in it, too."""
+    def is_open_to(self, sender: str | None) -> bool:
+        """True if text of the sender continues this block: no sender sealed it, or only others who wrote in it did."""
         if not self._sealed_by:
             return True
-        return speaker not in self._sealed_by and self.speaks(speaker)
+        return sender not in self._sealed_by and self.has_text_of(sender)
 
-    def seal(self, speaker: str | None = None) -> None:
-        """One who speaks in it is done with it for good."""
-        self._sealed_by |= {speaker}
+    def seal(self, sender: str | None = None) -> None:
+        """Close the block for a sender: its later text opens another block."""
+        self._sealed_by |= {sender}
         if self._shares is None:
             del self.tail
 
 
 @dataclass
 class ThinkingChunk:
-    """What the model thought aloud. `metadata` is the provider's own; a chunk that has it is sealed."""
+    """Reasoning of the model. `metadata` belongs to the provider; a chunk with metadata is sealed."""
 
     type: Literal["thinking"] = field(default="thinking", kw_only=True, repr=False)
     text: str = _growing()
     metadata: Any = UNSET
 
     def grow(self, piece: str) -> None:
-        """Add a piece at the end, at the cost of the piece."""
+        """Append a piece, at the cost of the piece."""
         _pieces(self, "text").append(piece)
 
 
 @dataclass
 class ShellOutput:
-    """What a tool printed while it ran."""
+    """The output of a tool while it ran."""
 
     stdout: str = _growing("")
     stderr: str = _growing("")
 
     def grow(self, stream: Literal["stdout", "stderr"], piece: str) -> None:
-        """Add a piece at the end of one of the two, at the cost of the piece."""
+        """Append a piece to one of the two, at the cost of the piece."""
         _pieces(self, stream).append(piece)
 
 
 class ToolCall(msgspec.Struct, rename="camel"):
-    """A call of a tool; `result` and `is_error` are unset until the tool has answered."""
+    """A tool call. `result` and `is_error` are unset until the call ends."""
 
     id: str
     name: str
@@ -165,13 +165,13 @@ class ToolCall(msgspec.Struct, rename="camel"):
 
 
 class ToolBatchChunk(msgspec.Struct, tag_field="type", tag="tool-batch"):
-    """Calls of tools with nothing else said between them."""
+    """Tool calls with no other chunk between them."""
 
     calls: list[ToolCall]
 
 
 class ErrorChunk(msgspec.Struct, tag_field="type", tag="error", rename="camel", omit_defaults=True):
-    """Something went wrong, as it is told to the person."""
+    """An error message as people see it."""
 
     message: str
     status_code: int | None = None
@@ -181,7 +181,7 @@ SystemKind: TypeAlias = Literal["notice", "model-changed", "config-reload"]
 
 
 class SystemChunk(msgspec.Struct, tag_field="type", tag="system"):
-    """A remark of the system that stays in the conversation."""
+    """A system message that stays in the conversation."""
 
     kind: SystemKind
     text: str
@@ -191,7 +191,7 @@ Chunk: TypeAlias = TextChunk | ThinkingChunk | ToolBatchChunk | ErrorChunk | Sys
 
 
 class Message(msgspec.Struct):
-    """One entry of a conversation: who speaks, and what was said, in order."""
+    """One entry of a conversation: its role and its chunks, in order."""
 
     id: str
     role: Literal["user", "assistant", "system"]
@@ -199,7 +199,7 @@ class Message(msgspec.Struct):
 
 
 class SystemEvent(msgspec.Struct, frozen=True):
-    """A remark of the system that may come while no turn is open."""
+    """A system event that may come while no turn is open."""
 
     kind: SystemKind
     text: str

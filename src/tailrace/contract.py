@@ -1,22 +1,20 @@
-"""The turn grammar: which event may follow which, and what an adapter's author is told when one may not.
+"""The turn grammar: which event may follow which, and the diagnostic for an event that may not.
 
-A turn is a sentence of events:
-
-    turn       =  turn_started  said*  terminal  late*
+    turn       =  turn_started  content*  terminal  late*
     terminal   =  turn_completed | turn_failed | turn_cancelled
     late       =  tool_output | tool_finished
-    said       =  every other event, and the late ones too
+    content    =  every other event, and the late ones too
 
-A runtime need not write all of it. `turn_started` is supplied where it is left out. A stream that ends or
-raises without a terminal gets one: `turn_cancelled` if somebody asked the turn to stop, else `turn_failed`.
-No other event is made up: whoever shows tools takes the open ones as closed at the terminal.
+A runtime may leave out the ends. `turn_started` is added if it is missing. A stream that ends or raises without a
+terminal event gets one: `turn_cancelled` if a stop was requested, else `turn_failed`. No other event is added: a reader
+that shows tools treats open calls as closed at the terminal event.
 
-What may not stand where it stands, or is no event at all, is refused: the diagnostic says what to mend, the
-turn becomes `turn_failed` with the diagnostic's code, what was said before stands, and the stream is closed.
-Once the turn is over there is nothing left to fail; the event is reported, and the stream is closed.
+An event that is out of order, or is no event at all, is refused. The diagnostic says what to change, the turn becomes
+`turn_failed` with the diagnostic's code, the text before it stays, and the stream is closed. After the terminal event
+there is no turn left to fail: the event is only reported, and the stream is closed.
 
-Past the terminal the stream is read on, because a tool may answer late, until it ends or says what it may
-not. A consumer to whom late answers mean nothing leaves at the terminal; leaving closes the stream.
+After the terminal event the stream is read until it ends, because a tool may answer late. A consumer that does not need
+late answers stops at the terminal event; that closes the stream.
 """
 
 from __future__ import annotations
@@ -45,25 +43,25 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 
 
-class State(enum.Enum):
-    """Where a turn is."""
+class GrammarState(enum.Enum):
+    """How far a turn is."""
 
-    UNBEGUN = "unbegun"
+    NOT_STARTED = "not_started"
     RUNNING = "running"
-    OVER = "over"
+    ENDED = "ended"
 
 
-class Kind(enum.Enum):
-    """What an event is to the grammar."""
+class EventKind(enum.Enum):
+    """The role of an event in the grammar."""
 
     START = "start"
-    SAID = "said"
+    CONTENT = "content"
     LATE = "late"
     TERMINAL = "terminal"
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why an event may not stand where it stands, and what its author can do about it."""
+    """Why an event is out of order, and what the author of the adapter can do about it."""
 
     code: str
     advice: str
@@ -71,47 +69,47 @@ class Refusal(msgspec.Struct, frozen=True):
 
 _STARTED_AGAIN = Refusal(
     "turn_already_started",
-    "the turn has begun. Send `turn_started` once, before everything else, or leave it out.",
+    "the turn has already started. Send `turn_started` once, before all other events, or not at all.",
 )
 _AFTER_END = Refusal(
     "after_terminal",
-    "the turn is over. Send the terminal event last; only `tool_output` and `tool_finished` may follow it.",
+    "the turn has ended. Send the terminal event last; only `tool_output` and `tool_finished` may follow it.",
 )
 _ENDED_AGAIN = Refusal(
     "second_terminal",
-    "the turn is over. End it with exactly one of `turn_completed`, `turn_failed` and `turn_cancelled`.",
+    "the turn has ended. End it with exactly one of `turn_completed`, `turn_failed` and `turn_cancelled`.",
 )
 
-# A row per state, a column per kind of event: the state after it, or why it is refused. A turn that has not
-# begun and gets anything but its start is begun first, by a `turn_started` of ours.
-GRAMMAR: dict[State, dict[Kind, State | Refusal]] = {
-    State.UNBEGUN: {
-        Kind.START: State.RUNNING,
-        Kind.SAID: State.RUNNING,
-        Kind.LATE: State.RUNNING,
-        Kind.TERMINAL: State.OVER,
+# A row per state, a column per kind of event: the next state, or why the event is refused. If a turn does not begin
+# with `turn_started`, one is added before its first event.
+GRAMMAR: dict[GrammarState, dict[EventKind, GrammarState | Refusal]] = {
+    GrammarState.NOT_STARTED: {
+        EventKind.START: GrammarState.RUNNING,
+        EventKind.CONTENT: GrammarState.RUNNING,
+        EventKind.LATE: GrammarState.RUNNING,
+        EventKind.TERMINAL: GrammarState.ENDED,
     },
-    State.RUNNING: {
-        Kind.START: _STARTED_AGAIN,
-        Kind.SAID: State.RUNNING,
-        Kind.LATE: State.RUNNING,
-        Kind.TERMINAL: State.OVER,
+    GrammarState.RUNNING: {
+        EventKind.START: _STARTED_AGAIN,
+        EventKind.CONTENT: GrammarState.RUNNING,
+        EventKind.LATE: GrammarState.RUNNING,
+        EventKind.TERMINAL: GrammarState.ENDED,
     },
-    State.OVER: {
-        Kind.START: _AFTER_END,
-        Kind.SAID: _AFTER_END,
-        Kind.LATE: State.OVER,
-        Kind.TERMINAL: _ENDED_AGAIN,
+    GrammarState.ENDED: {
+        EventKind.START: _AFTER_END,
+        EventKind.CONTENT: _AFTER_END,
+        EventKind.LATE: GrammarState.ENDED,
+        EventKind.TERMINAL: _ENDED_AGAIN,
     },
 }
 
-KINDS: dict[type, Kind] = dict.fromkeys(EVENT_CLASSES, Kind.SAID) | {
-    TurnStarted: Kind.START,
-    ToolOutput: Kind.LATE,
-    ToolFinished: Kind.LATE,
-    TurnCompleted: Kind.TERMINAL,
-    TurnFailed: Kind.TERMINAL,
-    TurnCancelled: Kind.TERMINAL,
+EVENT_KINDS: dict[type, EventKind] = dict.fromkeys(EVENT_CLASSES, EventKind.CONTENT) | {
+    TurnStarted: EventKind.START,
+    ToolOutput: EventKind.LATE,
+    ToolFinished: EventKind.LATE,
+    TurnCompleted: EventKind.TERMINAL,
+    TurnFailed: EventKind.TERMINAL,
+    TurnCancelled: EventKind.TERMINAL,
 }
 
 
@@ -122,10 +120,10 @@ async def checked(
     cancelled: Callable[[], bool] = lambda: False,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """The stream as the grammar has it: `turn_started` first and exactly one terminal, whatever it does.
+    """Apply the grammar to a stream: the result has `turn_started` first and exactly one terminal event.
 
-    `cancelled` tells whether somebody asked the turn to stop. What the stream raises becomes the turn's
-    failure; only the consumer's own leaving or cancellation passes through. The stream is closed at the end.
+    `cancelled` says whether a stop was requested. An exception of the stream becomes `turn_failed`; only the closing or
+    cancellation by the consumer passes through. The stream is closed at the end.
     """
     turn = _Turn(turn_id, cancelled, on_diagnostic)
     source: AsyncIterator[Event] | None = None
@@ -135,26 +133,26 @@ async def checked(
         try:
             source = aiter(events)
             async for event in source:
-                # Nearly every event is a piece of the answer; all others are looked at in full.
+                # Nearly every event is a piece of the answer: it takes this fast path. All others are checked in full.
                 if running and type(event) is TextDelta and type(event.text) is str and event.parent_tool_id is None:
                     yield event
                 else:
-                    for said in turn.judge(event, index):
-                        yield said
+                    for accepted in turn.accept(event, index):
+                        yield accepted
                     if turn.refused:
                         break
-                    running = turn.state is State.RUNNING
+                    running = turn.state is GrammarState.RUNNING
                 index += 1
-        except Exception as error:  # noqa: BLE001  # the runtime's own code, whose failure is the turn's
+        except Exception as error:  # noqa: BLE001  # code of the runtime: its failure is the turn's failure
             turn.fail(error, index)
-        for said in turn.end():
-            yield said
+        for missing in turn.end():
+            yield missing
     finally:
         await turn.close(source, index)
 
 
 class _Turn:
-    """Where one turn is in the grammar, and what it still owes its consumer."""
+    """The state of one turn in the grammar, and the events that its consumer still needs."""
 
     def __init__(
         self,
@@ -162,64 +160,64 @@ class _Turn:
         cancelled: Callable[[], bool],
         on_diagnostic: Callable[[Diagnostic], None] | None,
     ) -> None:
-        self.state = State.UNBEGUN
+        self.state = GrammarState.NOT_STARTED
         self.refused = False
         self._turn_id = turn_id
         self._cancelled = cancelled
         self._on_diagnostic = on_diagnostic
         self._failure = TurnFailed(
             code="missing_terminal",
-            message="the agent stopped before its turn was over: its stream ended without `turn_completed`.",
+            message="the agent stopped before its turn was complete: its stream ended without `turn_completed`.",
         )
 
-    def judge(self, event: Event, index: int) -> list[Event]:
-        """Move on by one event; returns what to yield for it, and sets `refused` if that is nothing."""
+    def accept(self, event: Event, index: int) -> list[Event]:
+        """Take one event. Returns the events to yield; sets `refused` and returns nothing if it is out of order."""
         try:
             after = _state_after(self.state, event)
         except ContractViolation as violation:
             self._refuse(msgspec.structs.replace(violation.diagnostic, index=index))
             return []
-        begun, self.state = self.state, after
-        if begun is not State.UNBEGUN:
+        before, self.state = self.state, after
+        if before is not GrammarState.NOT_STARTED:
             return [event]
         if not isinstance(event, TurnStarted):
             return [TurnStarted(turn_id=self._turn_id), event]
         return [event if event.turn_id else msgspec.structs.replace(event, turn_id=self._turn_id)]
 
     def fail(self, error: Exception, index: int) -> None:
-        """The stream raised: the turn fails for it, or it is too late for that and only reported."""
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        if self.state is State.OVER:
+        """Handle an exception of the stream: the turn fails. After the terminal event it is only reported."""
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        if self.state is GrammarState.ENDED:
             self._report(
                 Diagnostic(
                     code="raised_late",
                     index=index,
-                    message=f"the stream raised after its turn was over: {said}. "
-                    "Nobody is told but you: finish the work, or catch this, before the terminal event.",
+                    message=f"the stream raised after its terminal event: {reason}. "
+                    "Users do not see this. Finish the work, or catch the error, before the terminal event.",
                 )
             )
         else:
-            self._failure = TurnFailed(code="runtime_raised", message=said)
+            self._failure = TurnFailed(code="runtime_raised", message=reason)
 
     def end(self) -> list[Event]:
-        """What the consumer has not been given when the stream is through."""
-        owed: list[Event] = []
-        if self.state is State.UNBEGUN:
-            owed.append(TurnStarted(turn_id=self._turn_id))
-        if self.state is not State.OVER:
-            owed.append(TurnCancelled() if self._cancelled() and not self.refused else self._failure)
-            self.state = State.OVER
-        return owed
+        """The events that the consumer still needs when the stream has ended."""
+        missing: list[Event] = []
+        if self.state is GrammarState.NOT_STARTED:
+            missing.append(TurnStarted(turn_id=self._turn_id))
+        if self.state is not GrammarState.ENDED:
+            missing.append(TurnCancelled() if self._cancelled() and not self.refused else self._failure)
+            self.state = GrammarState.ENDED
+        return missing
 
     async def close(self, source: AsyncIterator[Event] | None, index: int) -> None:
-        """Close the stream if it can be closed."""
+        """Close the stream if it has `aclose`."""
         aclose = getattr(source, "aclose", None)
         if aclose is None:
             return
         try:
             await aclose()
-        except Exception as error:  # noqa: BLE001  # the runtime's own code; the turn is over, so it is reported
-            self.state = State.OVER
+        except Exception as error:  # noqa: BLE001  # code of the runtime; the turn has ended, so it is only reported
+            self.state = GrammarState.ENDED
             self.fail(error, index)
 
     def _refuse(self, diagnostic: Diagnostic) -> None:
@@ -229,21 +227,21 @@ class _Turn:
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if self._on_diagnostic is not None:
-            # Whoever listens may fail on their own account; the turn is not theirs to end.
+            # An error in the callback must not end the turn.
             with suppress(Exception):
                 self._on_diagnostic(diagnostic)
 
 
-def _state_after(state: State, event: Event) -> State:
-    """Where the turn is after the event; raises `ContractViolation` if it is malformed or out of place."""
-    kind = KINDS.get(type(event))
+def _state_after(state: GrammarState, event: Event) -> GrammarState:
+    """The state after the event. Raises `ContractViolation` if the event is malformed or out of order."""
+    kind = EVENT_KINDS.get(type(event))
     if kind is None:
         raise ContractViolation(_not_an_event(event))
     validate_event(event)
     after = GRAMMAR[state][kind]
     if isinstance(after, Refusal):
         tag = str(type(event).__struct_config__.tag)
-        message = f"`{tag}` is out of place: {after.advice}"
+        message = f"`{tag}` is out of order: {after.advice}"
         raise ContractViolation(Diagnostic(code=after.code, event_type=tag, message=message))
     return after
 

@@ -1,24 +1,24 @@
-"""Every error tailrace raises, in one tree, split by who must act.
+"""Every error that tailrace raises, in one tree, split by who must act.
 
     TailraceError
-    ├── ContractViolation     the author of a runtime adapter: an event is malformed or out of place
-    ├── UsageError            the person at the keyboard: a name, a path or a setting is wrong
+    ├── ContractViolation     the author of a runtime adapter: an event is malformed or out of order
+    ├── UsageError            the user: a name, a path or a setting is wrong
     │   ├── AgentNotFound         the agent's module or object cannot be loaded
-    │   ├── PluginNotFound        no channel or runtime goes by that name
-    │   └── TurnMismatch          a turn of that id was delivered with another text
+    │   ├── PluginNotFound        no channel or runtime has that name
+    │   └── TurnMismatch          a turn with that id was delivered with another text
     ├── RuntimeFault          the author of the agent: it raised, or yielded what is not an event
-    ├── ChannelFault          nobody yet: the courier decides by the kind; raised by channels
-    │   ├── SendRefused           the platform refuses this call for good
-    │   ├── NotSent               surely not sent, and it may work later
-    │   └── MaybeSent             sent or not, no answer says
-    └── LedgerError           the operator: the record of what was said cannot be kept or trusted
-        ├── LedgerUnavailable     it cannot be written just now (disk full, locked, overloaded); tried again by itself
-        ├── LedgerInUse           another process holds it
-        ├── LedgerUnusable        it is foreign, too new, damaged, older than it was, or may not be opened
-        ├── LedgerLost            it broke while in use: this process must end, the next one recovers
-        └── Fenced                somebody else moved the row first: whoever gets this stops touching it
+    ├── ChannelFault          the courier: the class says whether to retry; raised by channels
+    │   ├── SendRefused           the platform refuses this call; it never works
+    │   ├── NotSent               surely not sent; it may work later
+    │   └── MaybeSent             no answer came, so it may have been sent
+    └── LedgerError           the operator: the ledger cannot be written or trusted
+        ├── LedgerUnavailable     it cannot be written now (disk full, locked, overloaded); retried automatically
+        ├── LedgerInUse           another process has it open
+        ├── LedgerUnusable        not a ledger, too new, damaged, restored from an old copy, or no permission
+        ├── LedgerLost            it failed while in use: this process must end, the next one recovers
+        └── Fenced                another owner changed the row first: stop working on it
 
-Messages say what to do next. What a caller can act on is a field, never a word inside the message.
+A message says what to do next. What a caller can act on is a field, never a word inside the message.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import msgspec
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with one event of a stream, for the author of the adapter that made it.
+    """What is wrong with one event, for the author of the adapter that made it.
 
-    `index` counts the events of the stream from 0; it is None where an event is looked at alone.
+    `index` is the position of the event in its stream, from 0; None for an event without a stream.
     """
 
     code: str
@@ -40,11 +40,11 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TailraceError(Exception):
-    """The root of the tree; catching it catches everything tailrace raises on purpose."""
+    """The base class of all errors that tailrace raises on purpose."""
 
 
 class ContractViolation(TailraceError):
-    """An event breaks the contract of `tailrace.events`; `diagnostic` says which one, where and how to mend it."""
+    """An event breaks the contract of `tailrace.events`. `diagnostic` says which one, where, and what to change."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
@@ -52,15 +52,15 @@ class ContractViolation(TailraceError):
 
 
 class UsageError(TailraceError):
-    """What was asked for cannot be done as it was asked; the message says how to ask."""
+    """The call or command is wrong. The message says what to write instead."""
 
 
 class AgentNotFound(UsageError):
-    """The agent named on the command line cannot be loaded."""
+    """The agent that the command line names cannot be loaded."""
 
 
 class PluginNotFound(UsageError):
-    """No installed channel or runtime goes by that name; `known` are the names that would do."""
+    """No installed channel or runtime has that name. `known` are the installed names."""
 
     def __init__(self, message: str, *, known: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -68,32 +68,32 @@ class PluginNotFound(UsageError):
 
 
 class TurnMismatch(UsageError):
-    """A delivery of that id is recorded with another content: an id is used for one content only."""
+    """A delivery with that id is recorded with other content: one id stands for one content."""
 
     def __init__(self, delivery_id: str) -> None:
         super().__init__(
-            f"{delivery_id} is recorded with another content. Send the same text again to go on with that turn, "
+            f"{delivery_id} is recorded with other content. Send the same text again to resume that turn, "
             "or choose another turn id."
         )
         self.delivery_id = delivery_id
 
 
 class RuntimeFault(TailraceError):
-    """An agent failed while it ran: it raised, or yielded something that is not an event."""
+    """An agent failed while it ran: it raised an exception, or yielded something that is not an event."""
 
 
 class ChannelFault(TailraceError):
-    """A call to a platform did not end in a receipt; the class says what is known of it.
+    """A call to a platform gave no receipt. The class says whether the message was sent.
 
-    The message is told to people and kept: an adapter writes it in words of its own, with no token, no address
-    that holds one, and nothing of the message that was to be sent.
+    The message is shown to people and stored. So an adapter writes it in its own words: no token, no URL that contains
+    one, and no text of the message.
     """
 
 
 class SendRefused(ChannelFault):
-    """The platform refuses this call for good: the chat is gone, the bot is blocked, the body is not accepted.
+    """The platform refuses this call and always will: no such chat, the bot is blocked, the body is not accepted.
 
-    `gone` is true where the message the call was about is not there any more, and only that is wrong.
+    `gone` is true if the only reason is that the message to edit or delete no longer exists.
     """
 
     def __init__(self, message: str, *, gone: bool = False) -> None:
@@ -102,9 +102,9 @@ class SendRefused(ChannelFault):
 
 
 class NotSent(ChannelFault):
-    """Surely not sent: no connection, too many requests, a server error that is declared safe.
+    """Surely not sent: no connection, too many requests, or a server error that is documented as safe to retry.
 
-    `retry_after` are the seconds the platform asked to wait; `everywhere` is true where it meant all its chats.
+    `retry_after` is the wait in seconds that the platform asked for. `everywhere` is true if it applies to all chats.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, everywhere: bool = False) -> None:
@@ -114,19 +114,19 @@ class NotSent(ChannelFault):
 
 
 class MaybeSent(ChannelFault):
-    """The call began and its answer did not come, or came cut: the platform may have taken it."""
+    """The call was made but no complete answer came: the platform may have accepted it."""
 
 
 class LedgerError(TailraceError):
-    """The ledger cannot do what was asked; the message says what happened and what to do."""
+    """The ledger failed. The message says what happened and what to do."""
 
 
 class LedgerUnavailable(LedgerError):
-    """The ledger cannot be written at the moment; nothing was changed, and the same call may work later."""
+    """The ledger cannot be written now. Nothing was changed, and the same call may work later."""
 
 
 class LedgerInUse(LedgerError):
-    """Another process holds the ledger; `pid` is its number where it can be told."""
+    """Another process has the ledger open. `pid` is its process id if that is known."""
 
     def __init__(self, message: str, *, pid: int | None = None) -> None:
         super().__init__(message)
@@ -134,12 +134,12 @@ class LedgerInUse(LedgerError):
 
 
 class LedgerUnusable(LedgerError):
-    """This ledger is refused at opening; it is never replaced by an empty one."""
+    """This file cannot be opened as a ledger. It is never replaced by an empty one."""
 
 
 class LedgerLost(LedgerError):
-    """The ledger broke while it was in use. What was not acknowledged may or may not be in it; the process must end."""
+    """The ledger failed while in use. Unacknowledged changes may or may not be in it, so the process must end."""
 
 
 class Fenced(LedgerError):
-    """The row is not as the caller last saw it: another owner or another attempt has moved it. The caller stops."""
+    """Another owner or another attempt changed the row since the caller read it. The caller must stop."""

@@ -1,10 +1,10 @@
 """What a runtime says: the canonical contract, one closed tagged union.
 
-Every agent runtime is translated into these values and nothing else; every stage after that reads only these.
-The classes own the fields and their types. Which event may follow which is `tailrace.contract`'s to say.
+Every runtime adapter translates its agent into these values. Every later stage reads only these. This module owns the
+fields and their types; `tailrace.contract` owns which event may follow which.
 
-On the wire an event is one JSON object with the tag in `type`. Unknown fields are refused, because a misspelt
-field that is silently dropped is an answer that is silently wrong.
+On the wire an event is one JSON object with its tag in `type`. Unknown fields are refused: a misspelt field that is
+dropped silently would make the answer wrong silently.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tailrace.errors import ContractViolation, Diagnostic
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """What all events share: frozen, made by keyword, tagged by `type`, strict about fields."""
+    """Base of all events: frozen, keyword-only, tagged by `type`, no unknown fields."""
 
 
 class _Content(_Event, frozen=True, kw_only=True):
-    """An event that a subagent may also send: `parent_tool_id` is the tool call under which it speaks."""
+    """An event that a subagent may send too. `parent_tool_id` is the tool call that runs the subagent."""
 
     parent_tool_id: str | None = None
 
 
 class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn_started"):
-    """The first event of every turn; supplied by the contract where a runtime leaves it out."""
+    """The first event of every turn. `tailrace.contract` adds it if the runtime leaves it out."""
 
     turn_id: str = ""
     runtime: str = ""
@@ -38,45 +38,45 @@ class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn_started"):
 
 
 class TextDelta(_Content, frozen=True, kw_only=True, tag="text_delta"):
-    """A further piece of the answer, of any length."""
+    """The next piece of the answer, of any length."""
 
     text: str
 
 
 class BlockFinal(_Content, frozen=True, kw_only=True, tag="block_final"):
-    """Closes and seals the open text block; `text`, where given, is what the block says after all."""
+    """Closes and seals the open text block. If `text` is given, it replaces the text of the block."""
 
     text: str | None = None
 
 
 class TextRetracted(_Content, frozen=True, kw_only=True, tag="text_retracted"):
-    """What was said must not stand: the text since the last other chunk, or all text of the turn."""
+    """Removes text: all since the last other chunk (`block`), or all text of the turn (`turn`)."""
 
     reason: str = ""
     scope: Literal["block", "turn"] = "block"
 
 
 class ReasoningDelta(_Content, frozen=True, kw_only=True, tag="reasoning_delta"):
-    """A further piece of what the model thinks aloud."""
+    """The next piece of the model's reasoning."""
 
     text: str
 
 
 class ReasoningEnd(_Content, frozen=True, kw_only=True, tag="reasoning_end"):
-    """The reasoning is complete; `metadata` is the provider's own and is given back to it untouched."""
+    """The reasoning is complete. `metadata` belongs to the provider and is returned to it unchanged."""
 
     metadata: Any = None
 
 
-TELLING_ARGUMENTS = (
+MAIN_ARGUMENTS = (
     *("command", "file_path", "path", "pattern", "query", "url"),
     *("description", "prompt", "title", "name"),
 )
-"""The arguments of a call that tell people most about it: of those there are, the first."""
+"""The arguments that describe a call best. The first one that a call has is shown beside its name."""
 
 
 class ToolStarted(_Content, frozen=True, kw_only=True, tag="tool_started"):
-    """A tool is called; the arguments may follow in a `tool_input`."""
+    """A tool call begins. Its arguments may follow in a `tool_input`."""
 
     id: str
     name: str
@@ -84,14 +84,14 @@ class ToolStarted(_Content, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolInput(_Content, frozen=True, kw_only=True, tag="tool_input"):
-    """The complete arguments of a call, in place of any given before."""
+    """The complete arguments of a call. They replace those given before."""
 
     id: str
     arguments: Any
 
 
 class ToolProgress(_Content, frozen=True, kw_only=True, tag="tool_progress"):
-    """A tool is still at work."""
+    """A tool is still running."""
 
     id: str | None = None
     elapsed_s: float = 0.0
@@ -99,7 +99,7 @@ class ToolProgress(_Content, frozen=True, kw_only=True, tag="tool_progress"):
 
 
 class ToolOutput(_Content, frozen=True, kw_only=True, tag="tool_output"):
-    """A piece of what a tool prints while it runs."""
+    """The next piece of output of a running tool."""
 
     data: str
     stream: Literal["stdout", "stderr"] = "stdout"
@@ -107,7 +107,7 @@ class ToolOutput(_Content, frozen=True, kw_only=True, tag="tool_output"):
 
 
 class ToolFinished(_Content, frozen=True, kw_only=True, tag="tool_finished"):
-    """A tool has answered; `result` is any JSON value and is shown as text."""
+    """A tool call ends. `result` is any JSON value and is shown as text."""
 
     id: str
     result: Any = ""
@@ -115,43 +115,43 @@ class ToolFinished(_Content, frozen=True, kw_only=True, tag="tool_finished"):
 
 
 class Status(_Content, frozen=True, kw_only=True, tag="status"):
-    """What the agent is at, for a status line; no part of the answer."""
+    """What the agent does now, for a status line. It is not part of the answer."""
 
     text: str
 
 
 class Notice(_Content, frozen=True, kw_only=True, tag="notice"):
-    """A remark of the system that stays in the conversation."""
+    """A system message that stays in the conversation."""
 
     text: str
 
 
 class ModelChanged(_Event, frozen=True, kw_only=True, tag="model_changed"):
-    """Another model, or another key to it, answers from here on."""
+    """From here on another model answers, or the same model with another key."""
 
     model_id: str
     key_id: str = ""
 
 
 class ConfigReloaded(_Event, frozen=True, kw_only=True, tag="config_reloaded"):
-    """The settings were read anew."""
+    """The settings were loaded again."""
 
 
 class PlanItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step of a plan and how far it is."""
+    """One step of a plan and its state."""
 
     title: str
     status: str
 
 
 class PlanUpdated(_Content, frozen=True, kw_only=True, tag="plan_updated"):
-    """The whole plan as it stands now."""
+    """The whole plan in its current state."""
 
     items: tuple[PlanItem, ...]
 
 
 class Usage(_Content, frozen=True, kw_only=True, tag="usage"):
-    """Tokens spent, for one request, for the turn so far, or for the session so far."""
+    """Tokens used by one request, by the turn so far, or by the session so far."""
 
     input_tokens: int
     output_tokens: int
@@ -159,7 +159,7 @@ class Usage(_Content, frozen=True, kw_only=True, tag="usage"):
 
 
 class Media(_Content, frozen=True, kw_only=True, tag="media"):
-    """A picture, a sound or a file, by address or by path."""
+    """A picture, a sound or a file, given by URL or by path."""
 
     url: str | None = None
     path: str | None = None
@@ -168,7 +168,7 @@ class Media(_Content, frozen=True, kw_only=True, tag="media"):
 
 
 class Error(_Content, frozen=True, kw_only=True, tag="error"):
-    """Something went wrong and the turn goes on."""
+    """An error that does not end the turn."""
 
     message: str
     status_code: int | None = None
@@ -176,14 +176,14 @@ class Error(_Content, frozen=True, kw_only=True, tag="error"):
 
 
 class TurnCompleted(_Event, frozen=True, kw_only=True, tag="turn_completed"):
-    """The turn is over; `text` is the answer, used only where no text came before it."""
+    """The turn succeeded. `text` is the whole answer; it is used only if no text came before."""
 
     text: str | None = None
     stop_reason: str = ""
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
-    """The turn is over because something failed; what was said before stands."""
+    """The turn failed. The text before it stays."""
 
     message: str
     code: str | None = None
@@ -192,7 +192,7 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
 
 
 class TurnCancelled(_Event, frozen=True, kw_only=True, tag="turn_cancelled"):
-    """The turn is over because somebody asked it to stop."""
+    """The turn ended because somebody stopped it."""
 
     reason: str = ""
 
@@ -232,7 +232,7 @@ _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def encode_event(event: Event) -> bytes:
-    """One event as one line of JSON, without the line end."""
+    """Encode an event as one line of JSON, without the newline."""
     try:
         return _encoder.encode(event)
     except (TypeError, RecursionError, UnicodeEncodeError, msgspec.ValidationError) as error:
@@ -240,15 +240,15 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
-    """One event from a line of JSON, or from the mapping such a line decodes to.
+    """Decode an event from one line of JSON, or from a mapping with the same content.
 
-    Raises `ContractViolation` whose diagnostic names the event's type and the field that is wrong.
+    Raises `ContractViolation`. Its diagnostic names the event type and the wrong field.
     """
     try:
         if isinstance(data, Mapping):
             tag = data.get("type")
             cls = _CLASS_OF_TAG.get(tag) if isinstance(tag, str) else None
-            # The union only to be told what is wrong: msgspec works it out anew at every call, a class once.
+            # The class where it is known: msgspec analyses a union in every call, but a class only once.
             event: Event = msgspec.convert(data, Event if cls is None else cls)
             return event
         return _decoder.decode(data)
@@ -257,16 +257,16 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
 
 
 def validate_event(event: Event) -> None:
-    """Hold an event that was made in Python to the types of its fields, which making it does not check.
+    """Check the field types of an event that was made in Python; the constructor does not check them.
 
-    Raises `ContractViolation` as `decode_event` does, and with the code `not_json` where an event holds a
-    value that cannot be written as JSON.
+    Raises `ContractViolation` as `decode_event` does, and with the code `not_json` if a value cannot be written as
+    JSON.
     """
     cls = type(event)
     fields = msgspec.structs.asdict(event)
     try:
-        # Once as they are, since on its way to JSON a date would pass for a string; once as JSON has them, to
-        # see inside what they hold.
+        # Twice: first the values themselves, because as JSON a date would pass for a string; then as JSON, which also
+        # checks what is inside lists and mappings.
         msgspec.convert(fields, cls)
         msgspec.convert(msgspec.to_builtins(event), cls)
     except (TypeError, RecursionError) as error:
@@ -279,7 +279,7 @@ def _not_json(event: Event, error: Exception) -> Diagnostic:
     return Diagnostic(
         code="not_json",
         event_type=str(type(event).__struct_config__.tag),
-        message=f"{type(event).__name__} holds a value that JSON cannot carry: {error}. "
+        message=f"{type(event).__name__} holds a value that JSON cannot represent: {error}. "
         "Arguments, results and metadata must be plain JSON values, and text must be valid Unicode.",
     )
 
@@ -290,7 +290,7 @@ _AT = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
 
 def _diagnose(data: bytes | str | Mapping[str, Any], error: Exception) -> Diagnostic:
-    """Turn a decoder's complaint into one that says which event and field to mend, and how."""
+    """Turn a decoder's error into a diagnostic that names the event and the field, and says what to change."""
     event_type = _type_of(data)
     if event_type is _UNREADABLE:
         return Diagnostic(
@@ -299,12 +299,12 @@ def _diagnose(data: bytes | str | Mapping[str, Any], error: Exception) -> Diagno
         )
     if not isinstance(event_type, str) or event_type not in TAGS:
         named = event_type if isinstance(event_type, str) else None
-        said = f"{event_type!r} is no event type" if event_type is not None else "the event has no `type`"
+        problem = f"{event_type!r} is no event type" if event_type is not None else "the event has no `type`"
         return Diagnostic(
             code="unknown_type",
             event_type=named,
             field="type",
-            message=f"{said}. Use one of: {', '.join(TAGS)}.",
+            message=f"{problem}. Use one of: {', '.join(TAGS)}.",
         )
     at = _AT.match(str(error))
     reason, path = (at[1], at[2]) if at else (str(error), "")
@@ -315,9 +315,9 @@ def _diagnose(data: bytes | str | Mapping[str, Any], error: Exception) -> Diagno
     elif unknown := _UNKNOWN.fullmatch(reason):
         fields = EVENT_CLASSES[TAGS.index(event_type)].__struct_fields__
         known = f"Its fields are: {', '.join(fields) or 'none'}."
-        code, field, advice = "unknown_field", within + unknown[1], "Leave it out." if within else known
+        code, field, advice = "unknown_field", within + unknown[1], "Remove it." if within else known
     else:
-        code, field, advice = "wrong_type", path or None, "Give it the type that the schema states."
+        code, field, advice = "wrong_type", path or None, "Give it the type that the schema names."
     where = f"`{event_type}`" + (f", field `{field}`" if field else "")
     return Diagnostic(code=code, event_type=event_type, field=field, message=f"{where}: {reason}. {advice}")
 
@@ -326,7 +326,7 @@ _UNREADABLE = object()
 
 
 def _type_of(data: bytes | str | Mapping[str, Any]) -> object:
-    """The `type` the data gives itself; None without one, `_UNREADABLE` if it is no JSON object at all."""
+    """The value of `type` in the data: None if it is missing, `_UNREADABLE` if the data is not a JSON object."""
     if isinstance(data, Mapping):
         return data.get("type")
     try:

@@ -324,7 +324,7 @@ def test_an_input_that_ends_too_early_is_a_failed_turn(tmp_path: Path, keyed: Pl
     done = House(tmp_path, keyed).deliver("--turn", "t", given=lines(said("So far.")).rstrip())
     assert done.exit_code == 1
     assert [text.split(":")[0] for text in keyed.texts("room")] == [
-        *("So far.", "⚠️ the agent stopped before its turn was over"),
+        *("So far.", "⚠️ the agent stopped before its turn was complete"),
     ]
     assert done.err.endswith("the input ended before the turn was over: the turn has failed\n")
 
@@ -344,7 +344,7 @@ def test_two_turns_in_one_input_are_not_taken_for_one(tmp_path: Path, keyed: Pla
     done = House(tmp_path, keyed).deliver("--turn", "t", given=INPUT + INPUT)
     assert keyed.texts("room") == PARTS
     assert done.exit_code == 2
-    assert "tailrace: line 5 of the input: `text_delta` is out of place: the turn is over." in done.err
+    assert "tailrace: line 5 of the input: `text_delta` is out of order: the turn has ended." in done.err
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_a_recording_that_breaks_off_is_a_turn_that_failed() -> None:
         (b'{"at": "1", "event": {}}', "line 1 of turn.ndjson: Expected `float`, got `str` - at `$.at`. With its time"),
         (b'{"at": 1, "event": {"type": "tezt"}}', "line 1 of turn.ndjson: 'tezt' is no event type. Use one of: "),
         (b'{"at": 1, "on": 2, "event": {}}', "line 1 of turn.ndjson: Object contains unknown field `on`"),
-        (HELLO + HELLO, "line 3 of turn.ndjson: `text_delta` is out of place: the turn is over."),
+        (HELLO + HELLO, "line 3 of turn.ndjson: `text_delta` is out of order: the turn has ended."),
         (
             b'{"at": 2, "event": {"type": "turn_started"}}\n{"at": 1.5, "event": {"type": "turn_completed"}}',
             "line 2 of turn.ndjson: its time is 0.5 s before that of the line above it.",

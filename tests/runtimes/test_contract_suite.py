@@ -233,7 +233,7 @@ CANCELLING = "test_cancelling_the_reader_at_any_point_leaves_nothing"
     [
         (Babbles, ENDS, "the turn does not end: 200 events"),
         (Hangs, ENDS, "the turn does not end: the runtime waits for ever behind TextDelta"),
-        (EndsTwice, ENDS, "breaks the grammar of a turn: `turn_completed` is out of place"),
+        (EndsTwice, ENDS, "breaks the grammar of a turn: `turn_completed` is out of order"),
         (SaysTwice, TEXT, "the text is not what the agent said"),
         (Shortens, CUTS, "otherwise, in [0-9]+ pieces"),
         (LosesResults, "test_tools_are_shown_and_answered", r"the call \['call-1'\] was answered"),

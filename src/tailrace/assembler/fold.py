@@ -1,13 +1,13 @@
-"""The one fold: what each event does to the chunks of a message.
+"""The fold: what each event does to the chunks of a message.
 
-The chunks are all the state there is, so whoever holds a list can fold on, and the browser runs the same fold
-(`tests/vectors/fold.json` holds both to the same answers). Which event may follow which is for
-`tailrace.contract` to say; any sequence of events folds, also one the contract would refuse.
+The chunks are the whole state, so a caller can continue from any list. The browser runs the same fold, and
+`tests/vectors/fold.json` tests both with the same vectors. `tailrace.contract` owns which event may follow which; the
+fold accepts any sequence, also one that the contract would refuse.
 
-An open text block is a last chunk that is text and not sealed; whoever speaks goes on in it. Who said what of a
-block is remembered beside it: what one speaker says, corrects and takes back comes out as if nobody else spoke, however
-they interrupt each other. Only the agent's retraction of the turn takes back what its subagents said. An open thinking
-chunk is a last chunk that is thinking and has no metadata yet. Nothing else is ever open.
+An open text block is the last chunk, if that is text and not sealed. New text continues it. The agent and its subagents
+may write into one block; the block remembers who wrote what, so that a correction or retraction of one sender gives
+the same result as without the others. Only the agent's retraction of the whole turn also removes text of subagents.
+An open thinking chunk is the last chunk, if that is thinking without metadata. Nothing else is ever open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tailrace.chunks import (
     ThinkingChunk,
     ToolBatchChunk,
     ToolCall,
-    settle,
+    join_small_pieces,
 )
 from tailrace.events import (
     BlockFinal,
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 
 
 def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
-    """Fold one event into the chunks, in place; what text is already there does not add to the cost."""
+    """Fold one event into the chunks, in place. The cost does not depend on the text that is already there."""
     if type(event) is TextDelta and event.parent_tool_id is None:
-        # Nearly every event is a piece for the open block, and only an open block has a `tail`: this one
-        # attempt asks all there is to ask.
+        # Nearly every event is text for the open block, and only an open block has a `tail`: so this one attempt
+        # replaces all checks.
         try:
-            tail = chunks[-1].tail  # type: ignore[union-attr]  # a chunk without is the case below
+            tail = chunks[-1].tail  # type: ignore[union-attr]  # a chunk without one is handled below
         except (IndexError, AttributeError):
             _text_delta(chunks, event)
             return
         tail.append(event.text)
         if len(tail) > MANY_PIECES:
-            settle(tail)
+            join_small_pieces(tail)
         return
     fold = _FOLDS.get(type(event))
     if fold is not None:
@@ -73,60 +73,60 @@ def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
 def _text_delta(chunks: list[Chunk], event: TextDelta) -> None:
     last = chunks[-1] if chunks else None
     if isinstance(last, TextChunk) and last.is_open_to(event.parent_tool_id):
-        last.say(event.text, event.parent_tool_id)
+        last.append(event.text, event.parent_tool_id)
     else:
         chunks.append(_block(event.text, event.parent_tool_id))
 
 
 def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
-    speaker = event.parent_tool_id
-    blocks = _open_blocks(chunks, speaker)
+    sender = event.parent_tool_id
+    blocks = _open_blocks(chunks, sender)
     if not blocks and event.text:
-        blocks = [_block(event.text, speaker)]
+        blocks = [_block(event.text, sender)]
         chunks += blocks
     elif blocks and event.text is not None:
-        # One that others interrupted is whole again where it began.
+        # If others interrupted the block, its whole text now stands in its first part.
         for nth, block in enumerate(blocks):
-            block.correct(speaker, event.text if nth == 0 else "")
+            block.replace(sender, event.text if nth == 0 else "")
             if not block.text:
-                # A chunk of nothing is none.
-                del chunks[next(at for at in reversed(range(len(chunks))) if chunks[at] is block)]
+                # A block without text is removed.
+                del chunks[next(index for index in reversed(range(len(chunks))) if chunks[index] is block)]
     for block in blocks:
-        if block.speaks(speaker):
-            block.seal(speaker)
+        if block.has_text_of(sender):
+            block.seal(sender)
 
 
-def _open_blocks(chunks: list[Chunk], speaker: str | None) -> list[TextChunk]:
-    """What one speaker is at, in order: the blocks since the last other chunk that the speaker is not done with."""
+def _open_blocks(chunks: list[Chunk], sender: str | None) -> list[TextChunk]:
+    """The open blocks with text of a sender, in order: those since the last other chunk that it did not seal."""
     found: list[TextChunk] = []
     for chunk in reversed(chunks):
         if not isinstance(chunk, TextChunk):
             break
-        if chunk.speaks(speaker):
-            if not chunk.is_open_to(speaker):
+        if chunk.has_text_of(sender):
+            if not chunk.is_open_to(sender):
                 break
             found.insert(0, chunk)
     return found
 
 
 def _text_retracted(chunks: list[Chunk], event: TextRetracted) -> None:
-    speaker = event.parent_tool_id
-    if event.scope == "turn" and speaker is None:
+    sender = event.parent_tool_id
+    if event.scope == "turn" and sender is None:
         chunks[:] = [chunk for chunk in chunks if type(chunk) is not TextChunk]
         return
     first = 0
     if event.scope == "block":
-        first = next((at + 1 for at in reversed(range(len(chunks))) if type(chunks[at]) is not TextChunk), 0)
+        first = next((n + 1 for n in reversed(range(len(chunks))) if type(chunks[n]) is not TextChunk), 0)
     chunks[first:] = [
-        chunk for chunk in chunks[first:] if not (type(chunk) is TextChunk and _is_emptied(chunk, speaker))
+        chunk for chunk in chunks[first:] if not (type(chunk) is TextChunk and _remove_text_of(chunk, sender))
     ]
 
 
-def _is_emptied(block: TextChunk, speaker: str | None) -> bool:
-    """Take back what one said in a block; whether nothing is left of it."""
-    if not block.speaks(speaker):
+def _remove_text_of(block: TextChunk, sender: str | None) -> bool:
+    """Remove the text of a sender from a block. Returns True if the block is empty then."""
+    if not block.has_text_of(sender):
         return False
-    block.correct(speaker, "")
+    block.replace(sender, "")
     return not block.text
 
 
@@ -196,12 +196,12 @@ def _config_reloaded(chunks: list[Chunk], _event: ConfigReloaded) -> None:
 
 
 def _turn_completed(chunks: list[Chunk], event: TurnCompleted) -> None:
-    # What a subagent said is not the answer.
-    if event.text and not any(type(chunk) is TextChunk and chunk.text and chunk.speaks(None) for chunk in chunks):
+    # Text of a subagent is not the answer.
+    if event.text and not any(type(chunk) is TextChunk and chunk.text and chunk.has_text_of(None) for chunk in chunks):
         append_event_to_chunks(chunks, TextDelta(text=event.text))
 
 
-# The table of effects beside text; an event that is not in it does nothing to the chunks.
+# The effect of each event. An event that is not in the table changes no chunk.
 _FOLDS: dict[type, Callable[[list[Chunk], Any], None]] = {
     TextDelta: _text_delta,
     BlockFinal: _block_final,
@@ -221,17 +221,17 @@ _FOLDS: dict[type, Callable[[list[Chunk], Any], None]] = {
 }
 
 
-def _block(text: str, speaker: str | None) -> TextChunk:
-    """A block that somebody begins."""
-    if speaker is None:
+def _block(text: str, sender: str | None) -> TextChunk:
+    """A new block with text of a sender."""
+    if sender is None:
         return TextChunk(text=text)
     block = TextChunk(text="")
-    block.say(text, speaker)
+    block.append(text, sender)
     return block
 
 
 def _newest_call(chunks: list[Chunk], call_id: str | None) -> ToolCall | None:
-    """The newest call with that id, because runtimes use ids again; without an id the newest call of all."""
+    """The newest call with that id, because runtimes reuse ids; without an id the newest call."""
     for chunk in reversed(chunks):
         if isinstance(chunk, ToolBatchChunk):
             for call in reversed(chunk.calls):

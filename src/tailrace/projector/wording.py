@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import regex
 
-from tailrace.events import TELLING_ARGUMENTS
+from tailrace.events import MAIN_ARGUMENTS
 from tailrace.markdown.graphemes import last_border
 
 LINE = 60
@@ -55,7 +55,7 @@ def ending(text: str, length: int) -> str:
     return text[border:]
 
 
-def telling(arguments: Any, names: Sequence[str] = TELLING_ARGUMENTS) -> str:
+def telling(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
     """The argument that tells most about a call, on one line; nothing where none of the names is there.
 
     Arguments are what a runtime made of them: a mapping, the JSON of one (perhaps half of it), anything.

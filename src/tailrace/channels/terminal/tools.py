@@ -13,7 +13,7 @@ import msgspec
 
 from tailrace.channels.terminal.lines import DIM, Line, Lines
 from tailrace.channels.terminal.visible import visible
-from tailrace.events import TELLING_ARGUMENTS, ToolFinished, ToolInput, ToolOutput, ToolProgress, ToolStarted
+from tailrace.events import MAIN_ARGUMENTS, ToolFinished, ToolInput, ToolOutput, ToolProgress, ToolStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,7 @@ class ToolLines:
 def _summary(arguments: Any) -> str:
     """The argument that tells most about a call; all of them where none is known to."""
     if isinstance(arguments, dict):
-        telling = next((arguments[name] for name in TELLING_ARGUMENTS if arguments.get(name)), None)
+        telling = next((arguments[name] for name in MAIN_ARGUMENTS if arguments.get(name)), None)
         arguments = telling if telling is not None else arguments or None
     return "" if arguments is None else _one_line(_text_of(arguments))
 

@@ -62,7 +62,7 @@ def recorded(place: str, *, rate: float) -> Turn:
 def turn_of(recording: bytes, *, name: str, rate: float) -> Turn:
     """The turn that a recording of that name holds.
 
-    Raises `UsageError` for the first line that is no event, or out of place.
+    Raises `UsageError` for the first line that is no event, or is out of order.
     """
     lines = list(_lines(recording, name=name, pause=1 / rate))
     if not lines:
