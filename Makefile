@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TESTS := PYTHONPATH=tests $(BIN)/python
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test test-runtimes lint kills bench lock lock-commands clean
+.PHONY: setup run test test-runtimes lint kills search bench lock lock-commands clean
 
 setup: $(VENV)/.ready
 	@:
@@ -80,9 +81,13 @@ lint: setup
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 
-# Kill a process at every checkpoint and at random, and count what people saw. Takes minutes.
+# Kill a process at every crash point and at random, and count what people saw. Takes minutes.
 kills: setup
-	@$(BIN)/python -m tailrace.testing.kill_matrix $(KILLS)
+	@$(TESTS) -m kills.matrix $(KILLS)
+
+# Play 100,000 random turns. Takes minutes. SEARCH="--seed 7 --runs 1" repeats one.
+search: setup
+	@$(TESTS) -m random_turns.projection $(SEARCH)
 
 # The libraries that the bench compares with are large: only `make bench` installs them.
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock
@@ -94,7 +99,7 @@ $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock
 	@touch $@
 
 bench: $(VENV)/.bench-ready
-	@$(BIN)/python -m bench
+	@$(TESTS) -m bench
 
 # Write the locks from pyproject.toml: versions and hashes, no addresses. UPGRADE=--upgrade raises the versions.
 lock: setup

@@ -14,8 +14,8 @@ from typing import Any
 from bench import texts
 from bench.cutting import DELTA, LIMIT, feed, in_deltas
 from bench.rows import Row, Scale, best_of, duration
+from cutting_laws.foreign import judge_texts
 from tailrace.markdown import split
-from tailrace.testing.foreign import judge_texts
 
 SAMPLES = 12
 

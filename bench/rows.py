@@ -42,7 +42,7 @@ class Row(NamedTuple):
     """One comparison: what ours took, what it is held against, and the ratio that is asked for.
 
     `met` is None where nothing is asked, only shown. `breaches` counts what a splitter broke, in the order of
-    `tailrace.testing.foreign.Tally`.
+    `cutting_laws.foreign.Tally`.
     """
 
     name: str

@@ -9,7 +9,7 @@ from bench.__main__ import AREAS
 from bench.rows import TINY
 
 from bench import texts
-from tailrace.testing.reading import read
+from cutting_laws.reading import read
 
 
 @pytest.mark.parametrize("area", AREAS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from random_turns.unsteady import unsteady
 from tailrace.capabilities import Capabilities, Keyed
 from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
 from tailrace.delivery import Courier, CourierSettings, Recovery, RecoverySettings
@@ -15,7 +16,6 @@ from tailrace.ledger.memory import MemoryLedger
 from tailrace.operations import Body, Delete, Edit, Post, Target
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
-from tailrace.testing.unsteady import unsteady
 from tailrace.testing.wire import Request, capabilities_of
 
 if TYPE_CHECKING:

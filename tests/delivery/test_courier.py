@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from post_office import HERE, THERE, PostOffice, edit, post, settled_within
 
+from random_turns.unsteady import unsteady
 from tailrace.capabilities import Capabilities, Unkeyed
 from tailrace.deliveries import State, TurnState
 from tailrace.delivery import CourierSettings
@@ -23,7 +24,6 @@ from tailrace.operations import (
     Typing,
 )
 from tailrace.testing.faults import Delayed, NoAnswer, Refuse, Rule, Unreachable
-from tailrace.testing.unsteady import unsteady
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from post_office import HERE, PostOffice, post
 
+from random_turns.accounting import Account, account_for
+from random_turns.simulation import KINDS, Kind, simulate
 from tailrace.deliveries import Delivery, Query, State
-from tailrace.testing.accounting import Account, account_for
 from tailrace.testing.faults import NoAnswer, Refuse
-from tailrace.testing.simulation import KINDS, Kind, simulate
 from tailrace.testing.virtual_time import Simulation, run
 from tailrace.testing.wire import Request
 
@@ -38,8 +40,9 @@ def test_a_seed_repeats_its_run(kind: Kind) -> None:
 
 
 def test_the_command_prints_a_line_for_each_kind_and_ends_well() -> None:
-    command = [sys.executable, "-m", "tailrace.testing.simulation", "--turns", "50", "--seed", "3"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "random_turns.simulation", "--turns", "50", "--seed", "3"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     header, *lines = ended.stdout.splitlines()
     assert header.split() == ["kind", *Account.COLUMNS]

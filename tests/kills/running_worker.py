@@ -8,7 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Self
 
-from tailrace.testing.kill_worker import STOPPING
+import kills
+from kills.worker import STOPPING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +24,8 @@ class RunningWorker:
     """Started by `with`; if it still runs when that is left, it is killed."""
 
     def __init__(self, platform: PlatformProcess, ledger: Path, *options: str, **environment: str) -> None:
-        self._command = [sys.executable, "-m", "tailrace.testing.kill_worker", "--ledger", str(ledger), *options]
-        self._environment = {**os.environ, **platform.environment, **environment}
+        self._command = [sys.executable, "-m", "kills.worker", "--ledger", str(ledger), *options]
+        self._environment = kills.environment(**platform.environment, **environment)
 
     def __enter__(self) -> Self:
         pipe = subprocess.PIPE

@@ -7,16 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from running_worker import RunningWorker
 
+from kills.judge import judge, read_ledger
+from kills.random_kills import kill_at_random
+from kills.running_worker import RunningWorker
+from kills.script import kill_capabilities, questions_of
+from kills.trial import Bench
+from kills.worker import IN_USE
 from tailrace.deliveries import State
 from tailrace.delivery.paced_channel import STALE_S
 from tailrace.testing.faults import Delayed, NoAnswer, Rule
-from tailrace.testing.kill_judge import judge, read_ledger
-from tailrace.testing.kill_random import kill_at_random
-from tailrace.testing.kill_script import kill_capabilities, questions_of
-from tailrace.testing.kill_trial import Bench
-from tailrace.testing.kill_worker import IN_USE
 from tailrace.testing.platform_process import PlatformProcess
 
 if TYPE_CHECKING:

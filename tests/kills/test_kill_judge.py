@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+import kills
+from kills.judge import Claims, Verdict, judge, read_ledger
+from kills.matrix import moments, repetition, spread
+from kills.script import matrix_questions
+from kills.trial import Bench, Trial
 from tailrace.deliveries import State, TurnState
-from tailrace.testing.kill_judge import Claims, Verdict, judge, read_ledger
-from tailrace.testing.kill_matrix import moments, repetition, spread
-from tailrace.testing.kill_script import matrix_questions
-from tailrace.testing.kill_trial import Bench, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,9 +115,10 @@ def test_a_share_is_spread_and_never_empty() -> None:
 def test_the_command_repeats_what_it_was_told_to() -> None:
     chain = ("send.written:2", "recover.marked:1")
     trial = Trial(kind="keyed", chain=chain, verdict=Verdict(), runs=3, kills=2, passed={}, recovering={})
-    command = repetition(trial).split()
-    assert command[0] == "python"
-    result = subprocess.run([sys.executable, *command[1:]], check=False, capture_output=True, text=True, timeout=60)
+    make, target, setting = shlex.split(repetition(trial))
+    assert (make, target) == ("make", "kills")
+    command = [sys.executable, "-m", "kills.matrix", *setting.removeprefix("KILLS=").split()]
+    result = subprocess.run(command, check=False, env=kills.environment(), capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
     assert [cell.strip() for cell in result.stdout.splitlines()[-2].split("│")[1:-1]] == [
         *("all", "1", "3", "2"),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.testing.crash_points import crash_points
-from tailrace.testing.kill_matrix import moments
-from tailrace.testing.kill_trial import KINDS, Bench, Trial
+from kills.crash_points import crash_points
+from kills.matrix import moments
+from kills.trial import KINDS, Bench, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,13 +13,13 @@ from strategies import UNITS, documents, proses, raw_texts
 from test_hard_texts import DOCUMENTS, ONCE_BROKEN
 from test_spec_examples import EXAMPLES
 
+from cutting_laws.feeding import partition_free
+from cutting_laws.laws import judge
+from cutting_laws.parts import LEAST_LIMIT
+from cutting_laws.reading import RULE, read
+from cutting_laws.structure import is_tame, meaning
 from tailrace.markdown import Part, Splitter, join, render, split
 from tailrace.markdown.dialects import RENDERERS, Ruler
-from tailrace.testing.feeding import partition_free
-from tailrace.testing.laws import judge
-from tailrace.testing.parts import LEAST_LIMIT
-from tailrace.testing.reading import RULE, read
-from tailrace.testing.structure import is_tame, meaning
 
 dialects = pytest.mark.parametrize("dialect", RENDERERS)
 rendering_dialects = pytest.mark.parametrize("dialect", [name for name in RENDERERS if name != "markdown"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cutting_laws.feeding import partition_free
+from cutting_laws.laws import judge
+from cutting_laws.structure import is_tame, meaning
 from tailrace.markdown import split
-from tailrace.testing.feeding import partition_free
-from tailrace.testing.laws import judge
-from tailrace.testing.structure import is_tame, meaning
 
 W = "river stone wheel water mill "
 Y = "y" * 90

@@ -9,12 +9,12 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from strategies import CLUSTERS, DIALECTS, UNITS, documents, proses, raw_texts
 
+from cutting_laws.feeding import feed_all, partition_free, prompt, prompt_in_prose
+from cutting_laws.laws import judge
+from cutting_laws.parts import LEAST_LIMIT, slice_of
+from cutting_laws.prose import boundary_order
+from cutting_laws.structure import is_tame, meaning
 from tailrace.markdown import Splitter, join, split
-from tailrace.testing.feeding import feed_all, partition_free, prompt, prompt_in_prose
-from tailrace.testing.laws import judge
-from tailrace.testing.parts import LEAST_LIMIT, slice_of
-from tailrace.testing.prose import boundary_order
-from tailrace.testing.structure import is_tame, meaning
 
 units = st.sampled_from(UNITS)
 dialects = st.sampled_from(DIALECTS)

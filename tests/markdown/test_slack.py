@@ -11,11 +11,11 @@ from hostile_texts import hostile_texts
 from hypothesis import assume, given, settings
 from strategies import documents, proses
 
+from cutting_laws.reading import read
 from tailrace.markdown import render
 from tailrace.markdown.graphemes import is_single
 from tailrace.markdown.slack import size
 from tailrace.operations import Body
-from tailrace.testing.reading import read
 
 LINK = re.compile(r"<(?:https?:|mailto:)[^<>|\s]*(?:\|[^<>]*)?>", re.IGNORECASE)
 QUOTE = re.compile(r"^(?:(?:• |\d+\. |[☐☑] )*(?:> )| +)+", re.MULTILINE)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from cutting_laws.feeding import partition_free
+from cutting_laws.laws import judge
+from cutting_laws.parts import LEAST_LIMIT
+from cutting_laws.structure import is_tame, meaning
 from tailrace.markdown import split
-from tailrace.testing.feeding import partition_free
-from tailrace.testing.laws import judge
-from tailrace.testing.parts import LEAST_LIMIT
-from tailrace.testing.structure import is_tame, meaning
 
 LIMITS = (*range(1, 11), 16, 40, 80, 200)
 _EXAMPLE = re.compile(r"^`{32} example[^\n]*\n(.*?)^\.\n.*?^`{32}$", re.MULTILINE | re.DOTALL)

@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading_rich import RichMessage
 
+from cutting_laws.feeding import partition_free
+from cutting_laws.laws import judge
 from tailrace.markdown import join, render, split
 from tailrace.operations import Body
-from tailrace.testing.feeding import partition_free
-from tailrace.testing.laws import judge
 
 HIDDEN = [
     ("a ||b c|| d", ["b c"]),

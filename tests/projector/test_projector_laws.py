@@ -1,4 +1,4 @@
-"""The laws of the projector under random runs: a share here, a hundred thousand by `tailrace.testing.projection`."""
+"""The laws of the projector under random runs: a share here, a hundred thousand by `random_turns.projection`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from random_turns.projection import account_of
+from random_turns.stage import perform
+from random_turns.stage_account import WORD, Account, visible
+from random_turns.stage_chat import Chat
+from random_turns.stage_scenes import PRESENTATIONS, Weather, scene_of
+from random_turns.stage_turns import Speech
+from random_turns.stage_verdict import verdict
 from tailrace.capabilities import CHANNELS, DISCORD, MATRIX, SLACK, TELEGRAM, TERMINAL, Capabilities
 from tailrace.events import BlockFinal, Error, TextDelta, TurnCompleted, TurnStarted
 from tailrace.markdown.dialects import RENDERERS, Renderer
 from tailrace.operations import Body, Delivered, Post, Receipt, Target, Typing
 from tailrace.projector import Idle, Projector, ProjectorSettings, WaitUntil
-from tailrace.testing.projection import account_of
-from tailrace.testing.stage import perform
-from tailrace.testing.stage_account import WORD, Account, visible
-from tailrace.testing.stage_chat import Chat
-from tailrace.testing.stage_scenes import PRESENTATIONS, Weather, scene_of
-from tailrace.testing.stage_turns import Speech
-from tailrace.testing.stage_verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from random_turns.stage import Performance
     from tailrace.events import Event
-    from tailrace.testing.stage import Performance
 
 RUNS = 10  # of each presentation on each channel
 HERE = Target(channel="here", chat="1")

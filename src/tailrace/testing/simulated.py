@@ -35,11 +35,11 @@ from tailrace.operations import (
     Task,
     Typing,
 )
-from tailrace.testing.crash_points import CrashPoints, points_of_environment
 from tailrace.testing.wire import GONE, NOT_MODIFIED, TOO_MANY, Absent, Answer, Denied, Done, Ending, Find, Request
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
     from tailrace.ports import Clock, Inbox
     from tailrace.testing.platform import SimulatedPlatform
@@ -128,12 +128,16 @@ class _Finds(_Calls):
 
 
 class SimulatedChannel(_Calls):
-    """A channel over TCP, one connection per call; `points` are passed around each call but typing."""
+    """A channel over TCP, one connection per call.
 
-    def __init__(self, address: SimulatorAddress, *, points: CrashPoints | None = None) -> None:
+    `on_step` is called around each call but typing with `send.before`, `send.written` (the request has left) and
+    `send.answered`: a test can stop or kill the process there.
+    """
+
+    def __init__(self, address: SimulatorAddress) -> None:
         super().__init__(address.capabilities)
         self.address = address
-        self.points = points
+        self.on_step: Callable[[str], None] | None = None
 
     async def start(self, inbox: Inbox) -> None:  # noqa: ARG002  nobody writes to this channel
         """Try the connection. Raises `NotSent` where there is none."""
@@ -151,15 +155,15 @@ class SimulatedChannel(_Calls):
 
     async def _ask(self, request: Request) -> Answer:
         # Typing comes and goes with a timer: counting it would make the other passings hard to find again.
-        points = None if isinstance(request.operation, Typing) else self.points
-        if points is not None:
-            points.reach("send.before")
+        on_step = None if isinstance(request.operation, Typing) else self.on_step
+        if on_step is not None:
+            on_step("send.before")
         reader, writer = await self._connect()
         try:
             writer.write(_ENCODER.encode(request) + b"\n")
             await writer.drain()
-            if points is not None:
-                points.reach("send.written")
+            if on_step is not None:
+                on_step("send.written")
             line = await reader.readline()
         except ConnectionError as error:
             raise _failure("reset") from error
@@ -168,8 +172,8 @@ class SimulatedChannel(_Calls):
             writer.transport.abort()
         if not line.endswith(b"\n"):
             raise _failure("cut")
-        if points is not None:
-            points.reach("send.answered")
+        if on_step is not None:
+            on_step("send.answered")
         return _ANSWERS.decode(line)
 
 
@@ -226,13 +230,12 @@ class InProcessReadableChannel(InProcessChannel, _Finds):
 def simulated_channel(address: SimulatorAddress | None = None) -> SimulatedChannel:
     """The channel to a platform process: at this address, or at that of the setting `TAILRACE_SIMULATOR`.
 
-    Its crash points are those of the environment. Raises `UsageError` where no platform is named.
+    Raises `UsageError` where no platform is named.
     """
     address = address or _address(os.environ.get("TAILRACE_SIMULATOR", ""))
-    points = points_of_environment()
     if isinstance(address.capabilities.idempotency, Readback):
-        return SimulatedReadableChannel(address, points=points)
-    return SimulatedChannel(address, points=points)
+        return SimulatedReadableChannel(address)
+    return SimulatedChannel(address)
 
 
 def in_process_channel(

@@ -1,7 +1,7 @@
 """Crash points around the ports: a ledger, a channel or a database connection with moments at which the process dies.
 
 Each function returns what it was given where neither `CRASH` nor `CRASH_COUNT` is set (see
-`tailrace.testing.crash_points`), and otherwise something that fulfils the same protocols and passes the points:
+`kills.crash_points`), and otherwise something that fulfils the same protocols and passes the points:
 
     crashing_ledger    accept, begin, plan, turn (the end of a turn): .before and .after the call
                        intent: around what enters `sending`, by `move`, `plan` or `end`
@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from kills.crash_points import CrashPoints, crash_points, points_of_environment, read_counts
 from tailrace.deliveries import State
-from tailrace.testing.crash_points import CrashPoints, crash_points, points_of_environment, read_counts
 from tailrace.testing.simulated import SimulatedChannel
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def crashing_channel(channel: AnyChannel, points: CrashPoints | None = None) -> 
     if points is None:
         return channel
     if isinstance(channel, SimulatedChannel):
-        channel.points = points
+        channel.on_step = points.reach
         return channel
     sends = {name: _send(getattr(channel, name), points) for name in _SENDS if hasattr(channel, name)}
     return _with_other_methods(channel, sends)

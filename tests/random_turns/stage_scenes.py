@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 from msgspec.structs import replace
 
+from random_turns.stage_turns import TurnWriter
 from tailrace.capabilities import CHANNELS, Capabilities, StreamRules
 from tailrace.operations import Target
 from tailrace.projector import Presentation, ProjectorSettings
 from tailrace.projector.presentation import PresentationRules, rules_for
-from tailrace.testing.stage_turns import TurnWriter
 
 if TYPE_CHECKING:
     from tailrace.events import Event
@@ -61,7 +61,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 def scene_of(seed: int, presentation: str | None = None, channel: str | None = None) -> Scene:
     """The scene that belongs to a seed; the same where it is asked for the channel and presentation it has anyway."""
-    dice = Random(f"scene {seed}")  # noqa: S311 -- to be had again by its seed
+    dice = Random(f"scene {seed}")
     any_channel, any_presentation = dice.choice(list(CHANNELS)), dice.choice(PRESENTATIONS)
     channel, presentation = channel or any_channel, presentation or any_presentation
     return Scene(

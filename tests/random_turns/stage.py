@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from random_turns.stage_chat import Chat
+from random_turns.stage_laws import Watch, shown_by
+from random_turns.stage_scenes import Scene, Weather, scene_of
+from random_turns.stage_trouble import Trouble
 from tailrace.operations import AppendStream, NotNow, OpenStream, Post, PostMedia
 from tailrace.projector import Idle, Projector, WaitUntil, sheets_of
-from tailrace.testing.stage_chat import Chat
-from tailrace.testing.stage_laws import Watch, shown_by
-from tailrace.testing.stage_scenes import Scene, Weather, scene_of
-from tailrace.testing.stage_trouble import Trouble
 
 if TYPE_CHECKING:
     from tailrace.events import Event
@@ -62,7 +62,7 @@ class Performance:
         self.moments: list[Moment] = []
         self.breaches: list[str] = []
         self.now = 0.0
-        self._dice = Random(f"weather {seed}")  # noqa: S311 -- to be had again by its seed
+        self._dice = Random(f"weather {seed}")
         self.chat = Chat(scene.target, scene.capabilities)
         self.trouble = Trouble(scene, self.chat, self._dice)
         self._deaths = scene.weather.deaths

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tailrace.testing.foreign import Tally, judge_texts
-from tailrace.testing.laws import judge
-from tailrace.testing.prose import demanded_slices
-from tailrace.testing.structure import is_tame, meaning
+from cutting_laws.foreign import Tally, judge_texts
+from cutting_laws.laws import judge
+from cutting_laws.prose import demanded_slices
+from cutting_laws.structure import is_tame, meaning
 
 
 class Shown(NamedTuple):

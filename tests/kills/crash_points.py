@@ -6,7 +6,7 @@ Two settings of the environment, both off by default:
     CRASH_COUNT=path    one line per passing is added to the file: `read_counts` says how often each was passed
 
 A harness runs once with `CRASH_COUNT`, then once for every passing of every point. Product code has no such points:
-`tailrace.testing.crash` puts them around its ports.
+`kills.crash` puts them around its ports.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tailrace.testing.parts import Breach, CutPart, slice_of
+from cutting_laws.parts import Breach, CutPart, slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

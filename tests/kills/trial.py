@@ -2,7 +2,7 @@
 
 `Bench` holds what trials of one kind share: a platform, workers that start quickly, a folder. A chain is a row of
 settings of `CRASH`: the first is where the first worker dies, the second where the one after it does, and so on. Which
-chains are tried is left to `tailrace.testing.kill_matrix`.
+chains are tried is left to `kills.matrix`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
-from tailrace.testing.crash_points import crash_points
-from tailrace.testing.kill_judge import Verdict, judge, read_ledger
-from tailrace.testing.kill_script import kill_capabilities, questions_of
-from tailrace.testing.kill_start import KILLED, Workers
-from tailrace.testing.kill_worker import RECOVERED
+from kills.crash_points import crash_points
+from kills.judge import Verdict, judge, read_ledger
+from kills.script import kill_capabilities, questions_of
+from kills.start import KILLED, Workers
+from kills.worker import RECOVERED
 from tailrace.testing.platform_process import PlatformProcess
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pyromark
 
-from tailrace.testing.parts import Breach, CutPart, Placed, measure, place
-from tailrace.testing.reading import OPTIONS, Block, Glyph, Reading, read
+from cutting_laws.parts import Breach, CutPart, Placed, measure, place
+from cutting_laws.reading import OPTIONS, Block, Glyph, Reading, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

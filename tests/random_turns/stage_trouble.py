@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from random_turns.stage_account import WORD
+from random_turns.stage_laws import addressed_by, shown_by
 from tailrace.deliveries import Delivery, Policy, State, moved, plan, sending
 from tailrace.operations import (
     Ambiguous,
@@ -21,16 +23,14 @@ from tailrace.operations import (
     Receipt,
     Refused,
 )
-from tailrace.testing.stage_account import WORD
-from tailrace.testing.stage_laws import addressed_by, shown_by
 
 if TYPE_CHECKING:
     from random import Random
 
+    from random_turns.stage_chat import Chat
+    from random_turns.stage_scenes import Scene
     from tailrace.capabilities import Idempotency
     from tailrace.operations import Durable, Operation, Outcome
-    from tailrace.testing.stage_chat import Chat
-    from tailrace.testing.stage_scenes import Scene
 
 _REFUSED = Refused("not here")
 _NO_ANSWER = Ambiguous("no answer")

@@ -2,7 +2,7 @@
 
 A `Question` is an inbound event and its answer in one: the same event is answered by the same words in every process,
 so that a process that goes on where another was killed says what that one would have said. Pure: asking and answering
-is left to `tailrace.testing.kill_worker`, comparing with what was seen to `tailrace.testing.kill_judge`.
+is left to `kills.worker`, comparing with what was seen to `kills.judge`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
-from tailrace.testing.parts import measure
-from tailrace.testing.reading import Reading, read
+from cutting_laws.parts import measure
+from cutting_laws.reading import Reading, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

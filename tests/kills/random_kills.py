@@ -1,6 +1,6 @@
 """Kills workers at any moment while they serve many conversations, and sees that nothing is lost and nothing grows.
 
-    python -m tailrace.testing.kill_matrix --random 200 --seed 7
+    make kills KILLS="--random 200 --seed 7"
 
 Each worker is killed after a while that the seed draws, and the next one goes on, with some more questions each time.
 In the end one runs to its end, and people must be able to read what they were to read; the ledger's folder must hold
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tailrace.testing.kill_judge import Verdict
-from tailrace.testing.kill_start import KILLED
-from tailrace.testing.kill_worker import Report
+from kills.judge import Verdict
+from kills.start import KILLED
+from kills.worker import Report
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.testing.kill_trial import Bench
+    from kills.trial import Bench
 
 _SHORTEST_S, _LONGEST_S = 0.01, 0.2
 _MORE_AFTER_A_KILL, _MORE_AFTER_AN_END = 4, 60
@@ -44,7 +44,7 @@ class Course(msgspec.Struct, kw_only=True):
 
 def kill_at_random(bench: Bench, restarts: int, seed: int) -> Course:
     """Kill so many workers one after the other; what people read in the end, and what was left behind."""
-    chance = random.Random(seed)  # noqa: S311  to be repeated by the seed
+    chance = random.Random(seed)
     bench.clear()
     first = _ended(bench, "load:0")
     questions = _MORE_AFTER_AN_END

@@ -1,6 +1,6 @@
 """A process that answers people through a ledger and can be killed anywhere: what the trials kill.
 
-    python -m tailrace.testing.kill_worker --ledger PATH [--questions matrix] [--on-unknown hold]
+    python -m kills.worker --ledger PATH [--questions matrix] [--on-unknown hold]
 
 It finds its platform by `TAILRACE_SIMULATOR` and dies where `CRASH` says. It opens the ledger, takes up the turns that
 it can say again, lets recovery do the rest, and then takes in every question and answers it: whatever an earlier
@@ -21,6 +21,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kills.crash import crashing_connect, crashing_ledger
+from kills.crash_points import parse_crash, points_of_environment
+from kills.parts import HaltingPoints, QuickClock, WatchedChannel, watched
+from kills.script import CHANNEL, Question, questions_of
 from tailrace.deliveries import Inbound, Query, TurnState
 from tailrace.delivery import Courier, CourierSettings, Recovery, RecoverySettings
 from tailrace.delivery.stopping import stops_on_signals
@@ -29,18 +33,14 @@ from tailrace.errors import LedgerInUse
 from tailrace.ledger.connection import connect
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.operations import Body, Edit, Post, Target
-from tailrace.testing.crash import crashing_connect, crashing_ledger
-from tailrace.testing.crash_points import parse_crash, points_of_environment
-from tailrace.testing.kill_parts import HaltingPoints, QuickClock, WatchedChannel, watched
-from tailrace.testing.kill_script import CHANNEL, Question, questions_of
 from tailrace.testing.simulated import simulated_channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kills.crash_points import CrashPoints
     from tailrace.delivery import OpenTurn
     from tailrace.ports import Ledger
-    from tailrace.testing.crash_points import CrashPoints
 
 IN_USE = 3
 STOPPING = b"stopping\n"
@@ -220,7 +220,7 @@ async def serve(asked: argparse.Namespace) -> None:
     opened = await SqliteLedger.open(asked.ledger, connect=crashing_connect(connect, points))
     ledger = crashing_ledger(opened, points)
     channel = watched(simulated_channel())
-    channel.points = points
+    channel.on_step = points.reach if points is not None else None
     try:
         with stops_on_signals() as stop, Watchdog(after_s=asked.watchdog_s):
             settings = CourierSettings(on_unknown=asked.on_unknown)
@@ -244,7 +244,7 @@ async def serve(asked: argparse.Namespace) -> None:
 
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     """What a worker is told."""
-    parser = argparse.ArgumentParser(prog="python -m tailrace.testing.kill_worker")
+    parser = argparse.ArgumentParser(prog="python -m kills.worker")
     parser.add_argument("--ledger", type=Path, required=True, help="where the ledger lies")
     parser.add_argument("--questions", default="matrix", help="matrix, load:COUNT or chat:CHAT:COUNT")
     parser.add_argument("--on-unknown", choices=["hold", "resend"], default="hold")

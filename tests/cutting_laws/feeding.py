@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from cutting_laws.parts import Breach, slice_of
 from tailrace.markdown import Part, Splitter, split
-from tailrace.testing.parts import Breach, slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

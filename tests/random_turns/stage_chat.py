@@ -1,6 +1,6 @@
 """A strict little platform: a chat as it stands, call by call, and a complaint about each call it should never get.
 
-It answers at once and truly; trouble is made by `tailrace.testing.stage`. It measures on its own and keeps what people
+It answers at once and truly; trouble is made by `random_turns.stage`. It measures on its own and keeps what people
 took away, so that one can tell in the end who did.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from cutting_laws.parts import measure
 from tailrace.capabilities import DraftRules, StreamRules
 from tailrace.operations import (
     AppendStream,
@@ -23,7 +24,6 @@ from tailrace.operations import (
     Refused,
     Typing,
 )
-from tailrace.testing.parts import measure
 
 if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities

@@ -1,6 +1,6 @@
 """Starts workers quickly, many after one another: a process that has loaded everything makes a copy of itself for each.
 
-    python -m tailrace.testing.kill_start
+    python -m kills.start
 
 It reads one `Start` per line of its standard input, runs it, and answers each with a line that says how it ended. It
 ends when its input does. A worker that hangs ends itself: no trial waits for ever. `Workers` is how a trial uses it.
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from tailrace.testing import kill_worker
+import kills
+from kills import worker as kill_worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +42,10 @@ class Workers:
     """Where workers come from: used by `with`; `run` blocks until one has ended."""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tailrace.testing.kill_start"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  our own
+        command = [sys.executable, "-m", "kills.start"]
+        self._process = subprocess.Popen(
+            command, env=kills.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.pid = self._process.pid
         return self
 

@@ -8,8 +8,8 @@ import signal
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kills.crash_points import CrashPoints
 from tailrace.delivery.sender_context import SystemClock
-from tailrace.testing.crash_points import CrashPoints
 from tailrace.testing.simulated import SimulatedChannel, SimulatedReadableChannel
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class WatchedChannel(SimulatedChannel):
     """A channel that tells when an edit was made, so that a worker does not run ahead of what it shows in between."""
 
     def __init__(self, plain: SimulatedChannel) -> None:
-        super().__init__(plain.address, points=plain.points)
+        super().__init__(plain.address)
         self._edits: dict[str, asyncio.Event] = {}
 
     async def edit(self, target: Target, message_id: str, body: Body) -> Receipt:

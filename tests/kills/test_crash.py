@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sqlite3
 import subprocess
@@ -12,13 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.capabilities import Unkeyed
-from tailrace.deliveries import Delivery, Inbound, Policy, State, Turn, TurnState, moved, plan, sending
-from tailrace.errors import UsageError
-from tailrace.ledger.memory import MemoryLedger
-from tailrace.operations import Body, Post, Receipt, Target
-from tailrace.ports import Channel, Deletes, Edits, ReadsBack, StreamsNatively
-from tailrace.testing.crash import (
+import kills
+from kills.crash import (
     CrashPoints,
     crash_points,
     crashing_channel,
@@ -26,7 +20,13 @@ from tailrace.testing.crash import (
     crashing_ledger,
     read_counts,
 )
-from tailrace.testing.crash_points import parse_crash, points_of_environment
+from kills.crash_points import parse_crash, points_of_environment
+from tailrace.capabilities import Unkeyed
+from tailrace.deliveries import Delivery, Inbound, Policy, State, Turn, TurnState, moved, plan, sending
+from tailrace.errors import UsageError
+from tailrace.ledger.memory import MemoryLedger
+from tailrace.operations import Body, Post, Receipt, Target
+from tailrace.ports import Channel, Deletes, Edits, ReadsBack, StreamsNatively
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.platform_process import PlatformProcess
 from tailrace.testing.simulated import SimulatorAddress, in_process_channel, simulated_channel
@@ -64,7 +64,7 @@ def test_without_the_settings_everything_is_as_it_was() -> None:
     channel = simulated_channel(SimulatorAddress(port=1, capabilities=capabilities_of("keyed")))
     assert crashing_ledger(ledger) is ledger
     assert crashing_channel(channel) is channel
-    assert channel.points is None
+    assert channel.on_step is None
     assert crashing_connect(sqlite3.connect) is sqlite3.connect
 
 
@@ -216,17 +216,19 @@ def test_the_points_of_a_connection(trail: Trail) -> None:
 
 def die(program: str, **environment: str) -> int:
     """How a process ended that ran this program."""
-    asked = {**os.environ, **environment}
-    return subprocess.run([sys.executable, "-c", program], env=asked, check=False, timeout=30).returncode
+    return subprocess.run(
+        [sys.executable, "-c", program], env=kills.environment(**environment), check=False, timeout=30
+    ).returncode
 
 
 POSTING = """
 import asyncio
+from kills.crash import crashing_channel
 from tailrace.operations import Body, Target
 from tailrace.testing.simulated import simulated_channel
 
 async def main():
-    channel = simulated_channel()
+    channel = crashing_channel(simulated_channel())
     here = Target(channel="simulated", chat="here")
     await channel.typing(here)
     for text in ("one", "two", "three"):
@@ -270,7 +272,8 @@ def test_a_point_that_is_not_reached_lets_the_process_live(process: PlatformProc
 
 COMMITTING = """
 import sqlite3, sys
-from tailrace.testing.crash import crashing_connect
+import kills
+from kills.crash import crashing_connect
 connection = crashing_connect(sqlite3.connect)("ledger", isolation_level=None)
 connection.execute("create table t (a)")
 for number in (1, 2):

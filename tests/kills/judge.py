@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from tailrace.testing.kill_script import Question
+    from kills.script import Question
     from tailrace.testing.wire import Message
 
 _PAGE = 1000

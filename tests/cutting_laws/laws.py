@@ -1,8 +1,8 @@
 """The laws of cutting as functions: a text and the parts made of it in, the breaches found out.
 
 Laws 1, 2, 5 and 6 hold for every text, limit, unit and dialect and are judged here; `judge` adds what
-`tailrace.testing.structure` says of laws 3 and 7 as far as they hold everywhere. Law 3 to the letter is its
-`meaning`, law 7 for prose is `tailrace.testing.prose`, law 4 is `tailrace.testing.feeding`.
+`cutting_laws.structure` says of laws 3 and 7 as far as they hold everywhere. Law 3 to the letter is its
+`meaning`, law 7 for prose is `cutting_laws.prose`, law 4 is `cutting_laws.feeding`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from tailrace.testing import structure
-from tailrace.testing.parts import Breach, CutPart, measure, place, slice_of
+from cutting_laws import structure
+from cutting_laws.parts import Breach, CutPart, measure, place, slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

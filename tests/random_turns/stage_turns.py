@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from random_turns.stage_account import SILENT
 from tailrace.events import (
     BlockFinal,
     ConfigReloaded,
@@ -35,7 +36,6 @@ from tailrace.events import (
     TurnStarted,
     Usage,
 )
-from tailrace.testing.stage_account import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

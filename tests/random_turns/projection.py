@@ -1,7 +1,7 @@
 """Performs many turns on the stage and holds each to the laws.
 
-    python -m tailrace.testing.projection [--runs 100000] [--seed 0] [--presentation live] [--channel slack]
-    python -m tailrace.testing.projection --runs 1 --seed 4711
+    make search [SEARCH="--runs 100000 --seed 0 --presentation live --channel slack"]
+    make search SEARCH="--runs 1 --seed 4711"
 
 Each run has a number, and everything in it follows from that: what the agent says, where, how it is shown, and what
 goes wrong. Ends with 1 where a law is broken, with an account of the first such run and how to see it again.
@@ -18,14 +18,14 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from random_turns.stage import perform
+from random_turns.stage_account import Account
+from random_turns.stage_scenes import PRESENTATIONS
+from random_turns.stage_verdict import verdict
 from tailrace.capabilities import CHANNELS
-from tailrace.testing.stage import perform
-from tailrace.testing.stage_account import Account
-from tailrace.testing.stage_scenes import PRESENTATIONS
-from tailrace.testing.stage_verdict import verdict
 
 if TYPE_CHECKING:
-    from tailrace.testing.stage import Performance
+    from random_turns.stage import Performance
 
 _EVERY = 1000
 _COLUMNS = ("runs", "channels", "operations", "refused", "not_now", "ambiguous", "rebuilt", "violations")
@@ -137,14 +137,13 @@ def account_of(performance: Performance, breaches: list[str]) -> list[str]:
     account.close()
     lines += [f"    {item.kind}: {item.url} {item.text!r}" for item in account.items]
     lines += [f"broken: {breach}" for breach in breaches]
-    command = "python -m tailrace.testing.projection --runs 1"
-    again = f"--presentation {scene.presentation} --channel {scene.channel}"
-    return [*lines, f"again with: {command} --seed {performance.seed} {again}"]
+    options = f"--runs 1 --seed {performance.seed} --presentation {scene.presentation} --channel {scene.channel}"
+    return [*lines, f'again with: make search SEARCH="{options}"']
 
 
 def main() -> int:
     """The command; 1 where a law was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tailrace.testing.projection")
+    parser = argparse.ArgumentParser(prog="make search")
     parser.add_argument("--runs", type=int, default=100_000, help="how many")
     parser.add_argument("--seed", type=int, default=0, help="the number of the first")
     parser.add_argument("--presentation", choices=PRESENTATIONS, help="only this one")

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cutting_laws.parts import measure
+from cutting_laws.reading import read
+from random_turns.stage_account import WORD, Account
 from tailrace.capabilities import StreamRules
 from tailrace.events import ToolStarted
 from tailrace.markdown.splitter import Splitter
-from tailrace.testing.parts import measure
-from tailrace.testing.reading import read
-from tailrace.testing.stage_account import WORD, Account
 
 if TYPE_CHECKING:
-    from tailrace.testing.stage import Performance
-    from tailrace.testing.stage_account import Said
-    from tailrace.testing.stage_chat import Message
-    from tailrace.testing.stage_scenes import Scene
+    from random_turns.stage import Performance
+    from random_turns.stage_account import Said
+    from random_turns.stage_chat import Message
+    from random_turns.stage_scenes import Scene
 
 
 def verdict(performance: Performance) -> list[str]:

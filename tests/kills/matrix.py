@@ -1,15 +1,15 @@
 """Kills a worker at every moment that matters, once, twice and three times in a row, on every kind of platform.
 
-    python -m tailrace.testing.kill_matrix [--share 0.1] [--kinds keyed,readback] [--jobs 2] [--random 200] [--seed 7]
-    python -m tailrace.testing.kill_matrix --kinds keyed --only send.written:2,recover.marked:1
+    make kills [KILLS="--share 0.1 --kinds keyed,readback --jobs 2 --random 200 --seed 7"]
+    make kills KILLS="--kinds keyed --only send.written:2,recover.marked:1"
 
 First a worker runs to its end and its crash points are counted. Then one is killed at each passing of each of them, and
 the next one runs to its end. Which points that one passed while it recovered is known then, and so the second kill is
 put at those, and the third at those of the recovery after it. Each time the people must be able to read what they were
-to read: see `tailrace.testing.kill_judge`. Ends with 1 where they cannot, and says how to see it again.
+to read: see `kills.judge`. Ends with 1 where they cannot, and says how to see it again.
 
 A share takes as many of everything, evenly spread, and at least one of each point. Then so many workers of each kind
-are killed at random while they serve many conversations: see `tailrace.testing.kill_random`.
+are killed at random while they serve many conversations: see `kills.random_kills`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tailrace.testing.kill_random import Course, kill_at_random
-from tailrace.testing.kill_trial import KINDS, Bench, Trial
+from kills.random_kills import Course, kill_at_random
+from kills.trial import KINDS, Bench, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,10 +192,11 @@ class Progress:
 
 def repetition(tried: Trial | Course) -> str:
     """The command that makes this one trial again."""
-    again = f"python -m tailrace.testing.kill_matrix --kinds {tried.kind}"
     if isinstance(tried, Course):
-        return f"{again} --share 0 --random {tried.kills} --seed {tried.seed}"
-    return f"{again} --only {','.join(tried.chain) or 'nothing'}"
+        options = f"--share 0 --random {tried.kills} --seed {tried.seed}"
+    else:
+        options = f"--only {','.join(tried.chain) or 'nothing'}"
+    return f'make kills KILLS="--kinds {tried.kind} {options}"'
 
 
 def try_all(kinds: Sequence[str], progress: Progress, *, share: float = 1.0, jobs: int = 2) -> None:
@@ -222,7 +223,7 @@ def try_chain(kinds: Sequence[str], progress: Progress, chain: str) -> None:
 
 def main() -> int:
     """The command; 1 where people could not read what they were to."""
-    parser = argparse.ArgumentParser(prog="python -m tailrace.testing.kill_matrix")
+    parser = argparse.ArgumentParser(prog="make kills")
     parser.add_argument("--share", type=float, default=1.0, help="how much of it, from 0 to 1")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"some of {', '.join(KINDS)}")
     parser.add_argument("--jobs", type=int, default=2, help="how many trials side by side")

@@ -1,12 +1,12 @@
 """Many turns on a platform that fails, in virtual time, by a seed: what people saw is compared with what is recorded.
 
-    python -m tailrace.testing.simulation --turns 10000 --seed 1
+    python -m random_turns.simulation --turns 10000 --seed 1
 
 A `World` is one ledger and one platform, and process after process on them. Each runs a courier, a recovery and agents
 that say their turns; it is killed or drained at a random moment, loses its channel for a while, has its clock put
 forward or back, waits for a slow ledger or one that cannot be written. A turn whose process ended is said again by the
 next one, or left to its recovery. At the end nothing fails any more, and everything must be accounted for: which of it,
-`tailrace.testing.accounting` knows. The command prints a line per kind of platform, and ends with 1 on a violation.
+`random_turns.accounting` knows. The command prints a line per kind of platform, and ends with 1 on a violation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from random_turns.accounting import Account, account_for
+from random_turns.answers import Answer, Stopped, say
+from random_turns.unsteady import unsteady
 from tailrace.capabilities import Capabilities, Idempotency, Keyed, Rate, Readback, Repeatable, Unkeyed
 from tailrace.delivery import Courier, CourierSettings, OpenTurn, Recovery, RecoverySettings
 from tailrace.ledger.memory import MemoryLedger
 from tailrace.operations import Target
-from tailrace.testing.accounting import Account, account_for
-from tailrace.testing.answers import Answer, Stopped, say
 from tailrace.testing.faults import (
     Cut,
     Delayed,
@@ -41,7 +42,6 @@ from tailrace.testing.faults import (
 )
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
-from tailrace.testing.unsteady import unsteady
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class World:
 
     async def _process(self, *, ends_after: float) -> None:
         # Its own chances: what a killed one still draws must change nothing for the next.
-        source = random.Random(self._source.getrandbits(32))  # noqa: S311  to be repeated by the seed
+        source = random.Random(self._source.getrandbits(32))
         ledger: Ledger = self.ledger
         if self._fails:
             ledger = unsteady(self.ledger, source, longest_s=source.choice((0.01, 0.5, 20.0)))
@@ -226,7 +226,7 @@ def simulate(kind: Kind, *, turns: int, seed: int) -> Account:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m tailrace.testing.simulation")
+    parser = argparse.ArgumentParser(prog="python -m random_turns.simulation")
     parser.add_argument("--turns", type=int, default=1000, help="how many, over all kinds of platforms")
     parser.add_argument("--seed", type=int, default=0, help="the same seed repeats the same run")
     parser.add_argument("--kind", choices=[kind.name for kind in KINDS], help="one kind of platform alone")
