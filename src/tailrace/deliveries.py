@@ -134,7 +134,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
 
     @property
-    def delivery_id(self) -> str:
+    def id(self) -> str:
         """Its name, for people and for logs."""
         return f"{self.turn_id}.{self.ordinal}"
 
@@ -269,7 +269,7 @@ def _digest(content: bytes, size: int) -> bytes:
 def moved(delivery: Delivery, to: State, *, now: float, **changes: object) -> Delivery:
     """The delivery in its next state. Raises `ValueError` where no edge leads there."""
     if to not in EDGES[delivery.state]:
-        raise ValueError(f"{delivery.delivery_id} is {delivery.state}; no edge leads from there to {to}")
+        raise ValueError(f"{delivery.id} is {delivery.state}; no edge leads from there to {to}")
     return replace(delivery, state=to, updated_at=now, **changes)
 
 

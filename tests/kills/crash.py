@@ -148,7 +148,7 @@ class _LedgerPoints:
             self._reach("outcome.before")
         self._intent("before", nexts)
         rows = await self._ledger.move(*moves, plan=plan)
-        self._own.update(row.delivery_id for row in [*rows, *plan])
+        self._own.update(row.id for row in [*rows, *plan])
         self._intent("after", nexts)
         if is_outcome:
             self._reach("outcome.after")
@@ -157,14 +157,14 @@ class _LedgerPoints:
     async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
         rows = await self._ledger.adopt(conversation, now=now, limit=limit)
         # An open row that this process neither planned nor adopted before was another owner's until now.
-        new = {row.delivery_id for row in rows} - self._own
+        new = {row.id for row in rows} - self._own
         self._own |= new
         if new:
             self._reach("recover.marked")
         return rows
 
     def _planned(self, asked: Sequence[Delivery], rows: list[Delivery]) -> None:
-        self._own.update(row.delivery_id for row in rows if row.epoch == self._ledger.epoch)
+        self._own.update(row.id for row in rows if row.epoch == self._ledger.epoch)
         # One that was to be sent at once, and has to wait behind another, is recorded as no intent.
         if any(row.state is State.SENDING for row in asked):
             self._intent("after", [row for row in rows if row.epoch == self._ledger.epoch])

@@ -123,9 +123,9 @@ def _judge_states(claims: Claims, verdict: Verdict, doubt: str) -> None:
         verdict.marked += row.may_be_double and not is_notice
         if row.state not in lawful or (is_notice and row.state is not State.DELIVERED):
             still = "still " if row.state in OPEN else ""
-            verdict.violations.append(f"{row.delivery_id} is {still}{row.state}: {row.error}")
+            verdict.violations.append(f"{row.id} is {still}{row.state}: {row.error}")
         if row.may_be_double and doubt != "resend" and not is_notice:
-            verdict.violations.append(f"{row.delivery_id} may be there twice")
+            verdict.violations.append(f"{row.id} may be there twice")
 
 
 def _judge_turn(question: Question, turn: Turn, rows: list[Delivery], verdict: Verdict) -> None:
@@ -163,25 +163,23 @@ def _judge_chat(
             verdict.duplicates += 1
             verdict.violations.append(f"{chat}: {_short([message])} is there and no delivery accounts for it")
             continue
-        copies[row.delivery_id] = copies.get(row.delivery_id, 0) + 1
-        is_again, is_notice = copies[row.delivery_id] > 1, row.ordinal == NOTICE_ORDINAL
+        copies[row.id] = copies.get(row.id, 0) + 1
+        is_again, is_notice = copies[row.id] > 1, row.ordinal == NOTICE_ORDINAL
         verdict.duplicates += is_again and not is_notice
         verdict.told += is_notice and not is_again
         verdict.told_again += is_notice and is_again
         if row.place < last:
-            verdict.violations.append(f"{chat}: {row.delivery_id} is out of order")
+            verdict.violations.append(f"{chat}: {row.id} is out of order")
         last = row.place
         to_say = {finals.get(message.message_id, _text(row))}
         if message.message_id not in finals:
             to_say |= growing.get(row.turn_id, set()) if row.ordinal == 1 else set()
         if message.text not in to_say:
-            verdict.violations.append(
-                f"{chat}: {row.delivery_id} reads {_short([message])}, which is not its last word"
-            )
+            verdict.violations.append(f"{chat}: {row.id} reads {_short([message])}, which is not its last word")
     for row in posts:
-        if row.state is State.DELIVERED and row.delivery_id not in copies:
+        if row.state is State.DELIVERED and row.id not in copies:
             verdict.lost += 1
-            verdict.violations.append(f"{chat}: {row.delivery_id} is delivered and not there")
+            verdict.violations.append(f"{chat}: {row.id} is delivered and not there")
 
 
 def _finals(rows: list[Delivery]) -> dict[str, str]:
@@ -198,7 +196,7 @@ def _uncertain(message: Message, posts: list[Delivery], copies: dict[str, int]) 
     for row in posts:
         if row.may_be_double and _text(row) == message.text:
             return row
-        if row.state is State.UNKNOWN and _text(row) == message.text and row.delivery_id not in copies:
+        if row.state is State.UNKNOWN and _text(row) == message.text and row.id not in copies:
             return row
     return None
 

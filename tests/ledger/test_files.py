@@ -117,7 +117,7 @@ def test_row_13_a_flipped_wal_bit_is_refused(path: Path, tmp_path: Path, part: f
 
 
 def test_row_13_a_flipped_page_is_never_sent(path: Path, tmp_path: Path) -> None:
-    said = {row.delivery_id: row.operation for row in asyncio.run(recorded(path, 20))}
+    said = {row.id: row.operation for row in asyncio.run(recorded(path, 20))}
     size = path.stat().st_size
     refusals: list[str] = []
     for offset in range(0, size, 397):

@@ -59,7 +59,7 @@ class Ledgers(RuleBasedStateMachine):
         return memory
 
     def named(self, delivery: Delivery) -> Delivery | None:
-        return next((row for row in self.rows if row.delivery_id == delivery.delivery_id), None)
+        return next((row for row in self.rows if row.id == delivery.id), None)
 
     def open_rows(self, conversation: str) -> list[Delivery]:
         return [row for row in self.rows if row.conversation == conversation and row.state in OPEN]

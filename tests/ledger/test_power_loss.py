@@ -25,7 +25,7 @@ async def live(disk: Disk, path: Path) -> list[Past]:
     known: Acknowledged = {}
 
     def acknowledge(rows: list[Delivery]) -> None:
-        known.update({row.delivery_id: row.state for row in rows})
+        known.update({row.id: row.state for row in rows})
         history.append((len(disk.events), dict(known), path.with_name("ledger.db.mark").read_bytes()))
 
     for opening in range(2):
@@ -109,7 +109,7 @@ async def found_after(files: Files, mark: bytes) -> Acknowledged:
         for conversation in {row.conversation for row in rows}:
             await ledger.adopt(conversation, now=1.0, limit=99)  # reads their content, and refuses what is damaged
         await ledger.close()
-        return {row.delivery_id: row.state for row in rows}
+        return {row.id: row.state for row in rows}
 
 
 def test_row_11_and_12_nothing_acknowledged_is_lost_with_the_power(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ class _Chat:
             self._account.violations.append(f"{self._copies['']} lines are seen, and {least} to {most} were sent")
 
     def _violation(self, row: Delivery, what: str) -> None:
-        self._account.violations.append(f"{row.delivery_id} in {row.conversation} {what} ({row.error})")
+        self._account.violations.append(f"{row.id} in {row.conversation} {what} ({row.error})")
 
 
 def _text(row: Delivery) -> str:

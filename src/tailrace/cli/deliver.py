@@ -321,7 +321,7 @@ class DeliverCommand:
 
     def _reckon(self, *, is_whole: bool) -> int:
         """Say what came of it; the exit code."""
-        parts = [self._progress.latest.get(part.delivery_id, part) for part in self._parts]
+        parts = [self._progress.latest.get(part.id, part) for part in self._parts]
         reckoning = reckoned(parts, errand_place=self._errand.target.conversation, ledger=naming(self._errand.ledger))
         is_cut = is_whole and not self._lines.has_ended and not self._lines.problem
         if reckoning.is_complete and is_whole and not is_cut:

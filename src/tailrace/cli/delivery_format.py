@@ -74,7 +74,7 @@ def place(target: Target) -> str:
 def outcome(delivery: Delivery) -> dict[str, Any]:
     """What became of a delivery, for a program that sent it."""
     return {
-        "id": delivery.delivery_id,
+        "id": delivery.id,
         "state": delivery.state.value,
         "attempt": delivery.attempt,
         "message_id": delivery.receipt.message_id if delivery.receipt is not None else None,

@@ -49,8 +49,8 @@ class Progress:
 
     def tell(self, delivery: Delivery) -> None:
         """A delivery has changed."""
-        is_old = delivery.delivery_id not in self.latest
-        self.latest[delivery.delivery_id] = delivery
+        is_old = delivery.id not in self.latest
+        self.latest[delivery.id] = delivery
         if delivery.state in FINAL:
             self._waits = None
             self._end(delivery, is_old=is_old)
@@ -90,19 +90,19 @@ class Progress:
     def report(self, parts: list[Delivery]) -> None:
         """See to it that each of these was written as JSON, also those that ended before, or not at all."""
         for delivery in parts:
-            if delivery.delivery_id not in self._ended:
+            if delivery.id not in self._ended:
                 self._write(delivery)
 
     def name(self, delivery: Delivery) -> str:
         """What people call it."""
         if delivery.turn_id != self._turn_id:
-            return f"{one_line(delivery.delivery_id)} (from before)"
+            return f"{one_line(delivery.id)} (from before)"
         if delivery.ordinal == NOTICE_ORDINAL:
             return "the line that a part is missing"
         return f"part {abs(delivery.ordinal)}"
 
     def _end(self, delivery: Delivery, *, is_old: bool) -> None:
-        if delivery.delivery_id in self._ended:
+        if delivery.id in self._ended:
             return
         self._write(delivery)
         verdict = _VERDICTS[delivery.state] + (" earlier" if is_old else "")
@@ -124,7 +124,7 @@ class Progress:
                     self._lines.add("progress", line, style=DIM)
 
     def _write(self, delivery: Delivery) -> None:
-        self._ended.add(delivery.delivery_id)
+        self._ended.add(delivery.id)
         self.put(outcome(delivery))
 
     def put(self, record: dict[str, Any]) -> None:

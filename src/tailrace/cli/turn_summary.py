@@ -63,7 +63,7 @@ def _meant(left_out: list[Delivery]) -> str:
     """How to name them on a command line: one by one while they are few."""
     if len(left_out) > _FEW and all(part.state in UNDELIVERED for part in left_out):
         return f"--turn {shlex.quote(left_out[0].turn_id)}"
-    return shlex.join(part.delivery_id for part in left_out)
+    return shlex.join(part.id for part in left_out)
 
 
 def _which(group: list[Delivery]) -> str:

@@ -307,7 +307,7 @@ class ConversationSender:
         await asyncio.sleep(_WATCH_S)
         found = await self._look_up(head)
         if found is None:
-            raise Fenced(f"{head.delivery_id} is gone")
+            raise Fenced(f"{head.id} is gone")
         return found
 
     async def _look_after_waiters(self) -> None:

@@ -255,7 +255,7 @@ class Courier:
         if at_once is not None:
             now = self.clock.wall()
             head = await self._desk.retry_while_unavailable(lambda: self.ledger.adopt(conversation, now=now, limit=1))
-            if head and head[0].delivery_id == at_once.delivery_id and head[0].state is State.SENDING:
+            if head and head[0].id == at_once.id and head[0].state is State.SENDING:
                 await mark_not_sent(self._desk, head[0], in_doubt=False)
         if not self._desk.draining:
             self._lane(conversation).resume(PAGE)

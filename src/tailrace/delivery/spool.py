@@ -80,4 +80,4 @@ class Spool:
 
 
 def _hashed(delivery: Delivery) -> str:
-    return hashlib.blake2b(delivery.delivery_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(delivery.id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

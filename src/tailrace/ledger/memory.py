@@ -172,11 +172,9 @@ class MemoryLedger:
         fingerprints: dict[str, bytes] = {}
         for delivery in deliveries:
             known = contents.named(delivery)
-            expected = (
-                known.fingerprint if known else fingerprints.setdefault(delivery.delivery_id, delivery.fingerprint)
-            )
+            expected = known.fingerprint if known else fingerprints.setdefault(delivery.id, delivery.fingerprint)
             if expected != delivery.fingerprint:
-                raise TurnMismatch(delivery.delivery_id)
+                raise TurnMismatch(delivery.id)
         recorded: list[Delivery] = []
         for delivery in deliveries:
             known = contents.named(delivery)
@@ -213,15 +211,15 @@ class MemoryLedger:
         """Raise `Fenced` where the row is not as last seen, or not yet to be sent, after what is `done` already."""
         contents = self._contents
         row = next((later for later in reversed(done) if later.place == before.place), contents.rows.get(before.place))
-        seen = row and (row.delivery_id, row.state, row.epoch, row.attempt)
-        expected = (before.delivery_id, before.state, self.epoch, before.attempt)
+        seen = row and (row.id, row.state, row.epoch, row.attempt)
+        expected = (before.id, before.state, self.epoch, before.attempt)
         fenced = seen != expected or before.epoch != self.epoch
         if not fenced and after.state is State.SENDING:
             earlier = contents.open[before.conversation]
             fenced = any(place not in settled for place in earlier[: bisect_left(earlier, before.place)])
         if fenced:
             raise Fenced(
-                f"{before.delivery_id} is not {before.state} in attempt {before.attempt} of this owner any more, "
+                f"{before.id} is not {before.state} in attempt {before.attempt} of this owner any more, "
                 "or an earlier delivery of its conversation is open"
             )
 

@@ -170,7 +170,7 @@ def to_sendable(row: Row, *, path: object) -> Delivery:
     """The same, for a row that may be sent: its content must be the one that was recorded."""
     delivery = to_delivery(row, path=path)
     if delivery.state in OPEN and fingerprint_of(delivery.operation) != delivery.fingerprint:
-        raise damaged(delivery.delivery_id, path)
+        raise damaged(delivery.id, path)
     return delivery
 
 

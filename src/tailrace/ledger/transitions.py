@@ -113,7 +113,7 @@ class RowWriter:
         name = (delivery.turn_id, delivery.ordinal)
         known = to_sendable(self._execute(self._sql["delivery_named"], name).fetchone(), path=self._path)
         if known.fingerprint != delivery.fingerprint:
-            raise TurnMismatch(delivery.delivery_id)
+            raise TurnMismatch(delivery.id)
         return known
 
     def move(self, moves: Sequence[Move], notices: Sequence[Delivery]) -> list[Delivery]:
@@ -122,7 +122,7 @@ class RowWriter:
             query = "move_to_sending" if after.state is State.SENDING else "move_delivery"
             if before.epoch != self.epoch or not self._execute(self._sql[query], from_move(before, after)).rowcount:
                 raise Fenced(
-                    f"{before.delivery_id} is not {before.state} in attempt {before.attempt} of this owner any more, "
+                    f"{before.id} is not {before.state} in attempt {before.attempt} of this owner any more, "
                     "or an earlier delivery of its conversation is open"
                 )
         for notice in notices:
@@ -219,19 +219,19 @@ def check_plan(deliveries: Sequence[Delivery]) -> None:
     """Raise `ValueError` where rows would begin in a state in which none begins."""
     for index, delivery in enumerate(deliveries):
         if delivery.state is not State.PLANNED and (index or delivery.state is not State.SENDING):
-            raise ValueError(f"{delivery.delivery_id} cannot be recorded as {delivery.state}: it begins as planned")
+            raise ValueError(f"{delivery.id} cannot be recorded as {delivery.state}: it begins as planned")
 
 
 def check_moves(moves: Sequence[Move], notices: Sequence[Delivery]) -> None:
     """Raise `ValueError` where no edge leads, where a move changes the name, or where a notice has no row to follow."""
     for before, after in moves:
         if after.state not in EDGES[before.state]:
-            raise ValueError(f"{before.delivery_id} is {before.state}; no edge leads from there to {after.state}")
+            raise ValueError(f"{before.id} is {before.state}; no edge leads from there to {after.state}")
         if before.ordinal != after.ordinal or before.turn_id != after.turn_id:
-            raise ValueError(f"{before.delivery_id} cannot become {after.delivery_id}")
+            raise ValueError(f"{before.id} cannot become {after.id}")
     for notice in notices:
         if notice.state is not State.PLANNED or not moves:
-            raise ValueError(f"{notice.delivery_id} is no notice: it begins as planned, beside a row that moves")
+            raise ValueError(f"{notice.id} is no notice: it begins as planned, beside a row that moves")
 
 
 def check_end(state: TurnState) -> None:

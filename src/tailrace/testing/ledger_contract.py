@@ -279,7 +279,7 @@ class LedgerContract(RecordsContract):
         refusal = moved(first, State.FAILED, now=2.0)
         assert await ledger.move((first, refusal), plan=[stand_in]) == [refusal]
         [said] = await ledger.adopt(first.conversation, now=3.0, limit=1)
-        assert said.delivery_id == "t.-1"
+        assert said.id == "t.-1"
         [said] = await ledger.move((said, sending(said, now=3.0)))
         await ledger.move((said, moved(said, State.FAILED, now=4.0)), plan=[notice])
         await refused(ledger.move(plan=[post("t", 9)]), ValueError)
@@ -395,10 +395,10 @@ class LedgerContract(RecordsContract):
         answers = await asyncio.gather(*calls, return_exceptions=True)
         # The last one stands behind the row that was not moved.
         assert [type(answer) for answer in answers if not isinstance(answer, list)] == [Fenced, TurnMismatch, Fenced]
-        found = {row.delivery_id: row for row in await ledger.find(Query(), limit=200)}
+        found = {row.id: row for row in await ledger.find(Query(), limit=200)}
         assert len(found) == 100
         assert found["t.8"] == recorded[7]
-        assert all(found[answer[0].delivery_id] == answer[0] for answer in answers if isinstance(answer, list))
+        assert all(found[answer[0].id] == answer[0] for answer in answers if isinstance(answer, list))
 
     @scenario
     async def test_a_caller_who_is_cancelled_has_made_the_change(self, house: House) -> None:

@@ -104,4 +104,4 @@ def inbound(event_id: str, turn_id: str, *, account: str = "", text: str = "hi")
 
 def names(deliveries: list[Delivery]) -> list[str]:
     """What they are called."""
-    return [delivery.delivery_id for delivery in deliveries]
+    return [delivery.id for delivery in deliveries]

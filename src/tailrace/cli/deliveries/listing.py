@@ -75,7 +75,7 @@ async def _found(path: Path, query: Query, limit: int) -> tuple[list[Delivery], 
                 again = Query(turn_id=f"{delivery.turn_id}/resend", states=frozenset({State.DELIVERED}))
                 sent_again, _ = await reader.find_legible(again)
                 if not any(sent.ordinal == delivery.ordinal for sent in sent_again):
-                    missing.append(delivery.delivery_id)
+                    missing.append(delivery.id)
         return found, missing, illegible
 
 
@@ -94,7 +94,7 @@ def _columns(delivery: Delivery) -> tuple[str, ...]:
     state = delivery.state.value + (" (twice?)" if delivery.may_be_double else "")
     age = span(time.time() - delivery.updated_at)
     where = place(delivery.operation.target)
-    return one_line(delivery.delivery_id), state, where, str(delivery.attempt), age, excerpt(delivery)
+    return one_line(delivery.id), state, where, str(delivery.attempt), age, excerpt(delivery)
 
 
 def _print_table(shown: list[Delivery], rows: list[tuple[str, ...]]) -> None:

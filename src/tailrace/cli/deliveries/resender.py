@@ -35,11 +35,11 @@ class Sent(NamedTuple):
 
     def words(self, ledger: str) -> str:
         """What a person is told of it, and what they can do."""
-        before = one_line(self.before.delivery_id)
+        before = one_line(self.before.id)
         if self.now is None:
             return f"{before} cannot be sent again: {self.why}"
-        now = one_line(self.now.delivery_id)
-        once_more = f"`tailrace deliveries resend {shlex.quote(self.now.delivery_id)}{ledger}` sends it once more"
+        now = one_line(self.now.id)
+        once_more = f"`tailrace deliveries resend {shlex.quote(self.now.id)}{ledger}` sends it once more"
         if self.was_there:
             return f"{before} was sent again already, as {now}, which is {self.now.state}; {once_more}"
         name = before if now == before else f"{before} again, as {now}"
@@ -101,7 +101,7 @@ class Resender:
 
     async def _open_in(self, conversation: str) -> set[str]:
         query = Query(conversation=conversation, states=OPEN)
-        return {delivery.delivery_id async for delivery in each(self._ledger, query)}
+        return {delivery.id async for delivery in each(self._ledger, query)}
 
 
 def _why_not(delivery: Delivery) -> str:

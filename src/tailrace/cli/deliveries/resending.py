@@ -124,7 +124,7 @@ class _Waits:
 
     def tell(self, delivery: Delivery) -> None:
         """A delivery has changed."""
-        wait = wait_of(one_line(delivery.delivery_id), delivery)
+        wait = wait_of(one_line(delivery.id), delivery)
         if wait is not None and (delivery.last_try_at or 0.0) >= self._began_at:
             self._tally.say(wait)
 
@@ -193,7 +193,7 @@ class _Round:
         if not sent.arrived:
             self._missed += 1
         if self._asked.json is not None and sent.now is not None:
-            again_of = {} if sent.now.delivery_id == sent.before.delivery_id else {"again_of": sent.before.delivery_id}
+            again_of = {} if sent.now.id == sent.before.id else {"again_of": sent.before.id}
             self._asked.json.write(json_line({**outcome(sent.now), **again_of}))
             self._asked.json.flush()
         elif sent.arrived and not sent.was_there:

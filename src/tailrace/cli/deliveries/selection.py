@@ -88,10 +88,10 @@ async def found_by_id(ledger: SqliteReader | Ledger, delivery_id: str) -> Delive
     async for delivery in each(ledger, Query(turn_id=turn_id)):
         if str(delivery.ordinal) == ordinal:
             return delivery
-    parts = [delivery.delivery_id async for delivery in each(ledger, Query(turn_id=delivery_id))]
+    parts = [delivery.id async for delivery in each(ledger, Query(turn_id=delivery_id))]
     if parts:
         raise UsageError(f"{one_line(delivery_id)} is a turn; its deliveries are {_listed(parts[::-1])}")
-    recent = [delivery.delivery_id for delivery in await ledger.find(Query(), limit=_NEAR)]
+    recent = [delivery.id for delivery in await ledger.find(Query(), limit=_NEAR)]
     near = get_close_matches(delivery_id, recent, n=3)
     hint = f" Did you mean {_listed(near)}?" if near else " `tailrace deliveries list` shows those there are."
     raise UsageError(f"there is no delivery {one_line(delivery_id)!r}.{hint}")

@@ -64,7 +64,7 @@ def _facts(delivery: Delivery) -> list[tuple[str, str]]:
         else f"{delivery.attempt}, {delivery.deferred_tries} only put off"
     )
     facts = [
-        ("id", one_line(delivery.delivery_id)),
+        ("id", one_line(delivery.id)),
         ("state", delivery.state.value + (", may be there twice" if delivery.may_be_double else "")),
         ("to", place(delivery.operation.target)),
         ("does", type(delivery.operation).__struct_config__.tag),
