@@ -30,9 +30,12 @@ class Keyed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ke
 
 
 class Readback(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="readback"):
-    """The platform can be asked for a message by its key; what it does not show `settle_s` after a try never came."""
+    """The platform can be asked for a message by its key.
 
-    settle_s: float = 0.0
+    A message that it does not show `visible_within_s` after the call never arrived.
+    """
+
+    visible_within_s: float = msgspec.field(name="settle_s", default=0.0)  # the name in ledgers
 
 
 class Repeatable(msgspec.Struct, frozen=True, tag_field="kind", tag="repeatable"):
@@ -145,7 +148,7 @@ TELEGRAM_RICH = msgspec.structs.replace(
 )
 
 SLACK = Capabilities(
-    idempotency=Readback(settle_s=2.0),  # by the metadata of the message; client_msg_id is not for apps
+    idempotency=Readback(visible_within_s=2.0),  # by the metadata of the message; client_msg_id is not for apps
     limit=12_000,  # of markdown_text, in each call
     unit="code_points",
     dialect="slack",
@@ -158,7 +161,9 @@ SLACK = Capabilities(
     typing_s=120.0,
     threads=True,
     presentation="live",
-    unverified=frozenset({"unit", "idempotency.settle_s", "edits.notifies", "native.lifetime_s", "native.every_s"}),
+    unverified=frozenset(
+        {"unit", "idempotency.visible_within_s", "edits.notifies", "native.lifetime_s", "native.every_s"}
+    ),
 )
 
 DISCORD = Capabilities(

@@ -77,7 +77,7 @@ class Post(_Operation, frozen=True, kw_only=True, tag="post"):
     """A new message. `aside`: it shows how the work goes on, and is no part of the answer."""
 
     body: Body
-    aside: bool = False
+    is_processing: bool = msgspec.field(name="aside", default=False)  # the name in ledgers
 
 
 class PostMedia(_Operation, frozen=True, kw_only=True, tag="post_media"):

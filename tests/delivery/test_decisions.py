@@ -67,7 +67,7 @@ KINDS: tuple[Idempotency, ...] = (
     Keyed(window_s=300.0),
     Keyed(window_s=300.0, scope="device"),
     Readback(),
-    Readback(settle_s=5.0),
+    Readback(visible_within_s=5.0),
     Repeatable(),
     Unkeyed(),
 )
@@ -145,9 +145,16 @@ DOUBTS: list[tuple[Idempotency, float, bool, str, str, str]] = [
     (Keyed(window_s=300.0), 10, False, "device", "unknown", "send again, marked"),
     (Readback(), 10, True, "", "ask", "ask"),
     (Readback(), 10, False, "", "unknown", "send again, marked"),
-    (Readback(settle_s=5.0), 3, True, "", "wait", "wait"),
-    (Readback(settle_s=5.0), 6, True, "", "ask", "ask"),
-    (Readback(settle_s=5.0), -3600, True, "", "ask", "ask"),  # nobody waits an hour for a clock that was set back
+    (Readback(visible_within_s=5.0), 3, True, "", "wait", "wait"),
+    (Readback(visible_within_s=5.0), 6, True, "", "ask", "ask"),
+    (
+        Readback(visible_within_s=5.0),
+        -3600,
+        True,
+        "",
+        "ask",
+        "ask",
+    ),  # nobody waits an hour for a clock that was set back
     (Repeatable(), 10, False, "", "send", "send"),
     (Repeatable(), DAY - 1, False, "", "send", "send"),
     (Unkeyed(), 10, False, "", "unknown", "send again, marked"),
@@ -177,7 +184,7 @@ def test_a_key_is_trusted_only_where_the_message_will_surely_arrive_within_its_w
 
 
 def test_what_a_platform_does_not_show_yet_is_waited_for_from_the_end_of_the_try() -> None:
-    under_way = sending(delivery(POST, Readback(settle_s=5.0)), now=BEGAN)
+    under_way = sending(delivery(POST, Readback(visible_within_s=5.0)), now=BEGAN)
     [row] = answered(under_way, Ambiguous("no answer within 30 s"), now=BEGAN + 30, jitter=0.0)
     assert told_of(decide(row, 32, can_ask=True)) == "wait"
     assert told_of(decide(row, 35, can_ask=True)) == "ask"

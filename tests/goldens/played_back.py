@@ -108,7 +108,7 @@ def _stands(seen: Seen, channel: str) -> Iterator[str]:
     """A message as it stands, in the form that the platform is given."""
     body = seen.body
     times = f", {seen.edits} edits" if seen.edits else ""
-    yield f"━━ {seen.message_id}{' (aside)' if seen.is_aside else ''}: {len(body.text)} characters{times}"
+    yield f"━━ {seen.message_id}{' (aside)' if seen.is_processing else ''}: {len(body.text)} characters{times}"
     if seen.media:
         yield f"({seen.media})"
     match channel:

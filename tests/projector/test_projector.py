@@ -40,7 +40,7 @@ from tailrace.operations import (
     Target,
     Typing,
 )
-from tailrace.projector import IDLE, Idle, Projector, ProjectorSettings, WaitUntil, sheets_of
+from tailrace.projector import IDLE, Idle, Projector, ProjectorSettings, WaitUntil, restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
     from tailrace.events import Event
     from tailrace.operations import Durable, Outcome
-    from tailrace.projector import Step
+    from tailrace.projector import NextAction
     from tailrace.projector.message import TurnMessage
 
 PRIVATE = Target(channel="c", chat="1")
@@ -90,7 +90,7 @@ class Turn:
         asked = self.say(*events)
         self.projector.close(self.now)
         asked += self.ask()
-        assert self.projector.is_over
+        assert self.projector.is_finished
         assert self.projector.next(self.now + 1e6) is IDLE
         return asked
 
@@ -106,7 +106,7 @@ class Turn:
                 self.answer(step)
         raise AssertionError("it asks for ever")
 
-    def step(self) -> Step:
+    def step(self) -> NextAction:
         """The next step that is not typing; nothing is answered."""
         while isinstance(step := self.projector.next(self.now), Typing):
             self.answer(step)
@@ -154,8 +154,8 @@ def ended(ordinal: int, operation: Durable, state: State, message_id: str = "") 
     return moved(delivery, state, now=0.0, receipt=Receipt(message_id=message_id) if message_id else None)
 
 
-def post(text: str, *, aside: bool = False) -> Post:
-    return Post(target=PRIVATE, body=Body(text=text), aside=aside)
+def post(text: str, *, is_processing: bool = False) -> Post:
+    return Post(target=PRIVATE, body=Body(text=text), is_processing=is_processing)
 
 
 # Live messages.
@@ -605,7 +605,7 @@ def test_a_line_that_is_too_long_for_the_processing_message_is_cut() -> None:
 
 
 def again(*deliveries: Delivery, limits: Capabilities = PLAIN, **wishes: object) -> Turn:
-    turn = Turn(limits, PRIVATE, earlier=sheets_of(deliveries), **wishes)
+    turn = Turn(limits, PRIVATE, earlier=restored_messages(deliveries), **wishes)
     turn._messages = 100
     return turn
 
@@ -631,7 +631,7 @@ def test_what_a_message_was_made_to_show_last_is_set_right_though_it_said_all_be
 
 def test_a_stream_of_a_former_process_is_not_given_its_text_again() -> None:
     stream = OpenStream(target=THREAD, body=Body(text=LONG))
-    earlier = sheets_of([ended(1, stream, State.DELIVERED, "7")])
+    earlier = restored_messages([ended(1, stream, State.DELIVERED, "7")])
     turn = Turn(replace(SLACK, dialect="markdown"), THREAD, presentation="native", earlier=earlier)
     assert shown(turn.say(LONG, " More.")) == [("CloseStream", f"{LONG} More.")]
 
@@ -661,7 +661,7 @@ def test_messages_that_are_not_needed_any_more_are_taken_away() -> None:
 
 
 def test_the_processing_message_of_a_former_process_is_gone_on_with() -> None:
-    turn = again(ended(1, post("⏳", aside=True), State.DELIVERED, "7"), presentation="processing")
+    turn = again(ended(1, post("⏳", is_processing=True), State.DELIVERED, "7"), presentation="processing")
     asked = turn.end("Answer.", ToolStarted(id="1", name="look"), TurnFailed(message="broken"))
     assert shown(asked) == [("Post", "Answer."), ("Post", "⚠️ broken"), ("Edit", "🔧 look …")]
 
@@ -691,14 +691,14 @@ def test_a_medium_is_not_taken_for_text_that_is_taken_back_behind_it() -> None:
 
 
 def test_a_processing_message_that_had_to_come_again_is_still_one() -> None:
-    sheets = sheets_of(
+    sheets = restored_messages(
         [
-            ended(1, post("⏳", aside=True), State.DELIVERED, "7"),
+            ended(1, post("⏳", is_processing=True), State.DELIVERED, "7"),
             ended(2, Edit(target=PRIVATE, message_id="7", body=Body(text="🔧")), State.SUPERSEDED),
             ended(-2, post("🔧"), State.DELIVERED, "8"),
         ]
     )
-    assert [(sheet.message_id, sheet.is_aside) for sheet in sheets] == [("8", True)]
+    assert [(sheet.message_id, sheet.is_processing) for sheet in sheets] == [("8", True)]
 
 
 # The rest.
@@ -740,5 +740,5 @@ def test_an_edit_alone_does_not_tell_whether_it_stays() -> None:
 def test_what_is_unsaid_is_kept_with_the_message_that_shows_it() -> None:
     turn = Turn()
     turn.say(LONG, " More")
-    assert turn.projector.unsaid.text == f"{LONG} More"
-    assert turn.projector.unsaid.message_id == "1"
+    assert turn.projector.unsent.text == f"{LONG} More"
+    assert turn.projector.unsent.message_id == "1"

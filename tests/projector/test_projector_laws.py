@@ -144,7 +144,7 @@ def finished(events: list[Event], limits: Capabilities, presentation: str) -> li
             if not isinstance(step, Typing):
                 chat[message_id] = step.body  # type: ignore[union-attr]  # posts and edits have one
             projector.receipt(step, Delivered(Receipt(message_id=message_id)), now)
-    assert projector.is_over
+    assert projector.is_finished
     return list(chat.values())
 
 

@@ -127,7 +127,7 @@ def account_of(performance: Performance, breaches: list[str]) -> list[str]:
         lines.append(f"{moment.at:10.2f} {moment.what:8} {value[:_LONGEST]}")
     lines.append("people read:")
     lines += [
-        f"    {message.message_id}{' (beside)' * message.is_aside}: {message.url} {message.text!r}"
+        f"    {message.message_id}{' (beside)' * message.is_processing}: {message.url} {message.text!r}"
         for message in performance.chat.seen
     ]
     lines.append("the turn says:")

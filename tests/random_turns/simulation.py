@@ -83,7 +83,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 KINDS = (
     Kind(name="keyed", idempotency=Keyed(window_s=7200.0)),
-    Kind(name="readback", idempotency=Readback(settle_s=2.0)),
+    Kind(name="readback", idempotency=Readback(visible_within_s=2.0)),
     Kind(name="repeatable", idempotency=Repeatable()),
     Kind(name="unkeyed, hold", idempotency=Unkeyed()),
     Kind(name="unkeyed, resend", idempotency=Unkeyed(), on_unknown="resend"),

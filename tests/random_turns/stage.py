@@ -19,12 +19,12 @@ from random_turns.stage_laws import Watch, shown_by
 from random_turns.stage_scenes import Scene, Weather, scene_of
 from random_turns.stage_trouble import Trouble
 from tailrace.operations import AppendStream, NotNow, OpenStream, Post, PostMedia
-from tailrace.projector import Idle, Projector, WaitUntil, sheets_of
+from tailrace.projector import Idle, Projector, WaitUntil, restored_messages
 
 if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.operations import Operation, Outcome
-    from tailrace.projector import Step
+    from tailrace.projector import NextAction
 
 __all__ = ["Moment", "Performance", "Scene", "Weather", "perform"]
 
@@ -74,8 +74,8 @@ class Performance:
         """A process begins, with what the ledger holds."""
         scene = self.scene
         deliveries = self.trouble.ledger.deliveries(scene.capabilities.idempotency)
-        earlier = sheets_of(deliveries)
-        known = {sheet.message_id: sheet.is_aside for sheet in earlier if sheet.message_id is not None}
+        earlier = restored_messages(deliveries)
+        known = {sheet.message_id: sheet.is_processing for sheet in earlier if sheet.message_id is not None}
         self.projector = Projector(scene.target, scene.capabilities, scene.settings, earlier=earlier)
         self.watch = Watch(scene, known)
         self._fed = 0
@@ -110,7 +110,7 @@ class Performance:
         self._calls.append(_Call(operation, self.now, is_durable=is_durable))
         self._spins = 0
 
-    def _pass_time(self, step: Step) -> bool:
+    def _pass_time(self, step: NextAction) -> bool:
         """Go to the next moment at which something happens; whether there is one."""
         self.watch.waits(step, self.now)
         if self._calls and self._calls[0].outcome is None:
@@ -232,7 +232,7 @@ class Performance:
             step = self.projector.next(self.now + later)
             if not isinstance(step, Idle):
                 self.breaches.append(f"it came to rest and {later} s later it says {step}")
-        if not self.projector.is_over:
+        if not self.projector.is_finished:
             self.breaches.append("it came to rest and is not over")
 
     def _note(self, what: str, value: object = "") -> None:

@@ -35,11 +35,11 @@ _GONE = Refused("there is no such message", gone=True)
 class Message:
     """One message; `text` is what people read in it."""
 
-    def __init__(self, message_id: str, text: str, *, url: str = "", is_aside: bool = False) -> None:
+    def __init__(self, message_id: str, text: str, *, url: str = "", is_processing: bool = False) -> None:
         self.message_id = message_id
         self.text = text
         self.url = url
-        self.is_aside = is_aside
+        self.is_processing = is_processing
         self.grows = False  # an open stream
         self.is_there = True
 
@@ -86,8 +86,8 @@ class Chat:
         if isinstance(operation, PostMedia):
             message = Message(message_id, operation.caption, url=operation.url or operation.path or "")
         else:
-            is_aside = isinstance(operation, Post) and operation.aside
-            message = Message(message_id, operation.body.text, is_aside=is_aside)
+            is_processing = isinstance(operation, Post) and operation.is_processing
+            message = Message(message_id, operation.body.text, is_processing=is_processing)
             if isinstance(operation, OpenStream):
                 message.grows = True
                 message.text = operation.body.markdown or operation.body.text

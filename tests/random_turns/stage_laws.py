@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from random_turns.stage_scenes import Scene
     from tailrace.events import Event
     from tailrace.operations import Operation, Outcome
-    from tailrace.projector import Step
+    from tailrace.projector import NextAction
 
 _NEVER = float("-inf")
 _NEARLY = 1e-6
@@ -70,7 +70,7 @@ class Watch:
     def __init__(self, scene: Scene, known: Mapping[str, bool]) -> None:
         self._scene = scene
         self._known = set(known)
-        self._asides = {message_id for message_id, is_aside in known.items() if is_aside}
+        self._processing_messages = {message_id for message_id, is_processing in known.items() if is_processing}
         self._on_the_way: list[tuple[Operation, bool]] = []
         self._began_at: float | None = None  # when there was first something to show
         self._not_before = _NEVER
@@ -115,7 +115,7 @@ class Watch:
         if not is_durable and not isinstance(operation, Typing):
             self._hold_pace(operation, now)
         self._hold_words(operation)
-        if isinstance(operation, Post) and operation.aside:
+        if isinstance(operation, Post) and operation.is_processing:
             self._hold_work(now)
         elif isinstance(operation, Post | OpenStream):
             self._hold_first(operation, now)
@@ -150,14 +150,14 @@ class Watch:
                 self._known.add(outcome.receipt.message_id)
                 if isinstance(operation, OpenStream) and not outcome.receipt.degraded:
                     self._streams[outcome.receipt.message_id] = asked_at
-                if isinstance(operation, Post) and operation.aside:
-                    self._asides.add(outcome.receipt.message_id)
+                if isinstance(operation, Post) and operation.is_processing:
+                    self._processing_messages.add(outcome.receipt.message_id)
         if isinstance(operation, Draft) and not isinstance(outcome, Delivered):
             self._draft_at = None
         if isinstance(operation, AppendStream) and not isinstance(outcome, Delivered | NotNow):
             self._streams.pop(operation.stream_id, None)
 
-    def waits(self, step: Step, now: float) -> None:
+    def waits(self, step: NextAction, now: float) -> None:
         """The projector has nothing to do before a certain time, or before something happens."""
         if self._on_the_way or now < self._not_before or self.account.is_over:
             return
@@ -195,9 +195,9 @@ class Watch:
             assert limits.edits is not None, "the chat complains about it"
             in_groups = limits.edits.every_s_in_groups if target.group else None
             every_s = in_groups or limits.edits.every_s
-            if operation.message_id in self._asides:
+            if operation.message_id in self._processing_messages:
                 every_s = max(every_s, self._scene.settings.processing_every_s)
-        if addressed_by(operation) not in self._asides:
+        if addressed_by(operation) not in self._processing_messages:
             every_s = max(every_s, self._scene.settings.edit_every_s)
         if now < self._shown_at + every_s - _NEARLY:
             self._complain(f"{_named(operation)} {now - self._shown_at:.3f} s after the last call, not {every_s} s")
@@ -216,7 +216,7 @@ class Watch:
     def _hold_first(self, operation: Operation, now: float) -> None:
         """The first message of the answer has something to read in it, or time has passed."""
         settings, look = self._scene.settings, self._scene.look
-        if self._has_posted or self.account.is_over or look.growth == "hidden" or look.promptly:
+        if self._has_posted or self.account.is_over or look.preview == "hidden" or look.shows_every_delta:
             return
         is_alone = all(item.kind == "text" for item in self.account.items)
         written = len(self.account.text.strip()) + len("\n```")  # what ends code may stand there, too
@@ -236,7 +236,7 @@ class Watch:
 
     def _hold_end_of_work(self, operation: Operation) -> None:
         """It says what is left of it when all of the answer was asked for."""
-        if addressed_by(operation) in self._asides:
+        if addressed_by(operation) in self._processing_messages:
             self._is_work_over = True
         elif self._is_work_over and isinstance(operation, Post | PostMedia) and not self._scene.weather.raw:
             self._complain(f"{_named(operation)} comes after the processing message was finished")

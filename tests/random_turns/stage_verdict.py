@@ -37,7 +37,7 @@ def verdict(performance: Performance) -> list[str]:
 def _answer(performance: Performance, account: Account) -> list[str]:
     """Law 1: the messages say what the agent said."""
     trouble = performance.trouble
-    messages = [message for message in performance.chat.seen if not message.is_aside]
+    messages = [message for message in performance.chat.seen if not message.is_processing]
     sure = [message for message in messages if message.message_id not in trouble.orphans]
     if breaches := _words(performance, account, sure):
         return breaches
@@ -85,7 +85,7 @@ def _is_cut_by_time(scene: Scene) -> bool:
     """Whether where a message ends depends on when its text came."""
     native = scene.capabilities.native
     is_rotated = isinstance(native, StreamRules) and native.lifetime_s is not None
-    return scene.look.by_paragraph or (scene.look.growth == "stream" and is_rotated)
+    return scene.look.ends_at_paragraphs or (scene.look.preview == "stream" and is_rotated)
 
 
 def _messages_of(item: Said, scene: Scene) -> list[tuple[str, str]]:
@@ -106,7 +106,7 @@ def _parts(text: str, scene: Scene) -> list[str]:
 
 def _in_other_parts(scene: Scene, account: Account, messages: list[Message]) -> list[str]:
     """However it was cut, all that is to be read of the text is there, as what it was."""
-    has_torn_tables = scene.look.growth == "stream" and any("|---|" in item.text for item in account.items)
+    has_torn_tables = scene.look.preview == "stream" and any("|---|" in item.text for item in account.items)
     if scene.capabilities.dialect != "markdown" or has_torn_tables:
         return []
     shall = [glyph for item in account.items if item.kind == "text" for glyph in _glyphs(item.text)]
@@ -123,8 +123,8 @@ def _glyphs(markdown: str) -> list[str]:
 def _processing(performance: Performance, account: Account) -> list[str]:
     """Law 7: the message beside the answer says nothing of it in the end, and comes only where it is worth it."""
     trouble, scene = performance.trouble, performance.scene
-    asides = [message for message in performance.chat.seen if message.is_aside]
-    sure = [message for message in asides if message.message_id not in trouble.orphans]
+    processing = [message for message in performance.chat.seen if message.is_processing]
+    sure = [message for message in processing if message.message_id not in trouble.orphans]
     if len(sure) > 1:
         return [f"{len(sure)} processing messages are left"]
     for message in sure:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.events import Event
     from tailrace.operations import Operation, Outcome, Target
-    from tailrace.projector import ProjectorSettings, Step
+    from tailrace.projector import NextAction, ProjectorSettings
 
 
 class _AsOurs:
@@ -37,7 +37,7 @@ class _AsOurs:
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
         self._ours.receipt(operation, outcome, now)
 
-    def next(self, now: float) -> Step:
+    def next(self, now: float) -> NextAction:
         return self._ours.next(now)
 
     def is_durable(self, operation: Operation) -> bool:
@@ -47,7 +47,7 @@ class _AsOurs:
 class Shouting(_AsOurs):
     """Says everything in capitals; and prints, which is nobody's business."""
 
-    def next(self, now: float) -> Step:
+    def next(self, now: float) -> NextAction:
         print("not for anybody's eyes", flush=True)
         step = self._ours.next(now)
         if isinstance(step, Post):
@@ -81,26 +81,26 @@ class FailsToAnswer(_AsOurs):
 class EditsNothing(_AsOurs):
     """Changes a message that is not there."""
 
-    def next(self, now: float) -> Step:
+    def next(self, now: float) -> NextAction:
         step = self._ours.next(now)
         return Edit(target=self.target, message_id="none", body=Body(text="x")) if isinstance(step, Post) else step
 
 
 class Hangs(_AsOurs):
-    def next(self, *_: object) -> Step:
+    def next(self, *_: object) -> NextAction:
         while True:
             pass
 
 
 class WaitsForThePast(_AsOurs):
-    def next(self, now: float) -> Step:
+    def next(self, now: float) -> NextAction:
         return WaitUntil(now - 1.0)
 
 
 class Floods(_AsOurs):
     """Has always one more thing to say."""
 
-    def next(self, *_: object) -> Step:
+    def next(self, *_: object) -> NextAction:
         return Post(target=self.target, body=Body(text="and another thing " * 100))
 
     def is_durable(self, *_: object) -> bool:

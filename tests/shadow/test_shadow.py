@@ -178,8 +178,8 @@ def delivery(ordinal: int, operation: Durable, state: State = State.DELIVERED, *
     return Delivery(**{name: getattr(planned, name) for name in planned.__struct_fields__} | changes)
 
 
-def post(text: str, *, aside: bool = False) -> Post:
-    return Post(target=HERE, body=Body(text=text), aside=aside)
+def post(text: str, *, is_processing: bool = False) -> Post:
+    return Post(target=HERE, body=Body(text=text), is_processing=is_processing)
 
 
 def edit(message_id: str, text: str) -> Edit:
@@ -189,7 +189,7 @@ def edit(message_id: str, text: str) -> Edit:
 def test_an_account_of_deliveries_has_each_message_as_it_ended() -> None:
     account = delivered(
         [
-            delivery(1, post("work", aside=True)),
+            delivery(1, post("work", is_processing=True)),
             delivery(2, post("a")),
             delivery(3, PostMedia(target=HERE, path="somewhere/a.png", mime="image/png", caption="look")),
             delivery(4, edit("m2", "a b"), message_id="m2"),

@@ -115,10 +115,10 @@ def _find_out(delivery: Delivery, reach: RepeatContext, *, now: float) -> Step:
     # Only what was posted has a key to ask for.
     can_ask = reach.can_ask and not isinstance(delivery.operation, Edit | Delete | CloseStream)
     if can_ask and now <= delivery.expires_at + LONGEST_WAIT_S:
-        settle_s = idempotency.settle_s if isinstance(idempotency, Readback) else 0.0
+        visible_within_s = idempotency.visible_within_s if isinstance(idempotency, Readback) else 0.0
         # From when the try was given up: until then it could still arrive.
-        settles_in = delivery.updated_at + settle_s - now
-        return Wait(settles_in) if 0 < settles_in <= settle_s else AskBack()
+        settles_in = delivery.updated_at + visible_within_s - now
+        return Wait(settles_in) if 0 < settles_in <= visible_within_s else AskBack()
     if may_send and delivery.policy.on_unknown == "resend":
         return Send(sending(delivery, now=now, again=True))
     return Settle(moved(delivery, State.UNKNOWN, now=now))

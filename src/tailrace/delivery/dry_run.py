@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.events import Event
     from tailrace.operations import Outcome, Target
-    from tailrace.projector import Step
+    from tailrace.projector import NextAction
 
     Projecting: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "Projection"]
     """What makes the projector of one turn in one place."""
@@ -52,7 +52,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     body: Body
     media: str = ""
-    is_aside: bool = False
+    is_processing: bool = False
     is_stream: bool = False
     edits: int = 0
     tasks: tuple[Task, ...] = ()
@@ -88,7 +88,7 @@ class Projection(Protocol):
         """Take in what came of an operation that was asked for."""
         ...
 
-    def next(self, now: float) -> Step:
+    def next(self, now: float) -> NextAction:
         """What the channel shall be asked for now; or that there is nothing, or nothing before a certain time."""
         ...
 
@@ -223,9 +223,9 @@ class Chat:
             media = operation.url or operation.path or ""
             seen = Seen(message_id=message_id, body=Body(text=operation.caption), media=media)
         else:
-            is_aside = isinstance(operation, Post) and operation.aside
+            is_processing = isinstance(operation, Post) and operation.is_processing
             is_stream = isinstance(operation, OpenStream)
-            seen = Seen(message_id=message_id, body=operation.body, is_aside=is_aside, is_stream=is_stream)
+            seen = Seen(message_id=message_id, body=operation.body, is_processing=is_processing, is_stream=is_stream)
         self._messages[message_id] = seen
         return Receipt(message_id=message_id)
 

@@ -15,7 +15,7 @@ from tailrace.deliveries import FINAL, Delivery, State, TurnState
 from tailrace.delivery.open_turn import SNAPSHOT_EVERY_S
 from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Ambiguous, AppendStream, Delivered, Draft, Edit, Outcome, Refused, Typing
-from tailrace.projector import Idle, Projector, WaitUntil, sheets_of
+from tailrace.projector import Idle, Projector, WaitUntil, restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Coroutine
@@ -51,7 +51,7 @@ async def present(
     is raised again, once what they said until then is delivered as far as it came.
     """
     said = await turn.said_before() if turn.turn.last_ordinal else []
-    projector = Projector(turn.turn.target, capabilities, settings, earlier=sheets_of(said))
+    projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(said))
     said.sort(key=lambda delivery: delivery.place)
     return said + await _Presentation(turn, projector, clock).run(events)
 
@@ -100,7 +100,7 @@ class _Presentation:
             self._news.clear()
             step = self._projector.next(self._clock.monotonic())
             if isinstance(step, WaitUntil | Idle):
-                if self._projector.is_over:
+                if self._projector.is_finished:
                     await self._turn.end(state=self._ends)
                     return True
                 self._remember()
@@ -120,7 +120,7 @@ class _Presentation:
         while True:
             step = self._projector.next(self._clock.monotonic())
             if isinstance(step, WaitUntil | Idle):
-                return operations, self._projector.is_over
+                return operations, self._projector.is_finished
             assert self._projector.is_durable(step), "nothing is shown in between while something that stays is sent"
             operations.append(step)
 
@@ -164,8 +164,8 @@ class _Presentation:
         now = self._clock.monotonic()
         if at_once or (not self._is_kept and now - self._remembered_at >= _REMEMBER_S):
             self._remembered_at = now
-            unsaid = self._projector.unsaid
-            self._is_kept = self._turn.remember(unsaid.text, unsaid.message_id, is_stream=unsaid.is_stream)
+            unsent = self._projector.unsent
+            self._is_kept = self._turn.remember(unsent.text, unsent.message_id, is_stream=unsent.is_stream)
 
     async def _wait(self, step: WaitUntil | Idle) -> None:
         waits = [] if self._is_kept else [SNAPSHOT_EVERY_S]

@@ -19,7 +19,7 @@ from tailrace.errors import Fenced, LedgerUnavailable
 from tailrace.markdown import render, split
 from tailrace.operations import CloseStream, Delete, Edit, Post
 from tailrace.ports import Deletes
-from tailrace.projector import sheets_of
+from tailrace.projector import restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,10 +189,11 @@ def closing(turn: Turn, said: Sequence[Delivery], channel: Channel) -> list[Dura
             if kept.is_stream
             else Edit(target=target, message_id=kept.message_id, body=bodies[0])
         )
-    asides = [sheet.message_id for sheet in sheets_of(said) if sheet.is_aside and sheet.message_id is not None]
+    restored = restored_messages(said)
+    processing = [known.message_id for known in restored if known.is_processing and known.message_id is not None]
     return words + [
         Delete(target=target, message_id=message_id)
         if limits.deletes and isinstance(channel, Deletes)
         else Edit(target=target, message_id=message_id, body=interrupted)
-        for message_id in asides
+        for message_id in processing
     ]

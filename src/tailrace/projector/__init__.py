@@ -1,8 +1,17 @@
 """A turn as it looks on one channel, over time: events and the clock in, operations out."""
 
+from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import Presentation, ProjectorSettings
 from tailrace.projector.projector import Projector
-from tailrace.projector.resuming import sheets_of
-from tailrace.projector.steps import IDLE, Idle, Step, WaitUntil
+from tailrace.projector.resuming import restored_messages
 
-__all__ = ["IDLE", "Idle", "Presentation", "Projector", "ProjectorSettings", "Step", "WaitUntil", "sheets_of"]
+__all__ = [
+    "IDLE",
+    "Idle",
+    "NextAction",
+    "Presentation",
+    "Projector",
+    "ProjectorSettings",
+    "WaitUntil",
+    "restored_messages",
+]

@@ -24,8 +24,8 @@ from tailrace.operations import (
 from tailrace.projector.activity import escaped
 from tailrace.projector.appending import appendable
 from tailrace.projector.message import EMPTY, body_hash
+from tailrace.projector.next_action import IDLE, WaitUntil
 from tailrace.projector.preview_body import PreviewBody
-from tailrace.projector.steps import IDLE, WaitUntil
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tailrace.projector.activity import Activity
     from tailrace.projector.answer_text import AnswerText
     from tailrace.projector.message import TurnMessage
+    from tailrace.projector.next_action import NextAction
     from tailrace.projector.presentation import PresentationRules, ProjectorSettings
-    from tailrace.projector.steps import Step
 
 _BEFORE_ITS_END = 0.8  # of its lifetime, a stream or a draft is renewed
 _NEVER = float("-inf")
@@ -112,11 +112,11 @@ class LivePreview:
     @property
     def is_paced(self) -> bool:
         """Whether it is the pace that news wait for: more of them make no difference until then."""
-        return self._has_news and self.is_seen and not self._look.promptly
+        return self._has_news and self.is_seen and not self._look.shows_every_delta
 
-    def step(self, document: AnswerText, activity: Activity, now: float) -> Step:
+    def step(self, document: AnswerText, activity: Activity, now: float) -> NextAction:
         """What to show now; a `Post`, an `OpenStream` and a `CloseStream` are to stay, all else is not."""
-        if self._look.growth == "hidden":
+        if self._look.preview == "hidden":
             return IDLE
         if (sheet := document.sheaf.open_sheet) is None:
             if not document.tail.strip() and not self._footer(activity, now):
@@ -126,9 +126,9 @@ class LivePreview:
             self._begin(sheet)
         return IDLE if sheet.frozen or sheet.lost else self._way(sheet)(sheet, document, activity, now)
 
-    def _way(self, sheet: TurnMessage) -> Callable[[TurnMessage, AnswerText, Activity, float], Step]:
+    def _way(self, sheet: TurnMessage) -> Callable[[TurnMessage, AnswerText, Activity, float], NextAction]:
         if sheet.message_id is None:
-            return self._draft if self._look.growth == "draft" else self._first
+            return self._draft if self._look.preview == "draft" else self._first
         return self._append if sheet.is_stream else self._edit
 
     def _begin(self, sheet: TurnMessage) -> None:
@@ -138,10 +138,10 @@ class LivePreview:
         self._appending = ""
         self._has_news = True
 
-    def _first(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> Step:
+    def _first(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> NextAction:
         """Begin the message when there is enough to read."""
         text = document.tail
-        enough = 1 if self._look.promptly else self._settings.first_characters
+        enough = 1 if self._look.shows_every_delta else self._settings.first_characters
         visible = len(text.strip())
         if not visible and not self._footer(activity, now):
             return IDLE
@@ -154,7 +154,7 @@ class LivePreview:
             return IDLE
         self._has_news = False
         sheet.begun_with = len(text.rstrip())
-        if self._look.growth == "stream":
+        if self._look.preview == "stream":
             sheet.opened_at = now
             self._edition = document.edition
             self._has_news = bool(activity.tasks())
@@ -171,7 +171,7 @@ class LivePreview:
         document.grown[:] = [rest] if rest else []
         return self._ruler.body(text)
 
-    def _edit(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> Step:
+    def _edit(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> NextAction:
         if self._limits.edits is None or not self._has_news:
             return IDLE
         every_s = max(edits_every_s(self._limits, self._target), self._settings.edit_every_s)
@@ -186,7 +186,7 @@ class LivePreview:
         assert sheet.message_id is not None, "only a message can be edited"
         return Edit(target=self._target, message_id=sheet.message_id, body=body)
 
-    def _draft(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> Step:
+    def _draft(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> NextAction:
         rules = self._limits.native
         assert isinstance(rules, DraftRules), "the look was chosen by the rules"
         again = self._shown_at + _BEFORE_ITS_END * rules.lifetime_s if sheet.shown is not None else _NEVER
@@ -202,7 +202,7 @@ class LivePreview:
         self._shown_at = now
         return Draft(target=self._target, draft_id=document.sheaf.sheets.index(sheet) + 1, body=body)
 
-    def _append(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> Step:
+    def _append(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> NextAction:
         rules = self._limits.native
         assert isinstance(rules, StreamRules), "a stream was opened by these rules"
         ends_at = float("inf") if rules.lifetime_s is None else sheet.opened_at + _BEFORE_ITS_END * rules.lifetime_s
@@ -235,7 +235,7 @@ class LivePreview:
         text = appendable(self._appending, self._limits.dialect)
         return AppendStream(target=self._target, stream_id=sheet.message_id, text=text, tasks=tasks)
 
-    def _end_early(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> Step:
+    def _end_early(self, sheet: TurnMessage, document: AnswerText, activity: Activity, now: float) -> NextAction:
         """The stream cannot go on: it does as a message that is edited, or else shows nothing more before its end."""
         if self._limits.edits is None:
             return IDLE
@@ -255,7 +255,7 @@ class LivePreview:
 
     def _footer(self, activity: Activity, now: float) -> str:
         """What stands below the text while the turn runs."""
-        if not self._settings.tools or (self._look.growth == "stream" and self._has_tasks):
+        if not self._settings.tools or (self._look.preview == "stream" and self._has_tasks):
             return ""
         return "  \n".join(escaped(line) for line in activity.lines(now))
 

@@ -45,7 +45,7 @@ class TurnMessage:
         "body",
         "dropped",
         "frozen",
-        "is_aside",
+        "is_processing",
         "is_stream",
         "is_text",
         "lost",
@@ -63,7 +63,7 @@ class TurnMessage:
         self.body: Body | None = None
         self.media: PostMedia | None = None
         self.is_text = False  # it is part of what the agent said
-        self.is_aside = False  # it shows how the work goes on
+        self.is_processing = False  # it shows how the work goes on
         self.dropped = False
         self.message_id: str | None = None
         self.said: BodyHash | None = None
@@ -179,7 +179,7 @@ class TurnMessage:
                 return None
             self._forget_message()  # it cannot be changed: what it says in the end comes as a new one
         if self.message_id is None:
-            return Post(target=target, body=self.body, aside=self.is_aside)
+            return Post(target=target, body=self.body, is_processing=self.is_processing)
         if self.is_stream:
             return CloseStream(target=target, stream_id=self.message_id, body=self.body, tasks=tasks)
         return Edit(target=target, message_id=self.message_id, body=self.body)

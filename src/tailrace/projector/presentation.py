@@ -16,32 +16,32 @@ from tailrace.errors import UsageError
 from tailrace.operations import Target
 
 Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "blocks", "final"]
-PreviewBody: TypeAlias = Literal["edits", "draft", "stream", "hidden"]
+PreviewKind: TypeAlias = Literal["edits", "draft", "stream", "hidden"]
 
 
 class PresentationRules(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table.
 
-    `growth`: how people see a message before it is finished. `at_end`: the answer goes out when it is whole.
-    `by_paragraph`: messages end where paragraphs do. `beside`: a message of its own shows how the work goes on.
-    `promptly`: every piece of text is shown as it comes, however little it is.
+    `preview`: how people see a message before it is finished. `waits_for_end`: nothing of the answer is sent before it
+    is whole. `ends_at_paragraphs`: a message ends where a paragraph ends. `processing_message`: a second message shows
+    the work while it lasts. `shows_every_delta`: each delta is shown at once, however short.
     """
 
-    growth: PreviewBody
-    at_end: bool = False
-    by_paragraph: bool = False
-    beside: bool = False
-    promptly: bool = False
+    preview: PreviewKind
+    waits_for_end: bool = False
+    ends_at_paragraphs: bool = False
+    processing_message: bool = False
+    shows_every_delta: bool = False
 
 
 PRESENTATIONS: dict[str, PresentationRules] = {
-    "tokens": PresentationRules(growth="stream", promptly=True),
-    "live": PresentationRules(growth="edits"),
-    "drafts": PresentationRules(growth="draft"),
-    "streams": PresentationRules(growth="stream"),
-    "processing": PresentationRules(growth="hidden", at_end=True, beside=True),
-    "blocks": PresentationRules(growth="hidden", by_paragraph=True),
-    "final": PresentationRules(growth="hidden", at_end=True),
+    "tokens": PresentationRules(preview="stream", shows_every_delta=True),
+    "live": PresentationRules(preview="edits"),
+    "drafts": PresentationRules(preview="draft"),
+    "streams": PresentationRules(preview="stream"),
+    "processing": PresentationRules(preview="hidden", waits_for_end=True, processing_message=True),
+    "blocks": PresentationRules(preview="hidden", ends_at_paragraphs=True),
+    "final": PresentationRules(preview="hidden", waits_for_end=True),
 }
 """The presentations; `native` is `drafts` or `streams`, as the platform has it."""
 

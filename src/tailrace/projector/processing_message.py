@@ -13,16 +13,16 @@ from tailrace.events import ToolStarted
 from tailrace.operations import Delivered, Edit, Post, Refused
 from tailrace.projector.activity import escaped
 from tailrace.projector.message import TurnMessage, body_hash
+from tailrace.projector.next_action import IDLE, WaitUntil
 from tailrace.projector.processing_text import ProcessingText
-from tailrace.projector.steps import IDLE, WaitUntil
 
 if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.events import Event
     from tailrace.markdown.dialects import Ruler
     from tailrace.operations import Body, Durable, Operation, Outcome, Target
+    from tailrace.projector.next_action import NextAction
     from tailrace.projector.presentation import ProjectorSettings
-    from tailrace.projector.steps import Step
 
 _BREAK = "  \n"  # ends a line in Markdown
 
@@ -43,7 +43,7 @@ class ProcessingMessage:
         self._due: float | None = None  # when it is to be begun, or brought up to date
         self._interim: Edit | None = None
         self.sheet = sheet or TurnMessage()
-        self.sheet.is_aside = True
+        self.sheet.is_processing = True
 
     @property
     def is_over(self) -> bool:
@@ -58,7 +58,7 @@ class ProcessingMessage:
             self._due = min(self._due, now + self._first_s)
         self._text.feed(event, now)
 
-    def step(self, target: Target, now: float) -> Step:
+    def step(self, target: Target, now: float) -> NextAction:
         """What to show now; a `Post` is to stay, an `Edit` is not."""
         if self._due is None or self.sheet.frozen or self.sheet.lost:
             return IDLE
@@ -70,7 +70,7 @@ class ProcessingMessage:
         self._version = self._text.version
         body = self._body(self._text.render(now))
         if self.sheet.message_id is None:
-            return Post(target=target, body=body, aside=True)
+            return Post(target=target, body=body, is_processing=True)
         if body_hash(body) == self.sheet.shown:
             return WaitUntil(self._due)
         self._interim = Edit(target=target, message_id=self.sheet.message_id, body=body)

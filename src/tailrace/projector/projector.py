@@ -52,9 +52,9 @@ from tailrace.projector.activity import Activity
 from tailrace.projector.answer_text import AnswerText
 from tailrace.projector.blocks import Blocks
 from tailrace.projector.live_preview import LivePreview, edits_every_s
+from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import PRESENTATIONS, ProjectorSettings, rules_for
 from tailrace.projector.processing_message import ProcessingMessage
-from tailrace.projector.steps import IDLE, Idle, Step, WaitUntil
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,7 +113,7 @@ class Projector:
         look = rules_for(settings, capabilities, target)
         ruler = shared_ruler(capabilities.limit, capabilities.unit, capabilities.dialect, capabilities.lines)
         left = list(earlier)
-        beside = next((sheet for sheet in reversed(left) if sheet.is_aside), None)
+        beside = next((sheet for sheet in reversed(left) if sheet.is_processing), None)
         self._target = target
         self._limits = capabilities
         self._settings = settings
@@ -121,15 +121,15 @@ class Projector:
         self._document = AnswerText(
             target,
             capabilities,
-            blocks=Blocks(ruler, settings.block_characters) if look.by_paragraph else None,
-            is_followed=look.growth == "stream" or look.beside or beside is not None,
+            blocks=Blocks(ruler, settings.block_characters) if look.ends_at_paragraphs else None,
+            is_followed=look.preview == "stream" or look.processing_message or beside is not None,
             silent=settings.silent,
-            earlier=[sheet for sheet in left if not sheet.is_aside],
+            earlier=[sheet for sheet in left if not sheet.is_processing],
         )
         self._activity = Activity(reasoning=settings.reasoning)
         self._drawing = LivePreview(ruler, look, capabilities, settings, target)
         self._aside: ProcessingMessage | None = None
-        if look.beside or beside is not None:
+        if look.processing_message or beside is not None:
             self._aside = ProcessingMessage(
                 ruler, settings, edit_every_s=edits_every_s(capabilities, target), sheet=beside
             )
@@ -231,8 +231,8 @@ class Projector:
             self._drawing.learn(operation, outcome, self._document)
 
     @property
-    def is_over(self) -> bool:
-        """Whether the turn has ended and all is asked for that will ever be."""
+    def is_finished(self) -> bool:
+        """Whether the turn has ended and every operation it needs was asked for."""
         if not self._is_closed:
             return False
         sheets = self._document.sheaf.unfinished()
@@ -245,27 +245,27 @@ class Projector:
         return any(asked is operation for asked, _ in self._asked)
 
     @property
-    def unsaid(self) -> Snapshot:
-        """What was said and no delivery says yet, and the message that shows it."""
+    def unsent(self) -> Snapshot:
+        """The text that no durable operation carries yet, and the message that shows it."""
         self._absorb(self._heard_at)
-        return self._document.unsaid(at_end=self._look.at_end)
+        return self._document.unsaid(at_end=self._look.waits_for_end)
 
-    def next(self, now: float) -> Step:
+    def next(self, now: float) -> NextAction:
         """What the channel shall be asked for now; or that there is nothing, or nothing before a certain time."""
         if now < self._quiet_until:
             return self._waiting
         if self._is_running and (self._asked or self._interim is not None):
             return IDLE
         self._absorb(now)
-        step: Step
+        step: NextAction
         if not self._is_running:
             step = self._sealed(now) or self._last(now)
-        elif self._look.at_end:
+        elif self._look.waits_for_end:
             step = self._between(now)
         else:
             self._document.advance()
             step = (None if self._document.is_behind else self._sealed(now)) or self._between(now)
-        if isinstance(step, WaitUntil) and self._is_running and (self._look.at_end or self._drawing.is_paced):
+        if isinstance(step, WaitUntil) and self._is_running and (self._look.waits_for_end or self._drawing.is_paced):
             self._waiting, self._quiet_until = step, step.at
         return step
 
@@ -323,13 +323,13 @@ class Projector:
     @property
     def _human_due(self) -> float:
         """When a person would have written the next message."""
-        return self._sent_at + self._settings.human_delay_s if self._look.by_paragraph else _NEVER
+        return self._sent_at + self._settings.human_delay_s if self._look.ends_at_paragraphs else _NEVER
 
-    def _between(self, now: float) -> Step:
+    def _between(self, now: float) -> NextAction:
         """What is shown while the turn runs, besides what is sealed."""
         if now < self._not_before:
             return WaitUntil(self._not_before)
-        steps: list[Step] = []
+        steps: list[NextAction] = []
         if not self._document.is_behind:
             steps.append(self._drawing.step(self._document, self._activity, now))
             if self._document.is_gathering:
@@ -338,7 +338,7 @@ class Projector:
             steps.append(self._aside.step(self._target, now))
         steps.append(self._typing(now))
         match _first(steps, now):
-            case Post(aside=True) as post if self._aside is not None:
+            case Post(is_processing=True) as post if self._aside is not None:
                 return self._ask(post, self._aside.sheet, now)
             case Post() | OpenStream() | CloseStream() as durable:
                 return self._ask(durable, self._document.sheaf.opened_sheet(), now)
@@ -348,14 +348,14 @@ class Projector:
             case step:
                 return step
 
-    def _rest(self, now: float) -> Step:
+    def _rest(self, now: float) -> NextAction:
         """Paragraphs that waited for others go out once nothing came for a while."""
         if now < (due := self._text_at + self._settings.block_idle_s):
             return WaitUntil(due)
         self._document.rest()
         return WaitUntil(now)
 
-    def _typing(self, now: float) -> Step:
+    def _typing(self, now: float) -> NextAction:
         """Shown while people see nothing else of the turn."""
         lifetime = self._limits.typing_s
         if lifetime is None or self._is_seen:
@@ -370,9 +370,9 @@ class Projector:
         """Whether a message shows that the turn goes on."""
         if self._aside is not None and self._aside.sheet.message_id is not None:
             return True
-        return self._look.growth != "hidden" and self._drawing.is_seen
+        return self._look.preview != "hidden" and self._drawing.is_seen
 
-    def _last(self, now: float) -> Step:
+    def _last(self, now: float) -> NextAction:
         """What is left when the turn ended and all it said is asked for."""
         if self._aside is None:
             return IDLE
@@ -391,7 +391,7 @@ class Projector:
         return operation
 
 
-def _first(steps: list[Step], now: float) -> Step:
+def _first(steps: list[NextAction], now: float) -> NextAction:
     """The first of several steps that is due, else the earliest time to ask again."""
     waits: list[WaitUntil] = []
     for step in steps:

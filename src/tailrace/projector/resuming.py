@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
 
 
-def sheets_of(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
+def restored_messages(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
     """The sheets that the deliveries of one turn left, all of them final, in the order of their ordinals.
 
     What did not arrive for sure, or may not have, is there as a sheet that is lost: it is not said again on its own.
@@ -48,7 +48,7 @@ def sheets_of(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
         if sheet.message_id is not None:
             by_message[sheet.message_id] = sheet
     there = [sheet for sheet in sheets if sheet.message_id is not None or sheet.lost]
-    if last := [sheet for sheet in there if not sheet.is_aside][-1:]:
+    if last := [sheet for sheet in there if not sheet.is_processing][-1:]:
         last[0].shown = None
     return there
 
@@ -56,7 +56,7 @@ def sheets_of(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
 def _apply(sheet: TurnMessage, delivery: Delivery) -> None:
     operation = delivery.operation
     if isinstance(operation, Post):
-        sheet.is_aside = sheet.is_aside or operation.aside
+        sheet.is_processing = sheet.is_processing or operation.is_processing
     if isinstance(operation, PostMedia):
         sheet.media = operation
     if delivery.state in UNDELIVERED or delivery.receipt is None:

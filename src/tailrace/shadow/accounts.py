@@ -77,7 +77,7 @@ class _Book:
 
     def __init__(self) -> None:
         self._said: dict[str, Said] = {}
-        self._asides: set[str] = set()
+        self._processing_messages: set[str] = set()
         self._new = 0
         self._changes = 0
         self._last = ""
@@ -103,8 +103,8 @@ class _Book:
                 before = self._said.get(self._last)
                 # What never arrived has no name; no platform has names like these.
                 self._last = message_id or f"\0{self._new}"
-                if isinstance(operation, Post) and operation.aside:
-                    self._asides.add(self._last)
+                if isinstance(operation, Post) and operation.is_processing:
+                    self._processing_messages.add(self._last)
                     return
                 text, media = _content(operation)
                 said = Said(text=text, media=media, at=at, done=at, arrival=arrival, why=why)

@@ -186,7 +186,7 @@ def capabilities_of(kind: str, *, per_chat: Rate | None = None, limit: int = 409
     name, _, seconds = kind.partition(":")
     idempotency: dict[str, Idempotency] = {
         "keyed": Keyed(window_s=float(seconds or 300.0)),
-        "readback": Readback(settle_s=float(seconds or 0.0)),
+        "readback": Readback(visible_within_s=float(seconds or 0.0)),
         "repeatable": Repeatable(),
         "unkeyed": Unkeyed(),
     }

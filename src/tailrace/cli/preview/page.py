@@ -103,7 +103,7 @@ def _row(performance: Performance, calls: Calls) -> str:
 
 
 def _message(performance: Performance, seen: Seen) -> str:
-    kinds = {"aside": seen.is_aside, "streaming": seen.is_stream, "draft": not seen.message_id}
+    kinds = {"aside": seen.is_processing, "streaming": seen.is_stream, "draft": not seen.message_id}
     classes = " ".join(["message", *(kind for kind, is_so in kinds.items() if is_so)])
     return (
         f'<article class="{classes}" dir="auto"><p class="name">agent</p>{_tasks(seen.tasks)}'
@@ -135,7 +135,7 @@ def _footer(performance: Performance, seen: Seen) -> str:
         else ""
     )
     fits = "over" if extent.is_too_much else "fits"
-    facts = [f"<span>{name}{', processing' if seen.is_aside else ''}</span>", meter]
+    facts = [f"<span>{name}{', processing' if seen.is_processing else ''}</span>", meter]
     facts.append(f'<span class="{fits}">{extent}</span>')
     if seen.edits:
         facts.append(f"<span>{counted(seen.edits, 'edit')}</span>")

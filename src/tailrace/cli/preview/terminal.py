@@ -66,7 +66,7 @@ def _print_head(console: Console, performance: Performance) -> None:
 def _bubble(performance: Performance, seen: Seen) -> Panel:
     extent = performance.extent(seen)
     name = f"#{seen.message_id}" if seen.message_id else "draft"
-    about = [name, *(["processing"] if seen.is_aside else []), str(extent)]
+    about = [name, *(["processing"] if seen.is_processing else []), str(extent)]
     if seen.edits:
         about.append(counted(seen.edits, "edit"))
     return Panel(
@@ -74,7 +74,7 @@ def _bubble(performance: Performance, seen: Seen) -> Panel:
         title=Text(" · ".join(about), style="bold red" if extent.is_too_much else "dim"),
         title_align="left",
         box=box.ROUNDED,
-        style="dim" if seen.is_aside or not seen.message_id else "none",
+        style="dim" if seen.is_processing or not seen.message_id else "none",
         border_style="dim",
     )
 

@@ -24,4 +24,4 @@ class Idle(enum.Enum):
 
 IDLE = Idle.IDLE
 
-Step: TypeAlias = Operation | WaitUntil | Idle
+NextAction: TypeAlias = Operation | WaitUntil | Idle
