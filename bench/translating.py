@@ -31,7 +31,7 @@ from tailrace.runtimes.agui import AguiTranslator
 from tailrace.runtimes.claude import ClaudeTranslator
 from tailrace.runtimes.codex.dialogue import CodexDialogue
 from tailrace.runtimes.codex.translator import CodexExecTranslator
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 from tailrace.runtimes.langgraph import LangGraphTranslator
 from tailrace.runtimes.openai_agents import OpenAIAgentsTranslator
@@ -98,7 +98,7 @@ def _opencode(lines: Sequence[bytes]) -> Feed:
 
 def _of_values(feed: Feed) -> Feed:
     """Feed the values in lines that are the data of events."""
-    return lambda line: feed(value_of(line.decode()))
+    return lambda line: feed(frame_value(line.decode()))
 
 
 ADAPTERS = (

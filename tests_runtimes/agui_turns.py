@@ -77,7 +77,7 @@ class Turns:
 
     @pytest.fixture
     def agent(self, served: Served) -> AguiRuntime:
-        return AguiRuntime(served.url, patience_s=LIMIT_S)
+        return AguiRuntime(served.url, read_timeout_s=LIMIT_S)
 
     def test_an_answer_comes_in_pieces_and_its_cost_is_told_where_the_framework_tells_it(self, agent: Runtime) -> None:
         events = play(agent, "[[scenario:hello]]")

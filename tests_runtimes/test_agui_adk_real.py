@@ -78,7 +78,7 @@ def test_a_tool_that_wants_leave_ends_the_turn_with_that_and_nobody_gives_it(mod
         return "wiped"
 
     with Served(serving(agent_of(model, FunctionTool(wipe, require_confirmation=True)))) as served:
-        first, second = play_turns(AguiRuntime(served.url, patience_s=LIMIT_S), "[[scenario:wipe]]", "yes")
+        first, second = play_turns(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:wipe]]", "yes")
     assert shown(first) == ["I wipe it.", "Waiting for approval: wipe"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
     assert shown(second) == ["Then not."]

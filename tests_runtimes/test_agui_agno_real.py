@@ -56,7 +56,7 @@ class TestAgno(Turns):
 def test_an_agent_without_a_database_of_its_own_remembers_nothing(model: ScriptedModel) -> None:
     # It takes the newest message of what is sent along, and no more.
     with Served(serving(agent_of(model)), "/agui") as served:
-        agent = AguiRuntime(served.url, patience_s=LIMIT_S)
+        agent = AguiRuntime(served.url, read_timeout_s=LIMIT_S)
         _, second = play_turns(agent, "[[scenario:hello]]", "[[scenario:recall]]")
     assert said(second) == "Before this: nothing."
 
@@ -72,7 +72,7 @@ def test_a_call_that_wants_leave_stays_open_and_is_let_go_by_the_next_message(mo
         return "wiped"
 
     with Served(serving(agent_of(model, wipe, db=InMemoryDb())), "/agui") as served:
-        first, second = play_turns(AguiRuntime(served.url, patience_s=LIMIT_S), "[[scenario:wipe]]", "yes")
+        first, second = play_turns(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:wipe]]", "yes")
     # It says again what it has said, as another message, and nothing of somebody who is asked.
     assert shown(first) == ["I wipe it.", "I wipe it."]
     assert [event.name for event in of_kind(ToolStarted, first)] == ["wipe"]

@@ -62,7 +62,7 @@ def test_a_tool_that_asks_somebody_ends_the_turn_with_its_question_and_the_next_
 
     with Served(serving(agent_of(model, send))) as served:
         first, second, third = play_turns(
-            AguiRuntime(served.url, patience_s=LIMIT_S), "[[scenario:send]]", "to Ada", "[[scenario:recall]]"
+            AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:send]]", "to Ada", "[[scenario:recall]]"
         )
     assert shown(first) == ["I send it.", "To whom?"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")

@@ -52,7 +52,7 @@ def serving(graph: Any, **options: Any) -> FastAPI:
 
 
 def agent_of(served: Served) -> AguiRuntime:
-    return AguiRuntime(served.url, patience_s=LIMIT_S)
+    return AguiRuntime(served.url, read_timeout_s=LIMIT_S)
 
 
 class TestLangGraph(Turns):

@@ -73,7 +73,7 @@ def test_a_tool_that_wants_another_try_is_told_with_what_it_wants(model: Scripte
         raise ModelRetry(f"{description}: not {command[:4]}")
 
     with Served(serving(agent_of(model, [bash]))) as served:
-        events = play(AguiRuntime(served.url, patience_s=LIMIT_S), "[[scenario:toolfail]]")
+        events = play(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:toolfail]]")
     ((_, result, is_error),) = tools(events).values()
     assert "a command: not echo" in result
     assert not is_error, "no result says that it is a failure"
@@ -93,7 +93,7 @@ def test_a_tool_that_needs_approval_ends_the_turn_with_its_question_and_nobody_g
         return "wiped"
 
     with Served(serving(agent)) as served:
-        runtime = AguiRuntime(served.url, patience_s=LIMIT_S)
+        runtime = AguiRuntime(served.url, read_timeout_s=LIMIT_S)
         first, second, third = play_turns(runtime, "[[scenario:wipe]]", "yes", "[[scenario:recall]]")
     assert shown(first) == ["I wipe it.", 'Approve wipe({"disk":"a"})?']
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")

@@ -58,7 +58,7 @@ class Route:
 
     def agent(self, path: str = "/chat") -> VercelRuntime:
         """One of its routes."""
-        return VercelRuntime(self.url + path, patience_s=LIMIT_S)
+        return VercelRuntime(self.url + path, read_timeout_s=LIMIT_S)
 
 
 @contextmanager

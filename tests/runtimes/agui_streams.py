@@ -7,7 +7,7 @@ from typing import Any
 from sdk_streams import Expected, lines_of
 
 from tailrace.events import TurnFailed
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.sse import FrameDecoder
 
 STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
@@ -88,7 +88,7 @@ def natives_of(recording: str) -> list[Any]:
     for line in lines_of(recording):
         natives.append(line["ev"])
         if "sse" in line:
-            assert [value_of(frame.data) for frame in FrameDecoder().feed(line["sse"].encode())] == [line["ev"]]
+            assert [frame_value(frame.data) for frame in FrameDecoder().feed(line["sse"].encode())] == [line["ev"]]
     return natives
 
 

@@ -26,7 +26,7 @@ from tailrace.events import (
     Usage,
 )
 from tailrace.runtimes.agui import AguiTranslator
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 
 ENDED = "the AG-UI agent ended without saying that it was done"
 
@@ -500,11 +500,13 @@ def test_a_remark_of_the_agents_own_is_short() -> None:
 
 def test_characters_that_javascript_has_cut_in_two_are_whole() -> None:
     deltas = ['"a\\ud83d"', '"\\udc4b"', '"\\ud83c\\udff3 \\ud83d"', '"no other half"']
-    pieces = [value_of(f'{{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": {delta}}}') for delta in deltas]
+    pieces = [
+        frame_value(f'{{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": {delta}}}') for delta in deltas
+    ]
     assert "".join(turn(*pieces, FINISHED).answer) == "a👋🏳 �no other half"
-    halves = [value_of(f'{{"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": {delta}}}') for delta in deltas[:2]]
+    halves = [frame_value(f'{{"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": {delta}}}') for delta in deltas[:2]]
     assert [c.arguments for c in turn(call("c"), *halves, *arguments("c"), FINISHED).calls] == ["a👋"]
-    assert value_of('{"content": ["\\ud83d"], "\\ud83d": 1}') == {"content": ["�"], "�": 1}
+    assert frame_value('{"content": ["\\ud83d"], "\\ud83d": 1}') == {"content": ["�"], "�": 1}
 
 
 def test_ten_thousand_events_of_each_kind_are_told() -> None:

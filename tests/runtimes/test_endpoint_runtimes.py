@@ -73,13 +73,13 @@ async def heard(runtime: Runtime, prompt: Prompt = PROMPT) -> list[Event]:
 
 
 def asked(
-    kind: Kind, *answers: Answer, prompts: Sequence[Prompt] = (PROMPT,), patience_s: float = 30
+    kind: Kind, *answers: Answer, prompts: Sequence[Prompt] = (PROMPT,), read_timeout_s: float = 30
 ) -> tuple[list[Turn], Loopback]:
     """The turns of an agent that answers like this, and the server behind it."""
 
     async def run() -> tuple[list[list[Event]], Loopback]:
         async with loopback(*answers) as server:
-            runtime = kind(server.url, patience_s=patience_s)
+            runtime = kind(server.url, read_timeout_s=read_timeout_s)
             return [await heard(runtime, prompt) for prompt in prompts], server
 
     turns, server = asyncio.run(run())
@@ -128,7 +128,7 @@ def test_an_answer_that_does_not_end_fails_and_keeps_what_was_said(
 ) -> None:
     prompts = [PROMPT, PROMPT]
     broken = [head(), *frames(agent.text), *rest]
-    (turn, next_turn), server = asked(agent.kind, broken, agent.answer, prompts=prompts, patience_s=0.2)
+    (turn, next_turn), server = asked(agent.kind, broken, agent.answer, prompts=prompts, read_timeout_s=0.2)
     assert turn.answer == ["so far"]
     message = message.replace("SERVER", server.url.removesuffix("/agent")).replace("NAME", agent.name)
     assert turn.terminal == TurnFailed(message=message, code=code)

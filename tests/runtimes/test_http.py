@@ -7,8 +7,8 @@ import pytest
 from loopback import AUTHORITY, STALL, Answer, Loopback, head, loopback, streamed
 
 from tailrace.errors import UsageError
-from tailrace.runtimes.endpoint import Endpoint, listen
-from tailrace.runtimes.http import Address, HttpFault, Request, ask
+from tailrace.runtimes.endpoint import Endpoint, read_event_stream
+from tailrace.runtimes.http import HttpFault, HttpRequest, WebAddress, send_request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,14 +30,14 @@ def served(use: Callable[[Loopback], Awaitable[T]], *answers: Answer, secure: bo
 
 
 async def whole(server: Loopback) -> bytes:
-    async with ask(Request(url=server.url), patience_s=5) as answer:
+    async with send_request(HttpRequest(url=server.url), read_timeout_s=5) as answer:
         return b"".join([piece async for piece in answer.body()])
 
 
-async def fault_of(server: Loopback, *, patience_s: float = 5) -> tuple[str, int | None, str]:
+async def fault_of(server: Loopback, *, read_timeout_s: float = 5) -> tuple[str, int | None, str]:
     """Why it cannot be listened to."""
     with pytest.raises(HttpFault) as caught:
-        async for _ in listen(Request(url=server.url), patience_s=patience_s):
+        async for _ in read_event_stream(HttpRequest(url=server.url), read_timeout_s=read_timeout_s):
             pass
     return caught.value.code, caught.value.status_code, str(caught.value).replace(server.url[:-6], "SERVER")
 
@@ -94,7 +94,7 @@ def test_an_answer_that_is_no_http_says_so(answer: Answer) -> None:
 
 def test_a_server_that_says_nothing_is_given_up() -> None:
     async def impatient(server: Loopback) -> tuple[str, int | None, str]:
-        fault = await fault_of(server, patience_s=0.05)
+        fault = await fault_of(server, read_timeout_s=0.05)
         await server.gone.wait()  # the connection is closed, too
         return fault
 
@@ -105,7 +105,7 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
 
 def test_comments_are_a_sign_of_life_and_no_frames() -> None:
     async def listened(server: Loopback) -> object:
-        return [frame.data async for frame in listen(Request(url=server.url))]
+        return [frame.data async for frame in read_event_stream(HttpRequest(url=server.url))]
 
     assert served(listened, [head(), b": keep-alive\n\n", b"data: x\n\n", b": keep-alive\n\n"]) == ["x"]
 
@@ -210,7 +210,7 @@ def test_a_server_that_somebody_vouches_for_is(tmp_path: Path, monkeypatch: pyte
 def test_what_is_sent_is_what_was_asked_for() -> None:
     async def asked(server: Loopback) -> tuple[str, dict[str, str], str]:
         url = server.url.replace("/agent", "/ü b?q=ä&r=%20#part")
-        async with ask(Request(url=url, headers={"X-Key": "k"}), patience_s=5) as answer:
+        async with send_request(HttpRequest(url=url, headers={"X-Key": "k"}), read_timeout_s=5) as answer:
             assert answer.status == 200
             assert await answer.read(3) == b"hel"
         return server.asked[0].line, server.asked[0].headers, server.url[7:-6]
@@ -229,19 +229,20 @@ def test_what_is_sent_is_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("https://a.example", Address(True, "a.example", 443, "/")),
-        ("http://A.example:8000/x", Address(False, "a.example", 8000, "/x")),
-        ("http://[::1]:80/", Address(False, "::1", 80, "/")),
-        ("https://bücher.example/", Address(True, "xn--bcher-kva.example", 443, "/")),
+        ("https://a.example", WebAddress(True, "a.example", 443, "/")),
+        ("http://A.example:8000/x", WebAddress(False, "a.example", 8000, "/x")),
+        ("http://[::1]:80/", WebAddress(False, "::1", 80, "/")),
+        ("https://bücher.example/", WebAddress(True, "xn--bcher-kva.example", 443, "/")),
     ],
 )
-def test_an_address_is_taken_apart(url: str, address: Address) -> None:
-    assert Address.parse(url) == address
+def test_an_address_is_taken_apart(url: str, address: WebAddress) -> None:
+    assert WebAddress.parse(url) == address
 
 
 def test_an_address_is_shown_without_what_may_be_secret() -> None:
     shown = [
-        str(Address.parse(url)) for url in ("https://a.example/p?token=1", "http://[::1]:81/p", "http://a.example:80")
+        str(WebAddress.parse(url))
+        for url in ("https://a.example/p?token=1", "http://[::1]:81/p", "http://a.example:80")
     ]
     assert shown == ["https://a.example", "http://[::1]:81", "http://a.example"]
 

@@ -24,7 +24,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.langgraph import LangGraphRuntime, LangGraphTranslator
-from tailrace.runtimes.sdk import Failure
+from tailrace.runtimes.sdk import SdkFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ def translated(lines: list[Any], *, is_whole: bool = True) -> list[Event]:
     for line in lines:
         match line["ev"]:
             case {"_raised": {"__exception__": kind, "message": message}}:
-                events += translator.raised(Failure(kind=kind, message=message))
+                events += translator.raised(SdkFailure(kind=kind, message=message))
             case {"_client": _}:
                 cancelled = True
             case said:
@@ -283,7 +283,7 @@ def test_the_end_is_the_cancellation_before_the_failure_before_the_end_of_the_st
         translator = LangGraphTranslator()
         translator.finished()
         if failed:
-            translator.raised(Failure(kind="GraphRecursionError", message="no"))
+            translator.raised(SdkFailure(kind="GraphRecursionError", message="no"))
         (terminal,) = translator.close(cancelled=cancelled)
         return terminal
 

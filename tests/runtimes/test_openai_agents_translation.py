@@ -26,7 +26,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime, OpenAIAgentsTranslator
-from tailrace.runtimes.sdk import Failure
+from tailrace.runtimes.sdk import SdkFailure
 
 CHECK, SAID_HI = "Let me check.", "The tool said hi."
 RUN_IT, KNOW = "I should run a command.", "Now I know."
@@ -174,7 +174,7 @@ def translated(lines: list[Any], translator: OpenAIAgentsTranslator | None = Non
         said = line.get("ev", line)
         match said:
             case {"_raised": {"__exception__": kind, "message": message}}:
-                events += translator.raised(Failure(kind=kind, message=message))
+                events += translator.raised(SdkFailure(kind=kind, message=message))
             case {"_after": after}:
                 interruptions = after.get("interruptions") or []
                 waiting = [one["name"] for one in interruptions] if isinstance(interruptions, list) else []
@@ -386,7 +386,7 @@ def test_what_a_guardrail_objects_to_does_not_stand(kind: str) -> None:
         *translator.feed(raw("output_item.done", output_index=0, item=message("a secret"))),
         *translator.feed(DONE),
         *translator.feed(item("message_output_created", message("a secret"))),
-        *translator.raised(Failure(kind=kind, message="no")),
+        *translator.raised(SdkFailure(kind=kind, message="no")),
         *translator.close(),
     ]
     assert TextRetracted(reason="no", scope="turn") in events
@@ -402,7 +402,7 @@ def test_the_end_is_the_cancellation_before_the_failure_before_the_answer() -> N
         if answered:
             translator.finished(output="yes")
         if failed:
-            translator.raised(Failure(kind="RuntimeError", message="no", status_code=503))
+            translator.raised(SdkFailure(kind="RuntimeError", message="no", status_code=503))
         (terminal,) = translator.close(cancelled=cancelled)
         return terminal
 
@@ -471,7 +471,7 @@ def test_what_the_provider_says_of_a_failure_is_clearer_than_the_exception() -> 
     ):
         translator = OpenAIAgentsTranslator()
         assert translator.feed(trouble) == []
-        translator.raised(Failure(kind="ModelBehaviorError", message="stream ended with terminal event"))
+        translator.raised(SdkFailure(kind="ModelBehaviorError", message="stream ended with terminal event"))
         (terminal,) = translator.close()
         assert terminal == TurnFailed(message="max_output_tokens", code="runtime_raised")
 

@@ -27,7 +27,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime, PydanticAITranslator
-from tailrace.runtimes.sdk import Failure
+from tailrace.runtimes.sdk import SdkFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ def translated(lines: list[Any]) -> list[Event]:
     for line in lines:
         match line["ev"]:
             case {"_raised": {"__exception__": kind, "message": message}}:
-                events += translator.raised(Failure(kind=kind, message=message))
+                events += translator.raised(SdkFailure(kind=kind, message=message))
             case {"_client": _}:
                 cancelled = True
             case said:
@@ -255,7 +255,7 @@ def test_the_end_is_the_cancellation_before_the_failure_before_the_result() -> N
         translator = PydanticAITranslator()
         translator.feed(result("yes"))
         if failed:
-            translator.raised(Failure(kind="RuntimeError", message="no", status_code=503))
+            translator.raised(SdkFailure(kind="RuntimeError", message="no", status_code=503))
         (terminal,) = translator.close(cancelled=cancelled)
         return terminal
 

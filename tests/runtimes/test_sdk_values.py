@@ -17,7 +17,7 @@ from tailrace.events import TurnFailed
 from tailrace.ports import Prompt
 from tailrace.runtimes.langgraph import LangGraphRuntime
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
-from tailrace.runtimes.sdk import as_text, decoded, failure_of, load_sdk, plain, remark
+from tailrace.runtimes.sdk import as_text, failure_from, json_or_text, json_value, load_sdk, status_text
 from tailrace.runtimes.sessions import SessionFiles, private_file, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -53,36 +53,36 @@ class Colour(enum.Enum):
 
 def test_objects_become_their_fields_and_what_json_cannot_carry_what_it_says_of_itself() -> None:
     day = datetime.date(2026, 11, 18)
-    assert plain([Model(), {1: day}, Colour.RED, {"set"}]) == [
+    assert json_value([Model(), {1: day}, Colour.RED, {"set"}]) == [
         {"point": {"x": 1, "on": None}, "thing": "a thing"},
         {"1": "2026-11-18"},
         "red",
         ["set"],
     ]
-    assert plain({("a", "b"): 1}) == "{('a', 'b'): 1}"
+    assert json_value({("a", "b"): 1}) == "{('a', 'b'): 1}"
     endless: list[Any] = []
     endless.append(endless)
-    assert plain(endless) == "[[...]]"
+    assert json_value(endless) == "[[...]]"
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"), [('{"a": 1}', {"a": 1}), ('{"a": ', '{"a": '), ("", None), ({"a": 1}, {"a": 1})]
 )
 def test_arguments_are_the_json_that_they_hold(arguments: Any, expected: Any) -> None:
-    assert decoded(arguments) == expected
+    assert json_or_text(arguments) == expected
 
 
 def test_a_value_is_read_as_text_and_a_remark_is_the_one_text_in_it() -> None:
     assert [as_text(value) for value in ("so", ["so"], None)] == ["so", '["so"]', "null"]
-    assert [remark(value) for value in ("so", {"it is": "so"}, {"a": 1, "b": 2})] == ["so", "so", '{"a":1,"b":2}']
+    assert [status_text(value) for value in ("so", {"it is": "so"}, {"a": 1, "b": 2})] == ["so", "so", '{"a":1,"b":2}']
 
 
 def test_a_failure_says_what_people_can_use() -> None:
     error = TimeoutError()
-    assert failure_of(error).message == "TimeoutError"
+    assert failure_from(error).message == "TimeoutError"
     refused = RuntimeError("no")
     refused.status_code = 429  # type: ignore[attr-defined]  # as clients of HTTP services put it there
-    found = failure_of(refused)
+    found = failure_from(refused)
     assert (found.kind, found.message, found.status_code) == ("RuntimeError", "no", 429)
 
 

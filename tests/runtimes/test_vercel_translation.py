@@ -27,7 +27,7 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.vercel import VercelTranslator
 
 ENDED = "the chat route ended without saying that it was done"
@@ -315,7 +315,7 @@ def test_a_file_is_a_medium_and_a_source_a_status() -> None:
 
 def test_characters_that_javascript_has_cut_in_two_are_whole() -> None:
     deltas = ['"a\\ud83d"', '"\\udc4b"', '"\\udc4b"', '"\\ud83d"']
-    pieces = [value_of(f'{{"type": "text-delta", "id": "0", "delta": {delta}}}') for delta in deltas]
+    pieces = [frame_value(f'{{"type": "text-delta", "id": "0", "delta": {delta}}}') for delta in deltas]
     assert "".join(turn(*pieces, FINISH).answer) == "a👋�"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sdk_streams import Expected, lines_of
 
 from tailrace.events import TurnCancelled, TurnFailed
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.sse import FrameDecoder
 
 STEP, FINISH, DONE = {"type": "start-step"}, {"type": "finish", "finishReason": "stop"}, "[DONE]"
@@ -71,7 +71,7 @@ def natives_of(recording: str) -> list[Any]:
     lines = lines_of(recording)
     stream = "".join(f"{line['sse']}\n\n" for line in lines if "sse" in line).encode()
     recorded = [line["ev"] for line in lines if "ev" in line and "_response_headers" not in line["ev"]]
-    return recorded + [value_of(frame.data) for frame in FrameDecoder().feed(stream)]
+    return recorded + [frame_value(frame.data) for frame in FrameDecoder().feed(stream)]
 
 
 def text(block: str, *pieces: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ import msgspec
 
 from tailrace.errors import RuntimeFault
 from tailrace.runtimes.characters import whole
-from tailrace.runtimes.http import PATIENCE_S, Address, Answer, HttpFault, Request, ask
+from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault, HttpRequest, HttpResponse, WebAddress, send_request
 from tailrace.runtimes.sse import Frame, FrameDecoder
 
 if TYPE_CHECKING:
@@ -35,31 +35,33 @@ _encoder = msgspec.json.Encoder()
 class Endpoint:
     """Where an agent answers. `headers` go with every request: what it asks for to let us in, for example.
 
-    `patience_s` is how long the agent may say nothing, not even that it is still there.
+    `read_timeout_s` is how long the agent may say nothing, not even that it is still there.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, patience_s: float = PATIENCE_S) -> None:
-        self.address = Address.parse(url)
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, read_timeout_s: float = READ_TIMEOUT_S
+    ) -> None:
+        self.address = WebAddress.parse(url)
         self.url = url
         self._headers = dict(headers or {})
-        self._patience_s = patience_s
-        Request(url=url, headers=self._headers).encode(self.address)
+        self._read_timeout_s = read_timeout_s
+        HttpRequest(url=url, headers=self._headers).encode(self.address)
 
     async def post(self, question: Any) -> AsyncGenerator[Any, None]:
         """What the agent answers, each frame as the value it holds; closing this cancels the request.
 
         Raises `HttpFault`.
         """
-        request = Request(
+        request = HttpRequest(
             url=self.url,
             method="POST",
             headers={"Content-Type": "application/json", "Accept": "text/event-stream", **self._headers},
             body=_encoder.encode(question),
         )
         try:
-            async with aclosing(listen(request, patience_s=self._patience_s)) as frames:
+            async with aclosing(read_event_stream(request, read_timeout_s=self._read_timeout_s)) as frames:
                 async for frame in frames:
-                    yield value_of(frame.data)
+                    yield frame_value(frame.data)
         except HttpFault as fault:
             raise self._named(fault) from fault
 
@@ -69,13 +71,15 @@ class Endpoint:
         return HttpFault(said, code=fault.code, status_code=fault.status_code)
 
 
-async def listen(request: Request, *, patience_s: float = PATIENCE_S) -> AsyncGenerator[Frame, None]:
+async def read_event_stream(
+    request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
+) -> AsyncGenerator[Frame, None]:
     """Ask for a stream of events, and have each as it comes.
 
     Raises `HttpFault`, also for an answer that is no such stream, and for one that ends in the middle of an event.
     """
-    async with ask(request, patience_s=patience_s) as answer:
-        await _expect_stream(Address.parse(request.url), answer)
+    async with send_request(request, read_timeout_s=read_timeout_s) as answer:
+        await _expect_stream(WebAddress.parse(request.url), answer)
         decoder = FrameDecoder()
         async with aclosing(answer.body()) as pieces:
             async for piece in pieces:
@@ -90,7 +94,7 @@ async def listen(request: Request, *, patience_s: float = PATIENCE_S) -> AsyncGe
             raise HttpFault(str(fault), code="cut_off") from fault
 
 
-async def _expect_stream(server: Address, answer: Answer) -> None:
+async def _expect_stream(server: WebAddress, answer: HttpResponse) -> None:
     """Raises `HttpFault` unless the answer is a stream of events."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if answer.status in _PAGES:
@@ -110,17 +114,17 @@ async def _expect_stream(server: Address, answer: Answer) -> None:
         raise HttpFault(f"{server} answers compressed ({coding}), which was not asked for.", code="malformed")
 
 
-async def _excerpt(answer: Answer) -> str:
+async def _excerpt(answer: HttpResponse) -> str:
     with suppress(HttpFault, TimeoutError):
         async with asyncio.timeout(_EXCERPT_S):
             return " ".join((await answer.read(_EXCERPT_READ)).decode(errors="replace").split())[:_EXCERPT]
     return ""
 
 
-def value_of(data: str) -> Any:
+def frame_value(data: str) -> Any:
     """The JSON value in a frame's data; the data itself where it is none.
 
-    Of an object's `delta` half a character may be left at either end: see `Seams`.
+    Of an object's `delta` half a character may be left at either end: see `SurrogateJoiner`.
     """
     try:
         return msgspec.json.decode(data)
@@ -135,7 +139,7 @@ def value_of(data: str) -> Any:
         return data
 
 
-class Seams:
+class SurrogateJoiner:
     """Where the pieces of texts meet: half a character at the end of a piece waits for the next of the same text."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncGenerator, Awaitable
 
-PATIENCE_S = 600.0
+READ_TIMEOUT_S = 600.0
 _CONNECT_S = 30.0
 _LONGEST_HEAD = 64 * 1024
 _CHUNK = 64 * 1024
@@ -51,7 +51,7 @@ class HttpFault(RuntimeFault):
         self.status_code = status_code
 
 
-class Address(msgspec.Struct, frozen=True):
+class WebAddress(msgspec.Struct, frozen=True):
     """A web address, taken apart; as text it is the server alone, since paths and queries may hold secrets."""
 
     is_secure: bool
@@ -60,7 +60,7 @@ class Address(msgspec.Struct, frozen=True):
     path: str
 
     @classmethod
-    def parse(cls, url: str) -> Address:
+    def parse(cls, url: str) -> WebAddress:
         """Raises `UsageError` for what is no web address, or one that holds a password."""
         try:
             parts = urlsplit(url)
@@ -86,7 +86,7 @@ class Address(msgspec.Struct, frozen=True):
         return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of a server; `headers` are added to our own."""
 
     url: str
@@ -94,7 +94,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     body: bytes = b""
 
-    def encode(self, address: Address) -> bytes:
+    def encode(self, address: WebAddress) -> bytes:
         """The request as it is sent; raises `UsageError` for headers that are none."""
         headers = {
             "Host": address.authority,
@@ -111,7 +111,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
 
 
-class Answer:
+class HttpResponse:
     """What a server answers: its status and headers, whose names are in lower case, and a body to be read once."""
 
     def __init__(self, status: int, headers: Mapping[str, str], wire: _Wire) -> None:
@@ -160,9 +160,9 @@ class Answer:
 class _Wire:
     """The answering end of a connection; every wait on it is bounded."""
 
-    def __init__(self, reader: StreamReader, patience_s: float) -> None:
+    def __init__(self, reader: StreamReader, read_timeout_s: float) -> None:
         self._reader = reader
-        self._patience_s = patience_s
+        self._read_timeout_s = read_timeout_s
 
     async def head(self) -> bytes:
         return await self._wait(self._reader.readuntil(b"\r\n\r\n"))
@@ -191,10 +191,10 @@ class _Wire:
 
     async def _wait(self, reading: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._read_timeout_s):
                 return await reading
         except TimeoutError as error:
-            raise HttpFault(f"the agent said nothing for {self._patience_s:g} seconds.", code="stalled") from error
+            raise HttpFault(f"the agent said nothing for {self._read_timeout_s:g} seconds.", code="stalled") from error
         except asyncio.LimitOverrunError as error:
             raise _malformed() from error
         except (OSError, EOFError) as error:
@@ -202,13 +202,15 @@ class _Wire:
 
 
 @asynccontextmanager
-async def ask(request: Request, *, patience_s: float = PATIENCE_S) -> AsyncGenerator[Answer, None]:
+async def send_request(
+    request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
+) -> AsyncGenerator[HttpResponse, None]:
     """Ask, and have the answer, whatever its status; leaving closes the connection, which cancels what is under way.
 
-    `patience_s` is how long the server may be silent, at any time. Raises `HttpFault`.
+    `read_timeout_s` is how long the server may be silent, at any time. Raises `HttpFault`.
     """
     for _ in range(_MOST_REDIRECTS + 1):
-        async with _exchange(request, patience_s) as answer:
+        async with _exchange(request, read_timeout_s) as answer:
             onward = _redirection(request, answer)
             if onward is None:
                 yield answer
@@ -218,25 +220,25 @@ async def ask(request: Request, *, patience_s: float = PATIENCE_S) -> AsyncGener
 
 
 @asynccontextmanager
-async def _exchange(request: Request, patience_s: float) -> AsyncGenerator[Answer, None]:
-    address = Address.parse(request.url)
+async def _exchange(request: HttpRequest, read_timeout_s: float) -> AsyncGenerator[HttpResponse, None]:
+    address = WebAddress.parse(request.url)
     sent = request.encode(address)
     reader, writer = await _connect(address)
     try:
         # Not drained: a server may refuse a body that it has not read, and that is what we want to hear.
         writer.write(sent)
-        wire = _Wire(reader, patience_s)
+        wire = _Wire(reader, read_timeout_s)
         status, headers = _parse_head(await wire.head())
         while status < 200:
             status, headers = _parse_head(await wire.head())
-        yield Answer(status, headers, wire)
+        yield HttpResponse(status, headers, wire)
     finally:
         writer.transport.abort()
         with suppress(OSError):
             await writer.wait_closed()
 
 
-async def _connect(address: Address) -> tuple[StreamReader, StreamWriter]:
+async def _connect(address: WebAddress) -> tuple[StreamReader, StreamWriter]:
     trust = await asyncio.to_thread(ssl.create_default_context) if address.is_secure else None
     try:
         async with asyncio.timeout(_CONNECT_S):
@@ -261,13 +263,13 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     return int(status[1]), headers
 
 
-def _redirection(request: Request, answer: Answer) -> str | None:
+def _redirection(request: HttpRequest, answer: HttpResponse) -> str | None:
     """Where the same request is to be asked instead; None where this is the answer to it."""
     if answer.status not in {307, 308} or "location" not in answer.headers:
         return None
     onward = urljoin(request.url, answer.headers["location"])
     try:
-        here, there = Address.parse(request.url), Address.parse(onward)
+        here, there = WebAddress.parse(request.url), WebAddress.parse(onward)
     except UsageError as error:
         raise _malformed() from error
     if (here.is_secure, here.host, here.port) != (there.is_secure, there.host, there.port):

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from tailrace.runtimes.sdk import as_text, plain
+from tailrace.runtimes.sdk import as_text, json_value
 
 Policy: TypeAlias = Literal["ask", "allow", "deny"]
 
@@ -63,7 +63,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             given = " ".join(given)
         if given is None:
             return ""
-        text = given if isinstance(given, str) else as_text(plain(given))
+        text = given if isinstance(given, str) else as_text(json_value(given))
         return "" if text.strip() in self.title else text
 
     def _rest(self, given: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """What the adapters of Python SDKs share: an SDK is imported when it is used, and what it hands over becomes plain.
 
-SDK objects end here: translators see only the values that `plain` makes of them, and how a run failed as a `Failure`.
+SDK objects end here: translators see only what `json_value` makes of them, and how a run failed as an `SdkFailure`.
 What those values mean is for each translator.
 """
 
@@ -18,7 +18,7 @@ from tailrace.events import TurnFailed
 _encoder = msgspec.json.Encoder()
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class SdkFailure(msgspec.Struct, frozen=True, kw_only=True):
     """What an SDK raised: the name of the exception's class, what it says, and the HTTP status behind it."""
 
     kind: str
@@ -36,7 +36,9 @@ def load_sdk(module: str, *, extra: str) -> Any:
         ) from error
 
 
-def misfit(agent: Any, *, runtime: str, wanted: str, method: str = "", kind: type = object) -> TurnFailed | None:
+def wrong_agent_type(
+    agent: Any, *, runtime: str, wanted: str, method: str = "", kind: type = object
+) -> TurnFailed | None:
     """The end of a turn of something that is not what the runtime runs; None where it may be."""
     is_plain = agent is None or isinstance(agent, type | str | bytes | int | float | list | tuple | dict | FunctionType)
     if not is_plain and isinstance(agent, kind) and (not method or callable(getattr(agent, method, None))):
@@ -47,16 +49,16 @@ def misfit(agent: Any, *, runtime: str, wanted: str, method: str = "", kind: typ
     )
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_from(error: Exception) -> SdkFailure:
     """What an exception says of a run, as far as people can use it."""
     status_code = getattr(error, "status_code", None)
     kind = type(error).__name__
-    return Failure(
+    return SdkFailure(
         kind=kind, message=str(error) or kind, status_code=status_code if isinstance(status_code, int) else None
     )
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value as JSON has it; whatever JSON cannot carry is what it says of itself."""
     try:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
@@ -70,7 +72,7 @@ def _foreign(value: Any) -> Any:
     return dump(warnings=False) if callable(dump) else str(value)
 
 
-def decoded(arguments: Any) -> Any:
+def json_or_text(arguments: Any) -> Any:
     """The arguments of a call, which SDKs keep as the JSON that the model wrote; what is no JSON stays text."""
     if not isinstance(arguments, str):
         return arguments
@@ -85,7 +87,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else _encoder.encode(value).decode()
 
 
-def remark(value: Any) -> str:
+def status_text(value: Any) -> str:
     """A value that an agent's author sent along, as a line: the one text in it where there is no more than that."""
     match value:
         case {**fields} if len(fields) == 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tailrace.runtimes.endpoint import Seams
+from tailrace.runtimes.endpoint import SurrogateJoiner
 
 
 class _Form(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Expansion:
 
     def __init__(self) -> None:
         self._open: list[_Open] = []
-        self._seams = Seams()
+        self._seams = SurrogateJoiner()
 
     def feed(self, event: Any) -> list[Any]:
         """The event in the long form, and before it the ends of what it ends."""

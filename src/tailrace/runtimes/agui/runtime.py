@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tailrace.events import Event, Notice, TurnStarted
 from tailrace.runtimes.agui.transcript import Transcript
 from tailrace.runtimes.agui.translator import AguiTranslator
-from tailrace.runtimes.endpoint import Endpoint, value_of
-from tailrace.runtimes.http import PATIENCE_S, HttpFault
-from tailrace.runtimes.sdk import failure_of
+from tailrace.runtimes.endpoint import Endpoint, frame_value
+from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault
+from tailrace.runtimes.sdk import failure_from
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 from tailrace.runtimes.sse import FrameDecoder
 
@@ -32,7 +32,7 @@ class AguiRuntime:
     """An AG-UI agent as a runtime: the address that answers to a POST, or an async generator function.
 
     A function is given a `RunAgentInput` as a plain dictionary, and yields events: those of `ag_ui.core`, dictionaries,
-    or what an encoder made of them. `headers` and `patience_s` are for an address (see `Endpoint`).
+    or what an encoder made of them. `headers` and `read_timeout_s` are for an address (see `Endpoint`).
 
     A session remembers the runs that were completed, in a file of this user; without `remembers` none is kept.
     """
@@ -44,11 +44,11 @@ class AguiRuntime:
         agent: str | Agent,
         *,
         headers: Mapping[str, str] | None = None,
-        patience_s: float = PATIENCE_S,
+        read_timeout_s: float = READ_TIMEOUT_S,
         remembers: bool = True,
     ) -> None:
         if isinstance(agent, str):
-            self._ask: Agent = Endpoint(agent, headers=headers, patience_s=patience_s).post
+            self._ask: Agent = Endpoint(agent, headers=headers, read_timeout_s=read_timeout_s).post
             self._known_as = agent
         else:
             self._ask = partial(_plain, agent)
@@ -77,7 +77,7 @@ class AguiRuntime:
         except HttpFault as fault:
             translator.broke(str(fault), code=fault.code, status_code=fault.status_code)
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
-            failure = failure_of(error)
+            failure = failure_from(error)
             translator.broke(failure.message, code="runtime_raised", status_code=failure.status_code)
         if session and translator.is_complete:
             try:
@@ -96,7 +96,7 @@ async def _plain(agent: Agent, question: dict[str, Any]) -> AsyncGenerator[Any, 
             match item:
                 case str() | bytes():
                     for frame in decoder.feed(item.encode() if isinstance(item, str) else item):
-                        yield value_of(frame.data)
+                        yield frame_value(frame.data)
                 case _ if hasattr(item, "model_dump"):
                     yield item.model_dump(mode="json", by_alias=True, exclude_none=True)
                 case _:

@@ -17,7 +17,7 @@ import msgspec
 from tailrace.events import Error, Event, Status, ToolInput, Usage
 from tailrace.runtimes.agui import shapes
 from tailrace.runtimes.agui.expansion import Expansion
-from tailrace.runtimes.sdk import as_text, decoded, remark
+from tailrace.runtimes.sdk import as_text, json_or_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class AguiTranslator:
         begun, parent = self._parent_of(end.tool_call_id, end.subagent_run_id)
         if not text:
             return begun
-        return [*begun, ToolInput(id=end.tool_call_id, arguments=decoded(text), parent_tool_id=parent)]
+        return [*begun, ToolInput(id=end.tool_call_id, arguments=json_or_text(text), parent_tool_id=parent)]
 
     def _result(self, result: shapes.Result) -> list[Event]:
         call = result.tool_call_id
@@ -272,10 +272,10 @@ class AguiTranslator:
 
     def _custom(self, custom: shapes.Custom) -> list[Event]:
         if custom.name == _LANGGRAPH_ASKS:
-            asked = {"langgraph": {"raw": decoded(custom.value)}}
+            asked = {"langgraph": {"raw": json_or_text(custom.value)}}
             self.questions = [shapes.Interrupt(id="", message=as_text(custom.value), metadata=asked)]
             return []
-        words = custom.name if custom.value is None else f"{custom.name}: {remark(custom.value)}"
+        words = custom.name if custom.value is None else f"{custom.name}: {status_text(custom.value)}"
         return self._remark(custom.subagent_run_id, words)
 
     def _remark(self, lane: str | None, words: str) -> list[Event]:
@@ -377,7 +377,7 @@ def _spent(models: list[shapes.Tokens]) -> list[Event]:
 
 def _unquoted(text: str) -> Any:
     """A result that is text, where a framework writes it as JSON: in quotes, or as ADK does, `{"result": …}`."""
-    match decoded(text) if text.startswith(('"', "{")) else None:
+    match json_or_text(text) if text.startswith(('"', "{")) else None:
         case str(value):
             return value
         case {"result": str(value), **rest} if not rest:

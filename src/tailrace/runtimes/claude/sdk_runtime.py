@@ -22,7 +22,7 @@ from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
 from tailrace.runtimes.process import SILENCE_S
-from tailrace.runtimes.sdk import load_sdk, misfit, plain
+from tailrace.runtimes.sdk import json_value, load_sdk, wrong_agent_type
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -66,7 +66,7 @@ class ClaudeSdkRuntime:
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Ask Claude, in the conversation of the prompt's session; closing this interrupts it and ends its process."""
         wanted, kind = "options of the Claude Agent SDK", self._sdk.ClaudeAgentOptions
-        if (failed := misfit(self._options, runtime=self.name, wanted=wanted, kind=kind)) is not None:
+        if (failed := wrong_agent_type(self._options, runtime=self.name, wanted=wanted, kind=kind)) is not None:
             yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
             yield failed
             return
@@ -199,7 +199,7 @@ def line_of(message: object) -> dict[str, Any]:
             content = [{"type": _tag(block, "Block"), **vars(block)} for block in content]
         if content is not None:
             line["message"] = {"id": fields.get("message_id") or "", "content": content}
-    made: dict[str, Any] = plain(line)
+    made: dict[str, Any] = json_value(line)
     return made
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tailrace.events import Error, Event, Usage
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
 from tailrace.runtimes.turn_translation import TurnTranslation
 
@@ -75,7 +75,7 @@ class GeminiTranslator:
         """One line."""
         if self._narration.is_over:
             return []
-        value = value_of(line.decode(errors="replace"))
+        value = frame_value(line.decode(errors="replace"))
         try:
             said = msgspec.convert(value, _Line)
         except msgspec.ValidationError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.langgraph.translator import LangGraphTranslator
-from tailrace.runtimes.sdk import failure_of, misfit, plain
+from tailrace.runtimes.sdk import failure_from, json_value, wrong_agent_type
 from tailrace.runtimes.sessions import session_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ class LangGraphRuntime:
         """One run of the graph; closing this cancels it, and returns when nothing of it is left."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         if (
-            failed := misfit(self._graph, runtime=self.name, wanted="a compiled graph of LangGraph", method="astream")
+            failed := wrong_agent_type(
+                self._graph, runtime=self.name, wanted="a compiled graph of LangGraph", method="astream"
+            )
         ) is not None:
             yield failed
             return
@@ -58,12 +60,12 @@ class LangGraphRuntime:
             stream = self._graph.astream(self._ask(prompt), config, stream_mode=list(_MODES), subgraphs=True)
             async with aclosing(stream):
                 async for native in stream:
-                    for event in translator.feed(plain(native)):
+                    for event in translator.feed(json_value(native)):
                         yield event
             for event in translator.finished():
                 yield event
         except Exception as error:  # noqa: BLE001  # the graph's own code, whose failure is the turn's
-            for event in translator.raised(failure_of(error)):
+            for event in translator.raised(failure_from(error)):
                 yield event
         for event in translator.close():
             yield event

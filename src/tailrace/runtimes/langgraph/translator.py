@@ -16,7 +16,7 @@ import msgspec
 
 from tailrace.events import Event, Status, Usage
 from tailrace.runtimes.langgraph.shapes import Answer, Block, Message, ToolCall, tasks_of, unwrapped
-from tailrace.runtimes.sdk import Failure, as_text, decoded, remark
+from tailrace.runtimes.sdk import SdkFailure, as_text, json_or_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LangGraphTranslator:
         self._narration.complete(text=words, stop_reason="interrupted")
         return [Status(text=words)]
 
-    def raised(self, failure: Failure) -> list[Event]:
+    def raised(self, failure: SdkFailure) -> list[Event]:
         """The graph has ended with an exception."""
         code = _CODES.get(failure.kind, "runtime_raised")
         self._narration.fail(failure.message, code=code, status_code=failure.status_code)
@@ -153,7 +153,7 @@ class LangGraphTranslator:
         events: list[Event] = []
         for place, tool in call.tools.items():
             if self._narration.knows(tool):
-                arguments = decoded("".join(call.arguments[place]))
+                arguments = json_or_text("".join(call.arguments[place]))
                 events += self._narration.tool(tool, "", arguments, parent=call.parent)
         return events
 
@@ -222,18 +222,18 @@ class LangGraphTranslator:
         return []
 
     def _custom(self, payload: Any) -> list[Event]:
-        return [Status(text=remark(payload))]
+        return [Status(text=status_text(payload))]
 
     def _interrupted(self, interrupts: Any) -> None:
         """The graph waits; each interrupt is told by every graph around it."""
         for place, interrupt in enumerate(interrupts):
             match interrupt:
                 case {"value": {"action_requests": [*requests]}}:
-                    words = ", ".join(remark(request.get("name", request)) for request in requests)
+                    words = ", ".join(status_text(request.get("name", request)) for request in requests)
                 case {"value": value}:
-                    words = remark(value)
+                    words = status_text(value)
                 case _:
-                    words = remark(interrupt)
+                    words = status_text(interrupt)
             self._waiting[as_text(interrupt.get("id", place))] = words
 
     _TABLE: ClassVar[dict[str, _Teller]] = {

@@ -16,7 +16,7 @@ from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.openai_agents.translator import OpenAIAgentsTranslator
 from tailrace.runtimes.permissions import approval
-from tailrace.runtimes.sdk import decoded, failure_of, load_sdk, misfit, plain
+from tailrace.runtimes.sdk import failure_from, json_or_text, json_value, load_sdk, wrong_agent_type
 from tailrace.runtimes.sessions import private_file, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ class OpenAIAgentsRuntime:
         """One run of the agent; closing this cancels it, and returns when nothing of it is left."""
         runner = _sdk("agents.run").Runner
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        if (failed := misfit(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK")) is not None:
+        if (
+            failed := wrong_agent_type(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK")
+        ) is not None:
             yield failed
             return
         translator = OpenAIAgentsTranslator()
@@ -83,7 +85,7 @@ class OpenAIAgentsRuntime:
                 async for event in events:
                     yield event
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
-            for event in translator.raised(failure_of(error)):
+            for event in translator.raised(failure_from(error)):
                 yield event
         finally:
             if self._session is None and session is not None:
@@ -114,14 +116,14 @@ class OpenAIAgentsRuntime:
                         for event in events:
                             yield event
                         if not _decide(start, item, await chosen):
-                            translator.deny(plain(item.raw_item))
+                            translator.deny(json_value(item.raw_item))
                         for event in deciding.remarks():
                             yield event
 
 
 def _question(item: Any) -> Question:
-    raw = plain(item.raw_item)
-    arguments = decoded(raw.get("arguments")) if isinstance(raw, dict) else None
+    raw = json_value(item.raw_item)
+    arguments = json_or_text(raw.get("arguments")) if isinstance(raw, dict) else None
     return approval(str(item.agent.name), item.name or "a tool", arguments)
 
 
@@ -186,27 +188,30 @@ def _plain(native: Any) -> Any:
     try:
         return _told(native)
     except AttributeError:
-        return plain(native)
+        return json_value(native)
 
 
 def _told(native: Any) -> Any:
     """Of agents the name, of items what the translator may read."""
     match native.type:
         case "raw_response_event":
-            return {"type": native.type, "data": plain(native.data)}
+            return {"type": native.type, "data": json_value(native.data)}
         case "run_item_stream_event":
-            item = {"raw_item": plain(native.item.raw_item), "output": plain(getattr(native.item, "output", None))}
+            item = {
+                "raw_item": json_value(native.item.raw_item),
+                "output": json_value(getattr(native.item, "output", None)),
+            }
             return {"type": native.type, "name": native.name, "item": item}
         case "agent_updated_stream_event":
             return {"type": native.type, "new_agent": native.new_agent.name}
         case _:
-            return plain(native)
+            return json_value(native)
 
 
 def _finish(translator: OpenAIAgentsTranslator, result: Any) -> list[Event]:
     usage = result.context_wrapper.usage
     return translator.finished(
-        output=plain(result.final_output),
+        output=json_value(result.final_output),
         waiting=[item.name or "a tool" for item in result.interruptions],
         tokens=(usage.input_tokens, usage.output_tokens),
     )

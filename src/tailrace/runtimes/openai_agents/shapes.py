@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tailrace.runtimes.sdk import decoded
+from tailrace.runtimes.sdk import json_or_text
 
 # Calls that the provider makes itself: their end comes with the call, and no output of its own follows.
 _HOSTED = {"code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call", "web_search_call"}
@@ -66,7 +66,7 @@ class Item(msgspec.Struct):
     def parameters(self) -> Any:
         """What it is called with, which each kind of call keeps under another name."""
         given = (self.arguments, self.input, self.action, self.operation, self.code, self.queries)
-        return decoded(next((value for value in given if value is not None), None))
+        return json_or_text(next((value for value in given if value is not None), None))
 
 
 class Announced(msgspec.Struct):

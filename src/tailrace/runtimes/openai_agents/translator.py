@@ -16,7 +16,7 @@ import msgspec
 
 from tailrace.events import Event, Status, Usage
 from tailrace.runtimes.openai_agents.shapes import Announced, Answer, Item, Piece, RunItem, Trouble
-from tailrace.runtimes.sdk import Failure, as_text
+from tailrace.runtimes.sdk import SdkFailure, as_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class OpenAIAgentsTranslator:
             self._narration.complete(text=as_text(output))
         return events
 
-    def raised(self, failure: Failure) -> list[Event]:
+    def raised(self, failure: SdkFailure) -> list[Event]:
         """The run has ended with an exception; what a guardrail objects to must not stand."""
         trouble = self._trouble or Trouble()
         self._narration.fail(

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import msgspec
 
 from tailrace.errors import RuntimeFault
-from tailrace.runtimes.endpoint import listen, value_of
-from tailrace.runtimes.http import Request, ask
+from tailrace.runtimes.endpoint import frame_value, read_event_stream
+from tailrace.runtimes.http import HttpRequest, send_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ COMMAND = ("serve", "--hostname", "127.0.0.1", "--port", "0")
 PASSWORD = "OPENCODE_SERVER_PASSWORD"  # noqa: S105  # the name of a variable
 _ADDRESS = re.compile(rb"listening on (http://\S+)")
 _LONGEST_ANSWER = 1024 * 1024
-_PATIENCE_S = 60.0
+_READ_TIMEOUT_S = 60.0
 # Without a word the agent takes a denial for the end of its turn.
 _GO_ON = "This is not allowed here. Go on without it."
 
@@ -50,10 +50,10 @@ class OpencodeServer:
 
     async def events(self) -> AsyncGenerator[Any, None]:
         """What happens, from now on; the first event tells that the server has begun to tell."""
-        request = Request(url=f"{self._url}/event", headers=self._headers)
-        async with aclosing(listen(request, patience_s=_PATIENCE_S)) as frames:
+        request = HttpRequest(url=f"{self._url}/event", headers=self._headers)
+        async with aclosing(read_event_stream(request, read_timeout_s=_READ_TIMEOUT_S)) as frames:
             async for frame in frames:
-                yield value_of(frame.data)
+                yield frame_value(frame.data)
 
     async def open_session(self, session_id: str) -> str:
         """The session of that id, if there is one, else a new one; its id."""
@@ -79,7 +79,7 @@ class OpencodeServer:
         await self._ask("POST", f"/session/{session_id}/abort")
 
     async def permit(self, request_id: str, reply: str) -> None:
-        """Answer what a tool wants to be allowed, with `once`, `always` or `reject`."""
+        """HttpResponse what a tool wants to be allowed, with `once`, `always` or `reject`."""
         message = {"message": _GO_ON} if reply == "reject" else {}
         await self._ask("POST", f"/permission/{request_id}/reply", {"reply": reply, **message})
 
@@ -90,6 +90,6 @@ class OpencodeServer:
     async def _ask(self, method: str, path: str, question: Any = None) -> tuple[int, bytes]:
         body = b"" if question is None else msgspec.json.encode(question)
         headers = {"Content-Type": "application/json", **self._headers}
-        request = Request(url=f"{self._url}{path}", method=method, headers=headers, body=body)
-        async with ask(request, patience_s=_PATIENCE_S) as answer:
+        request = HttpRequest(url=f"{self._url}{path}", method=method, headers=headers, body=body)
+        async with send_request(request, read_timeout_s=_READ_TIMEOUT_S) as answer:
             return answer.status, await answer.read(_LONGEST_ANSWER)

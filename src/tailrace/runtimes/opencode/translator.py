@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import msgspec
 
 from tailrace.events import Error, Event, PlanItem, PlanUpdated, Status, ToolFinished, ToolOutput
-from tailrace.runtimes.endpoint import value_of
+from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.opencode.parts import OpencodeParts
 from tailrace.runtimes.opencode.shapes import (
     ErrorSaid,
@@ -237,7 +237,7 @@ class OpencodeRunTranslator:
 
     def feed(self, line: bytes) -> list[Event]:
         """One line."""
-        value = value_of(line.decode(errors="replace"))
+        value = frame_value(line.decode(errors="replace"))
         try:
             said = msgspec.convert(value, Line)
         except msgspec.ValidationError:

@@ -14,7 +14,7 @@ from tailrace.events import Event, Notice, TurnStarted
 from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.permissions import approval
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
-from tailrace.runtimes.sdk import failure_of, load_sdk, misfit, plain
+from tailrace.runtimes.sdk import failure_from, json_value, load_sdk, wrong_agent_type
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class PydanticAIRuntime:
         """One run of the agent; closing this cancels it, and returns when nothing of it is left."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         if (
-            failed := misfit(
+            failed := wrong_agent_type(
                 self._agent, runtime=self.name, wanted="an agent of Pydantic AI", method="run_stream_events"
             )
         ) is not None:
@@ -66,7 +66,7 @@ class PydanticAIRuntime:
                     for event in translator.feed(native) if isinstance(native, dict) else [native]:
                         yield event
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
-            for event in translator.raised(failure_of(error)):
+            for event in translator.raised(failure_from(error)):
                 yield event
         for event in translator.close():
             yield event
@@ -89,7 +89,7 @@ class PydanticAIRuntime:
                         if hasattr(getattr(native, "result", None), "usage"):
                             result = native
                         else:
-                            yield plain(native)
+                            yield json_value(native)
                 if result is None:
                     return
                 calls = _waiting(result.result.output) if deciding.has_a_say else []
@@ -117,7 +117,7 @@ def _waiting(output: Any) -> list[Any]:
 async def _decide(deciding: Approvals, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
     """Find out which of the calls may be made, into `decided` by their ids; what is to be said of it meanwhile."""
     for call in calls:
-        told, chosen = await deciding.put(approval("The agent", call.tool_name, plain(call.args_as_dict())))
+        told, chosen = await deciding.put(approval("The agent", call.tool_name, json_value(call.args_as_dict())))
         for event in told:
             yield event
         choice = await chosen
@@ -141,4 +141,4 @@ def _messages(kept: bytes) -> Any:
 def _plain_result(native: Any) -> Any:
     """The end of a run: its output and cost, without the state that the SDK keeps behind them."""
     result = native.result
-    return {"event_kind": native.event_kind, "output": plain(result.output), "usage": plain(result.usage)}
+    return {"event_kind": native.event_kind, "output": json_value(result.output), "usage": json_value(result.usage)}

@@ -13,7 +13,7 @@ import msgspec
 
 from tailrace.events import Event, Status, Usage
 from tailrace.runtimes.pydantic_ai.shapes import Called, Deferred, Ended, Grown, Part, Result, Started
-from tailrace.runtimes.sdk import Failure, as_text, decoded, remark
+from tailrace.runtimes.sdk import SdkFailure, as_text, json_or_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PydanticAITranslator:
             pass
         return self._narration.unknown(event)
 
-    def raised(self, failure: Failure) -> list[Event]:
+    def raised(self, failure: SdkFailure) -> list[Event]:
         """The run has ended with an exception."""
         self._narration.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         return []
@@ -112,7 +112,7 @@ class PydanticAITranslator:
         return self._answer(answered.part)
 
     def _call(self, part: Part) -> list[Event]:
-        return self._narration.tool(part.tool_call_id, part.tool_name, decoded(part.args))
+        return self._narration.tool(part.tool_call_id, part.tool_name, json_or_text(part.args))
 
     def _answer(self, part: Part) -> list[Event]:
         is_error = part.outcome != "success"
@@ -135,7 +135,7 @@ class PydanticAITranslator:
 
     def _custom(self, event: dict[str, Any]) -> list[Event]:
         fields = {name: value for name, value in event.items() if name not in _OF_THE_EVENT}
-        return [Status(text=remark(fields) if fields else as_text(event.get("name", "")))]
+        return [Status(text=status_text(fields) if fields else as_text(event.get("name", "")))]
 
     def _result(self, result: Result) -> list[Event]:
         events: list[Event] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.events import Event, Notice, TurnStarted
 from tailrace.runtimes.endpoint import Endpoint
-from tailrace.runtimes.http import PATIENCE_S, HttpFault
+from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
 from tailrace.runtimes.vercel.transcript import Transcript
 from tailrace.runtimes.vercel.translator import VercelTranslator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class VercelRuntime:
-    """A chat route as a runtime, as `useChat` would ask it. `headers` and `patience_s` are as `Endpoint` has them.
+    """A chat route as a runtime, as `useChat` would ask it. `headers` and `read_timeout_s` are as `Endpoint` has them.
 
     A session remembers the answers that were completed, in a file of this user; without `remembers` none is kept.
     """
@@ -38,10 +38,10 @@ class VercelRuntime:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        patience_s: float = PATIENCE_S,
+        read_timeout_s: float = READ_TIMEOUT_S,
         remembers: bool = True,
     ) -> None:
-        self._endpoint = Endpoint(url, headers=headers, patience_s=patience_s)
+        self._endpoint = Endpoint(url, headers=headers, read_timeout_s=read_timeout_s)
         self._remembers = remembers
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:

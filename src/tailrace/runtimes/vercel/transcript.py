@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tailrace.runtimes.endpoint import Seams
+from tailrace.runtimes.endpoint import SurrogateJoiner
 from tailrace.runtimes.growing import grow, settled
 
 _KEPT_OF_A_CALL = {"input": "input", "providerExecuted": "providerExecuted", "providerMetadata": "callProviderMetadata"}
@@ -44,7 +44,7 @@ class Transcript:
         self._calls: dict[str, dict[str, Any]] = {}
         # Calls that somebody's leave was asked for, and whether a rule gives it, by what was asked.
         self._asked: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._seams = Seams()
+        self._seams = SurrogateJoiner()
 
     def ask(self, text: str, *, chat_id: str, message_id: str, answer_id: str) -> dict[str, Any]:
         """What to send for an answer to this; `answer_id` is the answer's, where it gives itself none."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import msgspec
 
 from tailrace.events import Event, Media, Status, ToolProgress, Usage
-from tailrace.runtimes.endpoint import Seams
-from tailrace.runtimes.sdk import as_text, remark
+from tailrace.runtimes.endpoint import SurrogateJoiner
+from tailrace.runtimes.sdk import as_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 from tailrace.runtimes.vercel import shapes
 
@@ -31,7 +31,7 @@ class VercelTranslator:
 
     def __init__(self) -> None:
         self._narration = TurnTranslation("the chat route")
-        self._seams = Seams()
+        self._seams = SurrogateJoiner()
         self._step = 0
         self._seals: dict[str, Any] = {}  # the provider's own of each thought
         self._names: dict[str, str] = {}  # of tools, by call
@@ -65,7 +65,7 @@ class VercelTranslator:
             except msgspec.ValidationError:
                 pass
         elif kind.startswith("data-") and "data" in native:
-            return [Status(text=remark(native["data"])[:_LONGEST_REMARK])]
+            return [Status(text=status_text(native["data"])[:_LONGEST_REMARK])]
         elif kind in self._SILENT:
             return []
         return self._narration.unknown(native)
