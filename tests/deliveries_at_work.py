@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from pseudo_terminal import TAILRACE
+from pseudo_terminal import TAILRACE, default_sigint
 from tailrace.capabilities import Capabilities, Idempotency, Keyed, Unkeyed
 from tailrace.markdown import split
 from tailrace.testing.platform_process import PlatformProcess
@@ -75,7 +75,8 @@ class House:
     def _begin(self, *arguments: str) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
         command = [TAILRACE, *arguments]
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env, cwd=self.folder)
+        with default_sigint():
+            return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env, cwd=self.folder)
 
     def start_deliver(self, *arguments: str) -> subprocess.Popen[bytes]:
         return self.start("deliver", "--channel", "simulated", "--to", "room", *arguments)

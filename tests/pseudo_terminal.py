@@ -6,22 +6,34 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pyte
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 DEADLINE_S = 30.0
 TAILRACE = str(Path(sys.executable).with_name("tailrace"))
 CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@contextmanager
+def default_sigint() -> Iterator[None]:
+    """Programs that are started in this block obey SIGINT, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Screen(pyte.HistoryScreen):
@@ -51,17 +63,18 @@ class Person:
         self._terminal = ours
         self._set_size(columns, rows)
         environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "", **(env or {})}
-        self.process = subprocess.Popen(
-            command,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment,
-            cwd=cwd,
-            start_new_session=True,
-            # Ctrl-C is for the program whose terminal this is, and only it can make it its own.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- tests start no threads
-        )
+        with default_sigint():
+            self.process = subprocess.Popen(
+                command,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                env=environment,
+                cwd=cwd,
+                start_new_session=True,
+                # Ctrl-C is for the program whose terminal this is, and only it can make it its own.
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- tests start no threads
+            )
         os.close(theirs)
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pseudo_terminal import TAILRACE
+from pseudo_terminal import TAILRACE, default_sigint
 from tailrace.events import decode_event
 
 AGENTS = Path(__file__).parent.parent / "agents"
@@ -230,9 +230,10 @@ def test_json_keeps_what_comes_late() -> None:
 
 
 def test_ctrl_c_in_a_pipe_stops_the_turn_and_the_rest() -> None:
-    process = subprocess.Popen(
-        [TAILRACE, "chat", "agents:waits"], cwd=AGENTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    with default_sigint():
+        process = subprocess.Popen(
+            [TAILRACE, "chat", "agents:waits"], cwd=AGENTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"go\necho\n")

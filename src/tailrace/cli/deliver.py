@@ -21,16 +21,16 @@ from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_
 from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_path, naming
 from tailrace.cli.presentation_options import Presented
 from tailrace.cli.progress import Progress
-from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
+from tailrace.cli.sending import DRAIN_S, EXIT_AFTER_S, dispatch, made_channel
 from tailrace.cli.shadowing import ShadowSetOption, hearing, shadow_beside, shadow_settings, watched_by
 from tailrace.cli.speech import Speech
 from tailrace.cli.standard_input import EventLines
-from tailrace.cli.stopping import stops_in_time
 from tailrace.cli.turn_summary import reckoned
 from tailrace.contract import checked
 from tailrace.deliveries import UNDELIVERED, TurnState
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.presenting import present
+from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import TurnMismatch, UsageError
 from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Target
@@ -148,7 +148,10 @@ async def _deliver(errand: DeliverOptions, *, debug: bool) -> int:
     is_seen_here = channel.name == "terminal" and sys.stdout.isatty() and sys.stderr.isatty()
     progress = Progress(errand.turn_id, json=errand.json, quiet=is_seen_here)
     last_words = f"ended at once; go on with the same input and: {errand.resumption}"
-    with warnings_in_one_line(progress.say, debug=debug), stops_in_time(last_words=last_words) as stop:
+    with (
+        warnings_in_one_line(progress.say, debug=debug),
+        stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
+    ):
         async with (
             shadow_beside(errand.shadow, channel.capabilities, progress) as shadow,
             dispatch(ledger_path(errand.ledger), errand.settings, hearing(progress.tell, shadow)) as at_work,

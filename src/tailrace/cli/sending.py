@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from tailrace.delivery import CourierSettings
 
 DRAIN_S = 5.0
-"""How long what is being sent may take to be answered once a command is to end."""
+"""How long a command that is asked to stop waits for answers to what it is sending."""
+EXIT_AFTER_S = DRAIN_S + 3.0
+"""When it ends at any rate."""
 
 
 class _ClosedInbox:

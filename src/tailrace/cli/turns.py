@@ -5,7 +5,7 @@ turn Ctrl-C is ours and escalates, because an agent may be deaf to any one way o
 
     first       the turn is cancelled; the agent has `GRACE_S` to come to an end
     second      the agent is left behind at once, as it is when the grace is over
-    unheard     the loop has not heard a press when the next one comes: the agent blocks the loop, and nothing
+    unnoticed   the loop has not noticed a press when the next one comes: the agent blocks the loop, and nothing
                 but a KeyboardInterrupt raised in its own code reaches it
     after that  Ctrl-C kills the process, as it would without us
 
@@ -15,14 +15,13 @@ An agent left behind may go on in the background; what it says is not shown any 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.cli.failures import print_traceback
 from tailrace.contract import checked
+from tailrace.delivery.stopping import TurnStop, exit_later, handles_signals, stop_handling
 from tailrace.errors import RuntimeFault
 from tailrace.events import Event, TurnCancelled, TurnCompleted, TurnFailed
 
@@ -64,9 +63,8 @@ class Turns:
 
     def run(self, prompt: Prompt, *, turn_id: str) -> Terminal:
         """Run one turn to its end and give its terminal event, also when Ctrl-C is what ended it."""
-        turn = _Turn(self._runtime, self._show, stop=_Stop(self._loop, self._grace_s), debug=self._debug)
-        before = signal.signal(signal.SIGINT, turn.stop.press)
-        try:
+        turn = _Turn(self._runtime, self._show, stop=TurnStop(self._loop), grace_s=self._grace_s, debug=self._debug)
+        with handles_signals(turn.stop.press, (signal.SIGINT,)):
             supervision = self._loop.create_task(turn.supervise(prompt, turn_id))
             while not supervision.done():
                 try:
@@ -75,8 +73,6 @@ class Turns:
                     # It tore through the agent's code and out of the loop, which takes no harm from it. What
                     # is left of the turn is brought to an end by its supervision.
                     continue
-        finally:
-            signal.signal(signal.SIGINT, before)
         if turn.left_behind is not None:
             self._left_behind.append(turn.left_behind)
             self._complain("the agent did not stop when asked and was left behind; the session goes on")
@@ -87,10 +83,8 @@ class Turns:
 
         Tasks and threads that do not end would otherwise keep the process for as long as they like.
         """
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        leaving = threading.Timer(self._grace_s, os._exit, args=(exit_code,))
-        leaving.daemon = True
-        leaving.start()
+        stop_handling((signal.SIGINT,))
+        exit_later(self._grace_s, exit_code)
         self._loop.set_exception_handler(lambda *_: None)
         self._runner.close()
 
@@ -113,37 +107,20 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
             await aclose()
 
 
-class _Stop:
-    """How urgently the person has asked the running turn to stop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, grace_s: float) -> None:
-        self.asked = False
-        self.grace_s = grace_s
-        self.first = asyncio.Event()
-        self.second = asyncio.Event()
-        self._loop = loop
-        self._unheard = False
-
-    def press(self, *_: object) -> None:
-        """Ctrl-C: called in the main thread between any two instructions."""
-        if self._unheard:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            raise KeyboardInterrupt
-        self._unheard = True
-        urgency = self.second if self.asked else self.first
-        self.asked = True
-        self._loop.call_soon_threadsafe(self._hear, urgency)
-
-    def _hear(self, urgency: asyncio.Event) -> None:
-        self._unheard = False
-        urgency.set()
-
-
 class _Turn:
     """One turn; the agent plays in a task of its own, so that it can be left behind."""
 
-    def __init__(self, runtime: Runtime, show: Callable[[Event], Awaitable[None]], *, stop: _Stop, debug: bool) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        show: Callable[[Event], Awaitable[None]],
+        *,
+        stop: TurnStop,
+        grace_s: float,
+        debug: bool,
+    ) -> None:
         self.stop = stop
+        self._grace_s = grace_s
         self.left_behind: asyncio.Task[None] | None = None
         self._runtime = runtime
         self._show = show
@@ -156,7 +133,7 @@ class _Turn:
         await _first_of(playing, self.stop.first)
         if not playing.done():
             playing.cancel()
-            await _first_of(playing, self.stop.second, at_most_s=self.stop.grace_s)
+            await _first_of(playing, self.stop.second, at_most_s=self._grace_s)
         if not playing.done():
             self.left_behind = playing
         elif not playing.cancelled():

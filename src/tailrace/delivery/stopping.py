@@ -1,49 +1,118 @@
-"""How a process is asked to stop: the first signal asks, the second ends it.
+"""What the signals SIGINT and SIGTERM do, in every command and in programs that run for long.
 
-Whoever runs for long waits for the event, begins nothing more, drains its courier and closes its ledger. A process that
-is ended by the second signal leaves what a killed one leaves: the next one goes on with it.
+The first signal asks to stop in good order; a later one ends the process at once. A process that is ended at once
+leaves what a killed one leaves: the ledger has everything that the next process needs to go on.
+
+Everything here is for the main thread, where Python runs signal handlers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stops_on_signals(
-    signals: tuple[signal.Signals, ...] = STOPPING,
-    *,
-    on_first: Callable[[], None] | None = None,
-    on_second: Callable[[], None] | None = None,
-) -> Iterator[asyncio.Event]:
-    """An event that is set by the first of these signals; from then on they do what they do to any process: end it.
+def handles_signals(
+    handler: Callable[[int, FrameType | None], None], signals: tuple[signal.Signals, ...] = STOPPING
+) -> Iterator[tuple[signal.Signals, ...]]:
+    """Call `handler` for these signals while the block runs; afterwards the handlers from before are back.
 
-    For the main thread, inside its running loop. One that is ignored, as by what runs in the background, stays ignored.
-    What stood before stands again afterwards. `on_first` and `on_second` are called at once, between any two
-    instructions of the main thread, the latter in place of ending the process.
+    A signal that is ignored stays ignored: `nohup` and a shell start background jobs so that Ctrl-C does not reach
+    them. Gives the others.
+    """
+    caught = tuple(number for number in signals if signal.getsignal(number) is not signal.SIG_IGN)
+    before = {number: signal.signal(number, handler) for number in caught}
+    try:
+        yield caught
+    finally:
+        for number in caught:
+            signal.signal(number, before[number] or signal.SIG_DFL)
+
+
+@contextmanager
+def stops_on_signals(
+    signals: tuple[signal.Signals, ...] = STOPPING, *, exit_after_s: float | None = None, last_words: str = ""
+) -> Iterator[asyncio.Event]:
+    """Give an event that the first of these signals sets; the next one ends the process. For use in a running loop.
+
+    With `exit_after_s` the process also ends when that time has passed since the first signal. `last_words` go to
+    standard error when the process ends at once.
     """
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
-    heard = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
 
-    def ask(_number: int, _frame: object) -> None:
-        # At once, not in the loop: a loop that hangs must not be able to keep the process.
-        for number in heard:
-            signal.signal(number, signal.SIG_DFL if on_second is None else lambda *_: on_second())
-        if on_first is not None:
-            on_first()
+    def leave(*_: object) -> None:
+        exit_at_once(1, last_words)
+
+    def ask(*_: object) -> None:
+        # Set here and not in the loop, so that a loop that hangs cannot keep the process.
+        for number in caught:
+            signal.signal(number, leave if last_words else signal.SIG_DFL)
+        if exit_after_s is not None:
+            exit_later(exit_after_s, 1, last_words)
         loop.call_soon_threadsafe(asked.set)
 
-    before = {number: signal.signal(number, ask) for number in heard}
-    try:
+    with handles_signals(ask, signals) as caught:
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+class TurnStop:
+    """How urgently Ctrl-C has asked the running turn of an agent to stop. An agent may ignore any one way of asking.
+
+    The first press sets `first`, the second sets `second`. If the loop has not noticed a press when the next one comes,
+    the agent blocks the loop: then only a KeyboardInterrupt in the agent's own code reaches it, and one more press
+    kills the process as it would without us.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.asked = False
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        self._loop = loop
+        self._is_pending = False
+
+    def press(self, *_: object) -> None:
+        """Handle SIGINT."""
+        if self._is_pending:
+            stop_handling((signal.SIGINT,))
+            raise KeyboardInterrupt
+        self._is_pending = True
+        urgency = self.second if self.asked else self.first
+        self.asked = True
+        self._loop.call_soon_threadsafe(self._set, urgency)
+
+    def _set(self, urgency: asyncio.Event) -> None:
+        self._is_pending = False
+        urgency.set()
+
+
+def stop_handling(signals: tuple[signal.Signals, ...] = STOPPING) -> None:
+    """From now on these signals end the process, if they are not ignored."""
+    for number in signals:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def exit_later(delay_s: float, exit_code: int, last_words: str = "") -> None:
+    """End the process after a delay, unless it has ended by itself: tasks and threads that hang cannot keep it."""
+    clock = threading.Timer(delay_s, exit_at_once, args=(exit_code, last_words))
+    clock.daemon = True
+    clock.start()
+
+
+def exit_at_once(exit_code: int, last_words: str = "") -> NoReturn:
+    """End the process without waiting for anything."""
+    if last_words:
+        with suppress(OSError):
+            os.write(2, f"tailrace: {last_words}\n".encode("utf-8", "replace"))
+    os._exit(exit_code)

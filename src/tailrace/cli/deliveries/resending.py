@@ -28,10 +28,10 @@ from tailrace.cli.delivery_format import json_line, one_line, outcome, wait_of
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, each, is_there, ledger_path, naming, nothing_there
 from tailrace.cli.progress_bar import Tally
-from tailrace.cli.sending import DRAIN_S, dispatch, made_channel
-from tailrace.cli.stopping import stops_in_time
+from tailrace.cli.sending import DRAIN_S, EXIT_AFTER_S, dispatch, made_channel
 from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query
 from tailrace.delivery import CourierSettings
+from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import ChannelFault, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ async def _resend(asked: _Asked, *, debug: bool) -> int:
     tally = Tally("sending")
     waits = _Waits(tally)
     last_words = "ended at once; the same command goes on with what is left"
-    with warnings_in_one_line(tally.say, debug=debug), stops_in_time(last_words=last_words) as stop:
+    with (
+        warnings_in_one_line(tally.say, debug=debug),
+        stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
+    ):
         async with dispatch(asked.path, CourierSettings(), waits.tell) as at_work:
             chosen = await _chosen(at_work.courier.ledger, asked)
             if not chosen:
