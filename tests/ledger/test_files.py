@@ -84,6 +84,22 @@ def test_the_default_path_is_where_the_platform_keeps_such_things(
     assert default_path().parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_path_may_be_a_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def work() -> list[Delivery]:
+        ledger = await SqliteLedger.open("ledger.db")
+        await ledger.plan([post("t")])
+        await ledger.close()
+        reader = await SqliteReader.open("ledger.db")
+        found = await reader.find(Query())
+        await reader.close()
+        return found
+
+    assert names(asyncio.run(work())) == ["t.1"]
+    assert (tmp_path / "ledger.db").exists()
+
+
 def test_row_81_nobody_else_can_read_it_whatever_the_umask(tmp_path: Path) -> None:
     async def modes() -> set[int]:
         path = tmp_path / "made" / "ledger.db"

@@ -10,6 +10,7 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, Waiting
@@ -23,7 +24,6 @@ from tailrace.ledger.schema import check_origin, migrations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from tailrace.ledger.connection import Connect, Connection, Row, Value
     from tailrace.ledger.schema import Migration
@@ -49,10 +49,10 @@ class SqliteReader:
 
     @classmethod
     async def open(
-        cls, path: Path | None = None, *, connect: Connect = connect, deadline_s: float = 5.0
+        cls, path: Path | str | None = None, *, connect: Connect = connect, deadline_s: float = 5.0
     ) -> SqliteReader:
         """Read the ledger at `path`, whether or not a process writes it. Raises `LedgerUnusable` if there is none."""
-        path = default_path() if path is None else path
+        path = default_path() if path is None else Path(path)
         return await asyncio.to_thread(cls.beside, path, connect, migrations(), deadline_s=deadline_s)
 
     @classmethod

@@ -11,6 +11,7 @@ import logging
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.deliveries import TurnState
@@ -25,7 +26,6 @@ from tailrace.ledger.writer import OnLost, Writer, end_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, Waiting
     from tailrace.ledger.connection import Connect
@@ -62,7 +62,7 @@ class SqliteLedger:
     @classmethod
     async def open(
         cls,
-        path: Path | None = None,
+        path: Path | str | None = None,
         *,
         clock: Clock | None = None,
         connect: Connect = connect,
@@ -77,7 +77,7 @@ class SqliteLedger:
         that was open counts as maybe sent. `on_lost` is called, from another thread, when the ledger breaks while in
         use; if nobody says otherwise the process ends there.
         """
-        path = default_path() if path is None else path
+        path = default_path() if path is None else Path(path)
         opening = asyncio.ensure_future(
             asyncio.to_thread(open_files, path, connect, terms, adopt_restored=adopt_restored)
         )
