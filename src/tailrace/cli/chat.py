@@ -75,9 +75,9 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
         face = _json_face() if json else _text_face(reasoning=reasoning)
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            asks = TerminalApprovals(make_room=face.make_room)
-            found = _find(agent, fast=fast, permissions=permissions, asks=asks)
-            face = _held(face, asks)
+            approver = TerminalApprovals(make_room=face.make_room)
+            found = _find(agent, fast=fast, permissions=permissions, approver=approver)
+            face = _held(face, approver)
             if record is not None:
                 face = _recorded(face, Recorder(record))
             turns = Turns(found.runtime, face.show, complain=face.complain, debug=debug)
@@ -124,29 +124,29 @@ def _recorded(face: ChatFrontend, recorder: Recorder) -> ChatFrontend:
     return face._replace(show=show)
 
 
-def _held(face: ChatFrontend, asks: TerminalApprovals) -> ChatFrontend:
+def _held(face: ChatFrontend, approver: TerminalApprovals) -> ChatFrontend:
     """The same face, which shows nothing while a question stands; the end of a turn needs no answers any more.
 
     How things stood meanwhile nobody needs to know: they waited for the answer.
     """
 
     async def show(event: Event) -> None:
-        if isinstance(event, Status) and asks.is_asking:
+        if isinstance(event, Status) and approver.is_asking:
             return
         if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
-            asks.withdraw()
-        await asks.settled()
+            approver.withdraw()
+        await approver.settled()
         await face.show(event)
 
     return face._replace(show=show)
 
 
-def _find(agent: str, *, fast: bool, permissions: _Permissions | None, asks: TerminalApprovals) -> Found:
+def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver: TerminalApprovals) -> Found:
     """The agent, told what it may do and by whom it is to be asked, if it is one that asks."""
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
     offers: dict[str, object] = {
         "permissions": policy.value,
-        "asks": asks if policy is _Permissions.ASK else None,
+        "approver": approver if policy is _Permissions.ASK else None,
         **({"pause": lambda _: asyncio.sleep(0)} if fast else {}),
     }
     found = find_agent(agent, offers)

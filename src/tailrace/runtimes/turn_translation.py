@@ -15,7 +15,7 @@ It keeps what all runtimes get wrong in their own way out of the translators:
 - **There is one end**: a cancellation that was asked for, else a failure, else what the runtime said, else the end of
   the stream, which is a failure.
 
-Pure: no time, no input or output. One narration is one turn.
+Pure: no time, no input or output. One turn is one turn.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ class TurnTranslation:
         self._unheard_of: set[Hashable] = set()  # kinds of unknown events that were told
         self._failure: TurnFailed | None = None
         self._completion: TurnCompleted | None = None
-        self.is_over = False
+        self.is_finished = False
 
     # Text
 
-    def text(self, key: Key, piece: str, *, parent: str | None = None) -> list[Event]:
+    def text_delta(self, key: Key, piece: str, *, parent: str | None = None) -> list[Event]:
         """A further piece of a block."""
         if not piece:
             return []
@@ -117,12 +117,12 @@ class TurnTranslation:
         block.last.pieces.append(piece)
         return [*events, TextDelta(text=piece, parent_tool_id=parent)]
 
-    def snapshot(self, key: Key, whole: str, *, parent: str | None = None) -> list[Event]:
+    def text_snapshot(self, key: Key, whole: str, *, parent: str | None = None) -> list[Event]:
         """All that a block says so far: what is new of it is said; where it says something else, that replaces it."""
         known = self._blocks.get(key)
         said = known.whole if known is not None else ""
         if whole.startswith(said):
-            return self.text(key, whole[len(said) :], parent=parent)
+            return self.text_delta(key, whole[len(said) :], parent=parent)
         assert known is not None, "an empty text is continued by every other"
         before = known.before
         if not known.is_open or not whole.startswith(before):
@@ -130,10 +130,10 @@ class TurnTranslation:
         known.last.pieces = []
         return [
             *self._retract(parent, "the runtime said it otherwise"),
-            *self.text(key, whole.removeprefix(before), parent=parent),
+            *self.text_delta(key, whole.removeprefix(before), parent=parent),
         ]
 
-    def final(self, key: Key, whole: str | None = None, *, parent: str | None = None) -> list[Event]:
+    def block_final(self, key: Key, whole: str | None = None, *, parent: str | None = None) -> list[Event]:
         """A block is complete, and says this where it is told."""
         known = self._blocks.get(key)
         if known is None:
@@ -154,7 +154,7 @@ class TurnTranslation:
         self._close(key, parent)
         return [BlockFinal(text=rest if differs else None, parent_tool_id=parent)]
 
-    def retry(self, reason: str, *, parent: str | None = None) -> list[Event]:
+    def retract_try(self, reason: str, *, parent: str | None = None) -> list[Event]:
         """The model is asked again: what it said since something else came is said again, or something else is."""
         key = self._current.pop(parent, None)
         if key is not None:
@@ -167,7 +167,7 @@ class TurnTranslation:
             failed.pieces = []
         return self._retract(parent, reason) if has_spoken else []
 
-    def settle(self, *, parent: str | None = None) -> None:
+    def model_call_completed(self, *, parent: str | None = None) -> None:
         """A model call is complete: what was said stands, whatever becomes of the next call."""
         for stretch in reversed(self._runs.get(parent, [])):
             if stretch.stands:
@@ -228,7 +228,7 @@ class TurnTranslation:
 
     # Reasoning
 
-    def reasoning(self, piece: str, *, parent: str | None = None) -> list[Event]:
+    def reasoning_delta(self, piece: str, *, parent: str | None = None) -> list[Event]:
         """A piece of what the agent thinks."""
         is_another = self._thoughts.get(parent, False)
         self._interrupt(parent)
@@ -256,7 +256,7 @@ class TurnTranslation:
 
     # Tools
 
-    def tool(self, call: str, name: str, arguments: Any = None, *, parent: str | None = None) -> list[Event]:
+    def tool_call(self, call: str, name: str, arguments: Any = None, *, parent: str | None = None) -> list[Event]:
         """A call begins, or more is known of one that has: an input that is told now replaces what it was."""
         if call in self._tools and not self._tools[call]:
             maker = self._makers[call]
@@ -268,35 +268,35 @@ class TurnTranslation:
         return [ToolStarted(id=call, name=name or "tool", arguments=arguments, parent_tool_id=parent)]
 
     @property
-    def has_open_tools(self) -> bool:
+    def has_open_calls(self) -> bool:
         """Whether a call has not answered yet."""
         return not all(self._tools.values())
 
-    def knows(self, call: str) -> bool:
+    def is_open_call(self, call: str) -> bool:
         """Whether a call of that id has begun and is not finished."""
         return self._tools.get(call) is False
 
-    def output(self, call: str, data: str) -> list[Event]:
+    def tool_output(self, call: str, data: str) -> list[Event]:
         """More of what a tool prints."""
         if not data or call not in self._tools:
             return []
         return [ToolOutput(id=call, data=data, parent_tool_id=self._makers.get(call))]
 
-    def output_snapshot(self, call: str, whole: str) -> list[Event]:
+    def tool_output_snapshot(self, call: str, whole: str) -> list[Event]:
         """All that a tool has printed so far."""
         said = self._outputs.get(call, "")
         if not whole.startswith(said):
             return []  # what was printed cannot be printed otherwise; the result says what counts
         self._outputs[call] = whole
-        return self.output(call, whole[len(said) :])
+        return self.tool_output(call, whole[len(said) :])
 
-    def result(
+    def tool_result(
         self, call: str, result: Any, *, is_error: bool = False, name: str = "", parent: str | None = None
     ) -> list[Event]:
         """What a tool gave back; of a call that nobody told of it is the beginning, too."""
         if self._tools.get(call):
             return []
-        begun = [] if call in self._tools or self.is_over else self.tool(call, name, parent=parent)
+        begun = [] if call in self._tools or self.is_finished else self.tool_call(call, name, parent=parent)
         self._tools[call] = True
         maker = self._makers.get(call, parent)
         return [*begun, ToolFinished(id=call, result=result, is_error=is_error, parent_tool_id=maker)]
@@ -308,13 +308,13 @@ class TurnTranslation:
         self._interrupt(parent)
         return [Notice(text=text, parent_tool_id=parent)]
 
-    def unknown(self, event: Any, *, kind: Hashable = None) -> list[Event]:
+    def unknown_event(self, event: Any, *, kind: Hashable = None) -> list[Event]:
         """An event that the translator does not know; it is kept for whoever looks.
 
         It is told once of each kind, or an agent that prints its log among its events would drown its answer.
         """
         kind = _kind_of(event) if kind is None else kind
-        if self.is_over or kind in self._unheard_of or len(self._unheard_of) == _MOST_KINDS:
+        if self.is_finished or kind in self._unheard_of or len(self._unheard_of) == _MOST_KINDS:
             return []
         self._unheard_of.add(kind)
         try:
@@ -339,9 +339,9 @@ class TurnTranslation:
 
     def end(self, *, cancelled: bool = False) -> list[Event]:
         """The stream is over: the one end of the turn."""
-        if self.is_over:
+        if self.is_finished:
             return []
-        self.is_over = True
+        self.is_finished = True
         if cancelled:
             return [TurnCancelled()]
         if self._failure is not None:
