@@ -164,7 +164,7 @@ def test_what_is_unknown_and_nested_without_end_is_told_without_it() -> None:
     for _ in range(5000):
         nested = [nested]
     assert TurnTranslation("odd").unknown_event({"type": "x", "y": nested}) == [
-        Notice(text="odd said something unknown: too deep to be shown")
+        Notice(text="odd sent an unknown event: nested too deeply to be shown")
     ]
 
 
