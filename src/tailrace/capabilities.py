@@ -115,7 +115,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     native: DraftRules | StreamRules | None = None
     typing_s: float | None = None
     threads: bool = False
-    presentation: Literal["tokens", "live", "native", "processing", "blocks", "final"] = "final"
+    presentation: Literal["tokens", "live", "native", "processing", "parts", "blocks", "final"] = "final"
     unverified: frozenset[str] = frozenset()
 
 

@@ -135,6 +135,11 @@ class AnswerText:
         if heard.reasoning:
             self.reasoning.append(heard.reasoning)
 
+    def end_message(self) -> None:
+        """End the open message if its last block is complete."""
+        if self._flow.end_part():
+            self._lay_out()
+
     def end_block(self) -> None:
         """Something else than text came: text that follows is another block."""
         self._take(self._hearing.block_end())

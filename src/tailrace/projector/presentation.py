@@ -15,7 +15,7 @@ from tailrace.capabilities import Capabilities, DraftRules, StreamRules
 from tailrace.errors import UsageError
 from tailrace.operations import Target
 
-Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "blocks", "final"]
+Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "parts", "blocks", "final"]
 PreviewKind: TypeAlias = Literal["edits", "draft", "stream", "hidden"]
 
 
@@ -24,12 +24,14 @@ class PresentationRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `preview`: how people see a message before it is finished. `waits_for_end`: nothing of the answer is sent before it
     is whole. `ends_at_paragraphs`: a message ends where a paragraph ends. `processing_message`: a second message shows
-    the work while it lasts. `shows_every_delta`: each delta is shown at once, however short.
+    the work while it lasts. `ends_at_blocks`: a message ends where a block of text ends, and is sent when a tool
+    has finished or the next block begins. `shows_every_delta`: each delta is shown at once, however short.
     """
 
     preview: PreviewKind
     waits_for_end: bool = False
     ends_at_paragraphs: bool = False
+    ends_at_blocks: bool = False
     processing_message: bool = False
     shows_every_delta: bool = False
 
@@ -40,6 +42,7 @@ PRESENTATIONS: dict[str, PresentationRules] = {
     "drafts": PresentationRules(preview="draft"),
     "streams": PresentationRules(preview="stream"),
     "processing": PresentationRules(preview="hidden", waits_for_end=True, processing_message=True),
+    "parts": PresentationRules(preview="hidden", ends_at_blocks=True),
     "blocks": PresentationRules(preview="hidden", ends_at_paragraphs=True),
     "final": PresentationRules(preview="hidden", waits_for_end=True),
 }

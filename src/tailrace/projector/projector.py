@@ -30,6 +30,7 @@ from tailrace.events import (
     ReasoningDelta,
     TextDelta,
     TextRetracted,
+    ToolFinished,
     ToolStarted,
     TurnCancelled,
     TurnCompleted,
@@ -167,6 +168,8 @@ class Projector:
         document = self._document
         if isinstance(event, _BREAKS_TEXT):
             document.end_block()
+        if self._look.ends_at_blocks and isinstance(event, ToolFinished | BlockFinal):
+            document.end_message()
         match event:
             case BlockFinal():
                 document.settle_block(event.text)
@@ -276,6 +279,8 @@ class Projector:
         text = "".join(self._fresh)
         self._fresh.clear()
         document, activity = self._document, self._activity
+        if self._look.ends_at_blocks:
+            document.end_message()
         document.hear(text)
         self._text_at = now
         activity.settle()

@@ -24,6 +24,7 @@ class TextRun:
 
     __slots__ = (
         "_block_start",
+        "_ends",
         "_fresh",
         "_is_sealed",
         "_make",
@@ -40,6 +41,7 @@ class TextRun:
         self._run_start = 0  # the piece that the run begins with
         self._block_start = 0  # and the open block, with what parts it from the one before
         self._text_start = 0  # and its text
+        self._ends: list[int] = []  # the pieces at which a part was ended by `end_part`
         self._is_sealed = False  # more text is another block
         self._splitter: Splitter | None = None
         self._fresh: list[str] = []  # what the splitter has not seen
@@ -136,9 +138,15 @@ class TextRun:
     def _begin_again(self, kept: int) -> None:
         """Only so many pieces stand, and what follows is another block."""
         self._pieces = self._pieces[:kept]
-        self._fresh = self._pieces.copy()
+        self._ends = [end for end in self._ends if end <= kept]
         self._splitter = None
         self.parts = []
+        start = 0
+        for end in self._ends:
+            self._fresh = self._pieces[start:end]
+            self.close()
+            start = end
+        self._fresh = self._pieces[start:]
         self._run_start = min(self._run_start, kept)
         self._block_start = self._text_start = kept
         self._is_sealed = kept > 0
@@ -157,6 +165,14 @@ class TextRun:
         fresh = self._splitter.cut() if self._splitter is not None else []
         self.parts += fresh
         return bool(fresh)
+
+    def end_part(self) -> bool:
+        """End the part that is open if its last block is complete; it also ends there when the text is cut anew."""
+        if not self.is_complete:
+            return False
+        self.close()
+        self._ends.append(len(self._pieces))
+        return True
 
     def close(self) -> None:
         """No more text comes: all that is left becomes parts."""
