@@ -239,7 +239,7 @@ def test_row_20_a_second_process_is_refused_until_the_first_is_killed(path: Path
         async def read_beside() -> list[str]:
             reader = await SqliteReader.open(path)
             found = names(await reader.find(Query()))
-            assert [each.state for each in await reader.waiting()] == ["planned"]
+            assert [each.state for each in await reader.open_conversations()] == ["planned"]
             await reader.close()
             return found
 
@@ -443,7 +443,7 @@ def test_row_51_a_clock_that_is_set_back_changes_no_order(path: Path) -> None:
                 await ledger.plan([post(f"{opening}{n}", now=clock.wall())])
             expected = [f"{earlier}{n}.1" for earlier in range(opening + 1) for n in range(3)]
             assert names(await ledger.adopt("telegram:1", now=clock.wall(), limit=99)) == expected
-            assert len(await ledger.interrupted()) == 3 * opening
+            assert len(await ledger.interrupted_turns()) == 3 * opening
             await ledger.close()
 
     asyncio.run(work())

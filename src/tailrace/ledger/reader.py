@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, Waiting
+from tailrace.deliveries import Delivery, OpenConversation, Query, State, Turn, TurnState
 from tailrace.errors import LedgerUnusable
 from tailrace.ledger.connection import apply, ask, connect
 from tailrace.ledger.faults import TRANSACTION_ERRORS, at_opening, at_run_time, unreadable
@@ -95,12 +95,12 @@ class SqliteReader:
         wanted["after"] = ANYWHERE if after is None else after
         return await self._ask(search_for(query), wanted)
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
         rows = await self._ask("waiting", {"after": after, "limit": limit})
         return [to_waiting(row) for row in rows]
 
-    async def interrupted(self, *, before_epoch: int, state: TurnState, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, before_epoch: int, state: TurnState, limit: int = 256) -> list[Turn]:
         """Turns in that state of an owner before that epoch."""
         rows = await self._ask("interrupted", (before_epoch, state.value, limit))
         return [to_turn(row, path=self._path) for row in rows]

@@ -18,7 +18,7 @@ from tailrace.assembler import append_event_to_chunks
 from tailrace.capabilities import DISCORD
 from tailrace.chunks import Chunk, TextChunk
 from tailrace.contract import checked
-from tailrace.delivery.dry_run import Moment, dry_run
+from tailrace.delivery.dry_run import PerformedCall, dry_run
 from tailrace.events import Error, Notice, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Target
 from tailrace.ports import Prompt, Runtime
@@ -214,7 +214,7 @@ def open_tools(events: Iterable[Event]) -> list[list[str]]:
     ]
 
 
-def _on_discord(events: Iterable[Event], apart_s: float) -> list[Moment]:
+def _on_discord(events: Iterable[Event], apart_s: float) -> list[PerformedCall]:
     timed = [(at * apart_s, event) for at, event in enumerate(events)]
     return list(dry_run(timed, Target(channel="discord", chat="1"), DISCORD))
 
