@@ -35,22 +35,6 @@ class AnswerText:
     `keeps_appended` collects new text for somebody who takes it; without a reader the list would only grow.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_filter",
-        "_has_earlier_runs",
-        "_keeps_appended",
-        "_laid_out",
-        "_limits",
-        "_media",
-        "_target",
-        "appended",
-        "messages",
-        "reasoning",
-        "revision",
-        "run",
-    )
-
     def __init__(
         self,
         target: Target,

@@ -76,31 +76,6 @@ CUT_OFF = "The answer ended before it was complete."
 class Projector:
     """One turn in one chat. `earlier` are the messages that an earlier process left of it (see `resuming`)."""
 
-    __slots__ = (
-        "_activity",
-        "_answer",
-        "_interim",
-        "_is_cancelled",
-        "_is_closed",
-        "_is_running",
-        "_limits",
-        "_new_text",
-        "_new_text_at",
-        "_not_before",
-        "_pending",
-        "_preview",
-        "_processing",
-        "_processing_revision",
-        "_quiet_until",
-        "_rules",
-        "_sent_at",
-        "_settings",
-        "_target",
-        "_text_at",
-        "_typing_at",
-        "_wait",
-    )
-
     def __init__(
         self,
         target: Target,
