@@ -62,7 +62,9 @@ class Person:
         ours, theirs = pty.openpty()
         self._terminal = ours
         self._set_size(columns, rows)
-        environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "", **(env or {})}
+        # COLUMNS and LINES, which test runners set, would count more than the size of this terminal.
+        inherited = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        environment = {**inherited, "TERM": "xterm-256color", "NO_COLOR": "", **(env or {})}
         with default_sigint():
             self.process = subprocess.Popen(
                 command,
