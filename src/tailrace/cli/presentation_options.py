@@ -14,7 +14,7 @@ from tailrace.projector import ProjectorSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_NAMES = tuple(name for name in ProjectorSettings.__struct_fields__ if name != "presentation")  # which is an option
+_NAMES = ProjectorSettings.__struct_fields__
 
 
 class Presented(StrEnum):
@@ -23,7 +23,6 @@ class Presented(StrEnum):
     LIVE = "live"
     NATIVE = "native"
     PROCESSING = "processing"
-    PARTS = "parts"
     BLOCKS = "blocks"
     FINAL = "final"
     TOKENS = "tokens"
