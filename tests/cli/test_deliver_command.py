@@ -376,8 +376,8 @@ def test_an_input_that_cannot_be_meant_sends_nothing(
         (("--channel", "simulated", "--to", "x"), "TAILRACE_SIMULATOR names no platform"),
         (("--channel", "terminal", "--to", " "), "--to is ' ': give a name that can be read"),
         (("--channel", "terminal", "--to", "x", "--turn", "a\x1bb"), "--turn is 'a\\x1bb': give a name"),
-        (("--channel", "terminal"), "Missing option '--to'"),
-        (("--channel", "terminal", "--to", "x", "--on-unknown", "guess"), "Invalid value for '--on-unknown'"),
+        (("--channel", "terminal"), "missing option '--to'"),
+        (("--channel", "terminal", "--to", "x", "--on-unknown", "guess"), "invalid value for '--on-unknown'"),
     ],
 )
 def test_wrong_use_is_said_and_nothing_is_made(tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:

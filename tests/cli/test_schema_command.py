@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -57,6 +58,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+@cache
 def schema(vocabulary: str) -> dict[str, Any]:
     done = subprocess.run([TAILRACE, "schema", vocabulary], capture_output=True, check=True)
     document: dict[str, Any] = json.loads(done.stdout)

@@ -5,25 +5,37 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tailrace import __version__
+from tailrace.channels.terminal.visible import visible
 from tailrace.cli.chat import chat
 from tailrace.cli.deliver import deliver
 from tailrace.cli.deliveries import deliveries
+from tailrace.cli.failures import WRONG_USE
 from tailrace.cli.preview import preview
 from tailrace.cli.schema import schema
 from tailrace.cli.shadow import shadow
 
-app = typer.Typer(name="tailrace", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="tailrace",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # in its tables rich cuts long options short
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.command()(chat)
 app.command()(deliver)
 app.command()(preview)
 app.command()(schema)
 app.command()(shadow)
 app.add_typer(deliveries, name="deliveries")
+
+# What typer raises when it cannot read the command line. Its own name for it is private in some versions.
+_CommandLineError: Any = typer.BadParameter.__mro__[1]
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 -- the shape typer calls it in
@@ -37,20 +49,41 @@ def _tailrace(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Carry what an AI agent says to where people are."""
+    """Carry what an AI agent says to chat channels.
+
+    Start with: tailrace chat
+    """
 
 
 def main() -> None:
-    """Run the command line; the process ends with 0 done, 1 failed, 2 wrong use."""
+    """Run the command line. The process exits with 0 done, 1 failed, 2 wrong use."""
     _open_closed_streams()
-    app()
+    try:
+        # Not standalone: typer would print an error of the command line in a box of five lines.
+        exit_code = app(standalone_mode=False)
+    except _CommandLineError as error:
+        _explain(error)
+        exit_code = WRONG_USE
+    sys.exit(exit_code)
+
+
+def _explain(error: Any) -> None:
+    """Print an error of the command line in one line, as all other errors are, and name the help."""
+    message = error.format_message()
+    if "\n" in message:
+        print(message, file=sys.stderr)  # the help: the command was named alone
+        return
+    message = message.replace("Value error, ", "").rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "tailrace"
+    said = f"{message[0].lower()}{message[1:]}. For help: {command} --help"
+    print(f"tailrace: {visible(said)}", file=sys.stderr)
 
 
 def _open_closed_streams() -> None:
-    """A standard stream that was closed before we began is None; nobody being there is no reason to fail."""
+    """Open what was closed before we began, and is None in Python, so that writing to it does not fail."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 -- open as long as the process is

@@ -1,4 +1,4 @@
-"""`tailrace schema`: the vocabularies of tailrace as JSON Schema, for programs in other languages."""
+"""`tailrace schema`: the events and chunks of tailrace as JSON Schema, for programs in other languages."""
 
 from __future__ import annotations
 
@@ -16,29 +16,34 @@ from tailrace.events import Event
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class Vocabulary(StrEnum):
-    """What there is a schema of."""
+class _SchemaName(StrEnum):
+    """The schemas there are."""
 
     EVENTS = "events"
     CHUNKS = "chunks"
 
 
-_UNIONS: dict[Vocabulary, tuple[str, Any]] = {
-    Vocabulary.EVENTS: ("One event of a tailrace turn", Event),
-    Vocabulary.CHUNKS: ("One chunk of a tailrace message", Chunk),
+_UNIONS: dict[_SchemaName, tuple[str, Any]] = {
+    _SchemaName.EVENTS: ("One event of a tailrace turn", Event),
+    _SchemaName.CHUNKS: ("One chunk of a tailrace message", Chunk),
 }
 
 
 def schema(
-    vocabulary: Annotated[Vocabulary, typer.Argument(help="What to print the schema of.", show_default=False)],
+    name: Annotated[
+        _SchemaName,
+        typer.Argument(
+            metavar="NAME", help="events: what an agent says; chunks: what a message holds.", show_default=False
+        ),
+    ],
 ) -> None:
-    """Print the JSON Schema (2020-12) of what goes over the wire."""
+    """Print the JSON Schema (2020-12) of events or chunks."""
     with errors_in_one_line():
-        typer.echo(json.dumps(_schema(*_UNIONS[vocabulary]), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_schema(*_UNIONS[name]), indent=2, ensure_ascii=False))
 
 
 def _schema(title: str, union: Any) -> dict[str, Any]:
-    """The schema of a tagged union: one of its members, told apart by `type`, which is always there."""
+    """The schema of a tagged union: one of its members, which the field `type` tells apart."""
     members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
     for definition in definitions.values():
         # The rest of a docstring is for readers of the Python code.
@@ -48,6 +53,7 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
         definition = definitions[member["$ref"].rpartition("/")[2]]
         (tag,) = definition["properties"]["type"]["enum"]
         mapping[tag] = member["$ref"]
+        # msgspec takes a tag for optional, as any field with a default.
         definition["required"] = [
             "type",
             *(name for name in definition.get("required", ()) if name != "type"),
