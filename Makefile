@@ -28,8 +28,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml $(BIN)/python
 # No rule makes this file alone. If it is missing, or is a link to a Python that was removed, the set-up runs again.
 $(BIN)/python: ;
 
+# make dies of a Ctrl-C even if the program that it runs does not. With job control only the chat gets it, and `exit`
+# keeps the shell from making way for the chat. Ctrl-Z is ignored: it would end this shell, and the chat with it.
 run: setup
-	@$(BIN)/tailrace chat
+	@if [ -t 0 ]; then set -m; trap '' TSTP; fi; $(BIN)/tailrace chat $(CHAT); exit $$?
 
 # The tests wait for other processes half of the time: one worker more than there are cores keeps the cores busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pseudo_terminal import TAILRACE
+from pseudo_terminal import CTRL_C, CTRL_D, TAILRACE, Person
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,9 +50,9 @@ def test_the_agent_of_ones_own_answers(tmp_path: Path) -> None:
 
 
 def test_make_run_answers_a_line_from_a_pipe() -> None:
-    assert blocks("sh")[0].startswith("make run ")
+    assert "make run " in blocks("sh")[0]
     done = subprocess.run(
-        ["make", "run"],
+        ["make", "run", "CHAT=--fast"],
         cwd=ROOT,
         env=outside_of_make(),
         input="hello\n",
@@ -64,6 +64,19 @@ def test_make_run_answers_a_line_from_a_pipe() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Hello! You wrote “hello”.\n")
     assert done.stdout.endswith("What shall we carry next?\n")
+
+
+def test_make_run_ends_with_0_although_ctrl_c_was_pressed(tmp_path: Path) -> None:
+    environment = {"MAKEFLAGS": "", "MAKELEVEL": "", "XDG_DATA_HOME": str(tmp_path)}
+    with Person("make", "run", cwd=ROOT, env=environment) as person:
+        person.is_prompted()
+        person.type("hello\r")
+        person.sees("There is no model")
+        person.type(CTRL_C)
+        person.sees("cancelled")
+        person.is_prompted()
+        person.type(CTRL_D)
+        assert person.leaves() == 0, person.all_text()
 
 
 def test_make_has_nothing_to_say_where_nothing_is_to_be_done() -> None:
