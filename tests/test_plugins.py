@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -74,8 +75,11 @@ def test_an_agent_is_a_runtime_by_name_or_a_function_by_path() -> None:
     assert isinstance(plugins.find_agent("demo").runtime, Runtime)
     with pytest.raises(AgentNotFound):
         plugins.find_agent("nowhere:nothing")
-    with pytest.raises(PluginNotFound, match="For an agent of your own write module:function"):
-        plugins.find_agent("nowhere")
+    message = "there is no agent 'clade'. Did you mean 'claude'? For what an agent can be: tailrace chat --help"
+    with pytest.raises(PluginNotFound, match=re.escape(message)):
+        plugins.find_agent("clade")
+    with pytest.raises(AgentNotFound, match="'acp' alone names no agent: missing a required argument: 'command'"):
+        plugins.find_agent("acp")
 
 
 def test_importing_tailrace_imports_no_plugin_and_no_command() -> None:
@@ -137,7 +141,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 def test_an_object_is_known_for_what_it_is(module: Callable[[str], str], source: str, runtime: str, words: str) -> None:
     found = plugins.find_agent(f"{module(source)}:agent")
     assert type(found.runtime) is plugins.load("runtime", runtime)
-    assert found.words == words
+    assert found.description == words
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_an_object_is_known_for_what_it_is(module: Callable[[str], str], source:
     ],
 )
 def test_an_agent_of_ones_own_is_known_too(module: Callable[[str], str], source: str, words: str) -> None:
-    assert plugins.find_agent(f"{module(source)}:agent").words == words
+    assert plugins.find_agent(f"{module(source)}:agent").description == words
 
 
 @pytest.mark.parametrize(
@@ -168,10 +172,10 @@ def test_an_agent_of_ones_own_is_known_too(module: Callable[[str], str], source:
         (made("google.adk.agents.base_agent", "BaseAgent"), "is an agent of Google's ADK: serve it by AG-UI"),
         (made("starlette.applications", "Starlette"), r"is a web application: start it.*agui\+URL or vercel\+URL"),
         ("async def agent(scope, receive, send): pass", "is a web application"),
-        ("agent = 'my-agent'", r"is a text that names no agent.*acp:COMMAND.*LangGraph"),
-        ("agent = 'http://localhost/run'", r"does not say what it speaks: write agui\+http"),
+        ("agent = 'my-agent'", r"is a text that names no agent. Write acp:COMMAND, agui\+URL or vercel\+URL"),
+        ("agent = 'http://localhost/run'", r"does not say which protocol it speaks: write agui\+http"),
         ("async def agent(prompt): return 1", "a coroutine function: it returns where it should yield"),
-        ("agent = 42", r"an object of type int.*acp:COMMAND.*LangGraph"),
+        ("agent = 42", r"an object of type int.*For what an agent can be: tailrace chat --help"),
         (made("agents.mine", "Agent"), "an object of type Own"),
     ],
 )
@@ -198,13 +202,13 @@ def test_a_coroutine_that_was_called_already_is_told(module: Callable[[str], str
         ("agui+http://localhost", set()),
     ],
 )
-def test_an_agent_takes_the_offers_it_has_a_name_for(agent: str, taken: set[str]) -> None:
-    offers = {"permissions": "allow", "asks": None, "pause": None}
-    assert plugins.find_agent(agent, offers).taken == taken
+def test_an_agent_takes_the_options_it_has_a_parameter_for(agent: str, taken: set[str]) -> None:
+    options = {"permissions": "allow", "asks": None, "pause": None}
+    assert plugins.find_agent(agent, options).taken == taken
 
 
 @pytest.mark.parametrize("name", ["agents.agent Agent", "pydantic_ai.agent AbstractAgent"])
-def test_an_agent_of_a_framework_is_asked_by_the_same_offers(module: Callable[[str], str], name: str) -> None:
+def test_an_agent_of_a_framework_takes_the_same_options(module: Callable[[str], str], name: str) -> None:
     path = f"{module(made(*name.split()))}:agent"
     assert plugins.find_agent(path, {"permissions": "deny", "asks": None}).taken == {"permissions", "asks"}
 

@@ -1,7 +1,7 @@
-"""Which channels and runtimes there are: the entry points in, and the agent a person names on a command line.
+"""The installed channels and runtimes, and the agent that a person names on a command line.
 
-Built-in adapters come through the same door as everybody else's: the groups `tailrace.channels` and
-`tailrace.runtimes`. Nothing is imported until it is asked for by name: an SDK costs only those who use it.
+They are found by their entry points, the built-in ones too: the groups `tailrace.channels` and `tailrace.runtimes`.
+A plugin is imported when it is asked for by name: an SDK costs only those who use it.
 An entry point that needs an extra says so (`name = "module:Class [extra]"`), and the error names it.
 """
 
@@ -20,118 +20,124 @@ from tailrace.runtimes.recognition import near_miss, recognised
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Kind = Literal["channel", "runtime"]
+PluginKind = Literal["channel", "runtime"]
+
+_AGENT_LIST = "For what an agent can be: tailrace chat --help"
 
 
-def known(kind: Kind) -> tuple[str, ...]:
+def known(kind: PluginKind) -> tuple[str, ...]:
     """The names of all installed plugins of a kind, sorted."""
-    return tuple(sorted({found.name for found in entry_points(group=f"tailrace.{kind}s")}))
+    return tuple(sorted({entry.name for entry in entry_points(group=f"tailrace.{kind}s")}))
 
 
-def load(kind: Kind, name: str) -> Callable[..., Any]:
-    """What makes the plugin of that name: a class or a function, imported now and not yet called.
+def load(kind: PluginKind, name: str) -> Callable[..., Any]:
+    """The class or function that makes the plugin of that name: imported now, not yet called.
 
-    Raises `PluginNotFound` for a name nobody installed and `UsageError` for a plugin that cannot be imported.
+    Raises `PluginNotFound` for a name that is not installed and `UsageError` for a plugin that cannot be imported.
     """
-    for found in entry_points(group=f"tailrace.{kind}s", name=name):
-        return _import(kind, found)
+    for entry in entry_points(group=f"tailrace.{kind}s", name=name):
+        return _import(kind, entry)
     names = known(kind)
+    installed = f"Installed: {', '.join(names) or 'none'}."
+    raise PluginNotFound(f"there is no {kind} {name!r}.{_did_you_mean(name, names)} {installed}", known=names)
+
+
+def _did_you_mean(name: str, names: tuple[str, ...]) -> str:
     near = get_close_matches(name, names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise PluginNotFound(f"there is no {kind} {name!r}.{hint} Installed: {', '.join(names) or 'none'}.", known=names)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
-class Found(NamedTuple):
-    """An agent: what runs it, what it is in words (empty where its name says it), and which offers it has taken."""
+class FoundAgent(NamedTuple):
+    """An agent: its runtime, a description (empty where the name says it), and the names of the options it took."""
 
     runtime: Runtime
-    words: str
+    description: str
     taken: frozenset[str]
 
 
-# What stands before the colon or the plus, what that is, and the runtime that is made with what follows it.
+# The beginning of a name, its description, and the runtime that is made with the rest of the name.
 SCHEMES = {
     "acp:": "an agent of the Agent Client Protocol",
     "agui+": "an endpoint that speaks AG-UI",
     "vercel+": "a chat route of the Vercel AI SDK",
 }
-_KINDS = (
-    "the name of a runtime, acp:COMMAND, agui+URL, vercel+URL, or module:object: an async generator function, "
-    "a runtime, an agent of the OpenAI Agents SDK or of Pydantic AI, a compiled graph of LangGraph, "
-    "options of the Claude Agent SDK, or one of these addresses as text"
-)
 
 
-def find_agent(agent: str, offers: Mapping[str, object] | None = None) -> Found:
-    """The agent a person names, and what it is; of the `offers` it is given those that its maker has a name for.
+def find_agent(agent: str, options: Mapping[str, object] | None = None) -> FoundAgent:
+    """The agent of that name. Its runtime is given those of the `options` that it has a parameter for.
 
-    Raises `AgentNotFound`, `PluginNotFound` or `UsageError` with what to mend.
+    Raises `AgentNotFound`, `PluginNotFound` or `UsageError`, which say what to write instead.
     """
-    offers = offers or {}
-    for scheme, words in SCHEMES.items():
+    options = options or {}
+    for scheme, description in SCHEMES.items():
         if agent.startswith(scheme):
-            return _made(scheme[:-1], _named(agent, scheme), words=words, offers=offers)
+            return _made(scheme[:-1], _behind(scheme, agent), description=description, options=options)
     if agent.startswith(("http://", "https://")):
-        raise UsageError(f"{agent} does not say what it speaks: write agui+{agent} or vercel+{agent}")
+        raise UsageError(f"{agent} does not say which protocol it speaks: write agui+{agent} or vercel+{agent}")
     if ":" in agent:
-        return _found(load_object(agent), agent, offers)
-    try:
-        return _made(agent, offers=offers)
-    except PluginNotFound as error:
-        raise PluginNotFound(f"{error} For an agent of your own write module:function.", known=error.known) from None
+        return _from_object(load_object(agent), agent, options)
+    names = known("runtime")
+    if agent not in names:
+        hint = _did_you_mean(agent, names)
+        raise PluginNotFound(f"there is no agent {agent!r}.{hint} {_AGENT_LIST}", known=names)
+    return _made(agent, options=options)
 
 
-def _found(found: Any, agent: str, offers: Mapping[str, object]) -> Found:
-    """The object as an agent; a text is the name of one."""
+def _from_object(found: Any, agent: str, options: Mapping[str, object]) -> FoundAgent:
+    """The object at `module:object` as an agent; a text is the name of one."""
     if isinstance(found, str):
         if not found.startswith((*SCHEMES, "http://", "https://")):
-            raise AgentNotFound(f"{agent} is a text that names no agent. An agent is {_KINDS}.")
-        named = find_agent(found, offers)
-        return named._replace(words=f"{found}, {named.words}")
+            raise AgentNotFound(f"{agent} is a text that names no agent. Write acp:COMMAND, agui+URL or vercel+URL.")
+        named = find_agent(found, options)
+        return named._replace(description=f"{found}, {named.description}")
     kind = recognised(found)
     if kind is not None and kind.runtime is not None:
-        return _made(kind.runtime, found, words=kind.words, offers=offers)
+        return _made(kind.runtime, found, description=kind.words, options=options)
     if (nearly := near_miss(found)) is not None:
         raise AgentNotFound(f"{agent} is {nearly}.")
     try:
         runtime = runtime_of(found, agent)
     except AgentNotFound as error:
-        raise AgentNotFound(f"{error} An agent is {_KINDS}.") from error
-    words = "a runtime" if runtime is found else "an async generator function"
-    return Found(runtime, words, frozenset())
+        raise AgentNotFound(f"{error} {_AGENT_LIST}") from error
+    description = "a runtime" if runtime is found else "an async generator function"
+    return FoundAgent(runtime, description, frozenset())
 
 
-def _named(agent: str, scheme: str) -> str:
-    named = agent.removeprefix(scheme).strip()
-    if not named:
+def _behind(scheme: str, agent: str) -> str:
+    rest = agent.removeprefix(scheme).strip()
+    if not rest:
         what = "the command that starts it" if scheme == "acp:" else "its address"
         raise UsageError(f"{agent!r} names no agent: write {what} behind {scheme}")
-    return named
+    return rest
 
 
-def _made(name: str, *arguments: object, words: str = "", offers: Mapping[str, object]) -> Found:
+def _made(name: str, *arguments: object, description: str = "", options: Mapping[str, object]) -> FoundAgent:
     make = load("runtime", name)
-    known = inspect.signature(make).parameters
-    taken = {option: value for option, value in offers.items() if option in known}
-    return Found(make(*arguments, **taken), words, frozenset(taken))
-
-
-def _import(kind: Kind, found: EntryPoint) -> Callable[..., Any]:
-    """Import what an entry point names; whatever goes wrong becomes one sentence that says what to do."""
-    package = found.dist.name if found.dist else "its package"
+    signature = inspect.signature(make)
+    taken = {option: value for option, value in options.items() if option in signature.parameters}
     try:
-        plugin: Callable[..., Any] = found.load()
+        signature.bind(*arguments, **taken)
+    except TypeError as error:
+        raise AgentNotFound(f"{name!r} alone names no agent: {error}. {_AGENT_LIST}") from error
+    return FoundAgent(make(*arguments, **taken), description, frozenset(taken))
+
+
+def _import(kind: PluginKind, entry: EntryPoint) -> Callable[..., Any]:
+    """Import what an entry point names; what fails is reported in one sentence that says what to do."""
+    package = entry.dist.name if entry.dist else "its package"
+    try:
+        plugin: Callable[..., Any] = entry.load()
     except ModuleNotFoundError as error:
-        if found.extras:
-            wanted = f"{package}[{','.join(found.extras)}]"
+        if entry.extras:
+            wanted = f"{package}[{','.join(entry.extras)}]"
             raise UsageError(
-                f"the {kind} {found.name!r} needs the module {error.name!r}. Install it with: pip install '{wanted}'"
+                f"the {kind} {entry.name!r} needs the module {error.name!r}. Install it with: pip install '{wanted}'"
             ) from error
         raise UsageError(
-            f"the {kind} {found.name!r} of {package} needs the module {error.name!r}, which is not installed."
+            f"the {kind} {entry.name!r} of {package} needs the module {error.name!r}, which is not installed."
         ) from error
     except Exception as error:
         raise UsageError(
-            f"the {kind} {found.name!r} of {package} cannot be imported: {type(error).__name__}: {error}"
+            f"the {kind} {entry.name!r} of {package} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     return plugin

@@ -198,7 +198,7 @@ async def huge(_: Prompt) -> AsyncIterator[str]:
 
 async def empties(_: Prompt) -> AsyncIterator[TextDelta | str]:
     nothing = TextDelta(text="")
-    for _number in range(1_000_000):
+    for _number in range(200_000):
         yield nothing
     yield "the end"
 

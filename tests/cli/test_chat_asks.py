@@ -164,22 +164,6 @@ def test_in_a_pipe_nothing_is_allowed_unless_it_is_said(tmp_path: Path, options:
     assert outcome(option) in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("demo", "--permissions", "allow"), "--permissions is for agents that ask what they may do; demo is not"),
-        (("agents:echo", "--permissions", "ask"), "agents:echo, an async generator function, is not asked about here"),
-        (("demo", "--permissions", "maybe"), "'maybe' is not one of 'ask', 'allow', 'deny'"),
-    ],
-)
-def test_permissions_for_one_that_does_not_ask_are_wrong_use(arguments: tuple[str, ...], said: str) -> None:
-    done = subprocess.run(
-        [TAILRACE, "chat", *arguments], check=False, input="", capture_output=True, text=True, cwd=AGENTS
-    )
-    assert done.returncode == 2
-    assert said in " ".join(done.stderr.replace("│", " ").split())
-
-
 def test_claude_asks_in_the_same_way(chat: Callable[..., Person], tmp_path: Path) -> None:
     claude = tmp_path / "claude"
     claude.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_INS / "claude_command.py"} {tmp_path} asks "$@"\n')

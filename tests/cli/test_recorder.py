@@ -51,7 +51,7 @@ def test_a_turn_is_kept_with_its_times_and_can_be_read_again(tmp_path: Path) -> 
     recorder = Recorder(tmp_path / "turns", clock=lambda: next(times))
     events: list[Event] = [TurnStarted(turn_id="t"), TextDelta(text="Hello "), TextDelta(text="you"), TurnCompleted()]
     for event in events:
-        recorder.keep(event)
+        recorder.record(event)
     recorder.close()
     [path] = (tmp_path / "turns").glob("*.ndjson")
     assert [event for _, event in turn_of(path.read_bytes(), name="t", rate=50)] == events
@@ -61,8 +61,8 @@ def test_a_turn_is_kept_with_its_times_and_can_be_read_again(tmp_path: Path) -> 
 def test_each_turn_has_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "turns")
     for turn_id in ("a/../b", "second"):
-        recorder.keep(TurnStarted(turn_id=turn_id))
-        recorder.keep(TurnCompleted())
+        recorder.record(TurnStarted(turn_id=turn_id))
+        recorder.record(TurnCompleted())
     recorder.close()
     paths = sorted((tmp_path / "turns").iterdir())
     assert [path.name for path in paths] == ["0001-a_.._b.ndjson", "0002-second.ndjson"]
@@ -78,10 +78,10 @@ def test_a_secret_is_left_out_however_it_comes_in_pieces(
     borders = [0, *sorted(cut for cut in cuts if cut < len(said)), len(said)]
     folder = tmp_path_factory.mktemp("turns")
     recorder = Recorder(folder)
-    recorder.keep(TurnStarted(turn_id="t"))
+    recorder.record(TurnStarted(turn_id="t"))
     for start, end in pairwise(borders):
-        recorder.keep(TextDelta(text=said[start:end]))
-    recorder.keep(TurnCompleted())
+        recorder.record(TextDelta(text=said[start:end]))
+    recorder.record(TurnCompleted())
     recorder.close()
     text = "".join(line["event"].get("text") or "" for line in kept(folder))  # type: ignore[attr-defined]
     assert text == f"The key is {REDACTED}, keep it."
@@ -92,11 +92,11 @@ def test_what_the_environment_calls_a_secret_is_left_out_of_everything(
 ) -> None:
     monkeypatch.setenv("MY_SERVICE_TOKEN", "hunter2hunter2")
     recorder = Recorder(tmp_path)
-    recorder.keep(TurnStarted(turn_id="t"))
-    recorder.keep(ToolStarted(id="1", name="curl", arguments={"headers": ["X: hunter2hunter2"], "n": 3}))
-    recorder.keep(ToolFinished(id="1", result={"body": "hunter2hunter2"}))
-    recorder.keep(ReasoningDelta(text="hunter2"))
-    recorder.keep(ReasoningDelta(text="hunter2"))
+    recorder.record(TurnStarted(turn_id="t"))
+    recorder.record(ToolStarted(id="1", name="curl", arguments={"headers": ["X: hunter2hunter2"], "n": 3}))
+    recorder.record(ToolFinished(id="1", result={"body": "hunter2hunter2"}))
+    recorder.record(ReasoningDelta(text="hunter2"))
+    recorder.record(ReasoningDelta(text="hunter2"))
     recorder.close()
     [path] = tmp_path.iterdir()
     written = path.read_text(encoding="utf-8")
@@ -149,11 +149,11 @@ def test_what_is_recorded_is_read_by_every_command_that_reads_turns(tmp_path: Pa
 def test_secrets_are_left_out_of_errors_and_of_what_tools_print(tmp_path: Path) -> None:
     secret = "sk-" + "a1b2c3d4" * 4
     recorder = Recorder(tmp_path)
-    recorder.keep(TurnStarted(turn_id="t"))
-    recorder.keep(ToolInput(id="1", arguments={f"key {secret}": [{"deep": secret}]}))
-    recorder.keep(ToolOutput(id="1", data=f"export KEY={secret}\n", stream="stderr"))
-    recorder.keep(Error(message=f"401 for {secret}"))
-    recorder.keep(TurnFailed(message=f"Authorization: Bearer {'x' * 24}"))
+    recorder.record(TurnStarted(turn_id="t"))
+    recorder.record(ToolInput(id="1", arguments={f"key {secret}": [{"deep": secret}]}))
+    recorder.record(ToolOutput(id="1", data=f"export KEY={secret}\n", stream="stderr"))
+    recorder.record(Error(message=f"401 for {secret}"))
+    recorder.record(TurnFailed(message=f"Authorization: Bearer {'x' * 24}"))
     recorder.close()
     [path] = tmp_path.iterdir()
     written = path.read_text(encoding="utf-8")
@@ -165,10 +165,10 @@ def test_secrets_are_left_out_of_errors_and_of_what_tools_print(tmp_path: Path) 
 def test_a_secret_that_a_tool_prints_in_pieces_is_left_out(tmp_path: Path) -> None:
     secret = "sk-" + "a1b2c3d4" * 4
     recorder = Recorder(tmp_path)
-    recorder.keep(TurnStarted(turn_id="t"))
+    recorder.record(TurnStarted(turn_id="t"))
     for piece in ("the key is ", secret[:10], secret[10:], " and more\n"):
-        recorder.keep(ToolOutput(id="1", data=piece))
-    recorder.keep(TurnCompleted())
+        recorder.record(ToolOutput(id="1", data=piece))
+    recorder.record(TurnCompleted())
     recorder.close()
     printed = "".join(line["event"].get("data") or "" for line in kept(tmp_path))  # type: ignore[attr-defined]
     assert printed == f"the key is {REDACTED} and more\n"
@@ -177,16 +177,16 @@ def test_a_secret_that_a_tool_prints_in_pieces_is_left_out(tmp_path: Path) -> No
 def test_a_secret_with_others_words_between_its_pieces_is_left_out(tmp_path: Path) -> None:
     secret = "sk-" + "a1b2c3d4" * 4
     recorder = Recorder(tmp_path)
-    recorder.keep(TurnStarted(turn_id="t"))
+    recorder.record(TurnStarted(turn_id="t"))
     between: list[Event] = [
         Usage(input_tokens=1, output_tokens=1, scope="request"),
         TextDelta(text="child ", parent_tool_id="1"),
         ToolOutput(id="1", data="tick\n"),
     ]
     for piece, other in zip((secret[:10], secret[10:20], secret[20:]), between, strict=True):
-        recorder.keep(TextDelta(text=piece))
-        recorder.keep(other)
-    recorder.keep(TurnCompleted())
+        recorder.record(TextDelta(text=piece))
+        recorder.record(other)
+    recorder.record(TurnCompleted())
     recorder.close()
     [path] = tmp_path.iterdir()
     assert secret[10:20] not in path.read_text(encoding="utf-8")
@@ -207,11 +207,11 @@ def test_words_that_wait_cost_no_more_the_more_of_them_wait(tmp_path: Path, firs
     lines = []
     for many in (500, 2000):
         recorder = Recorder(tmp_path)
-        recorder.keep(TurnStarted(runtime="x", turn_id="t"))
-        recorder.keep(first)
+        recorder.record(TurnStarted(runtime="x", turn_id="t"))
+        recorder.record(first)
         with Work() as work:
             for _ in range(many):
-                recorder.keep(TextDelta(text=" word"))
+                recorder.record(TextDelta(text=" word"))
             recorder.close()
         lines.append(work.lines)
     assert lines[1] < 5 * lines[0]
@@ -223,9 +223,9 @@ def test_a_private_key_in_pieces_is_left_out_and_what_follows_it_stands(size: in
     text = f"Here: {key} and no more."
     with tempfile.TemporaryDirectory() as folder:
         recorder = Recorder(Path(folder))
-        recorder.keep(TurnStarted(runtime="x", turn_id="t"))
+        recorder.record(TurnStarted(runtime="x", turn_id="t"))
         for start in range(0, len(text), size):
-            recorder.keep(TextDelta(text=text[start : start + size]))
+            recorder.record(TextDelta(text=text[start : start + size]))
         recorder.close()
         (path,) = Path(folder).iterdir()
         events = [json.loads(line)["event"] for line in path.read_text(encoding="utf-8").splitlines()]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +20,7 @@ from tailrace.runtimes.function import FunctionRuntime
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
+AGENTS = Path(__file__).parent.parent / "agents"
 FOREVER_S = 3600.0
 
 
@@ -79,13 +83,13 @@ async def presses_and_talks_on(_: Prompt) -> AsyncGenerator[Event | str, None]:
         yield "word"
 
 
-def test_a_press_is_heeded_at_the_next_event(session: Callable[..., Session]) -> None:
+def test_the_first_press_ends_the_turn_at_the_next_event(session: Callable[..., Session]) -> None:
     running = session(presses_and_talks_on)
     assert running.ask() == TurnCancelled()
     assert running.shown == [TurnStarted(turn_id="t"), TurnCancelled()]
 
 
-async def insists(prompt: Prompt) -> AsyncGenerator[Event | str, None]:
+async def ignores_one_press(prompt: Prompt) -> AsyncGenerator[Event | str, None]:
     if prompt.text == "echo":
         yield "echoed"
         return
@@ -98,10 +102,10 @@ async def insists(prompt: Prompt) -> AsyncGenerator[Event | str, None]:
     yield "never shown"
 
 
-def test_the_second_press_leaves_the_agent_behind_at_once(session: Callable[..., Session]) -> None:
-    running = session(insists)
+def test_the_second_press_leaves_the_agent_running_at_once(session: Callable[..., Session]) -> None:
+    running = session(ignores_one_press)
     assert running.ask() == TurnCancelled()
-    assert running.complaints == ["the agent did not stop when asked and was left behind; the session goes on"]
+    assert running.complaints == ["the agent did not stop and was left running; the session goes on"]
     assert running.ask("echo") == TurnCompleted()
 
 
@@ -123,7 +127,7 @@ async def comes_back(prompt: Prompt) -> AsyncGenerator[Event | str, None]:
 waiting = asyncio.Event()
 
 
-def test_what_an_agent_left_behind_says_is_not_shown(session: Callable[..., Session]) -> None:
+def test_events_of_an_agent_left_running_are_not_shown(session: Callable[..., Session]) -> None:
     running = session(comes_back, grace_s=0.01)
     assert running.ask() == TurnCancelled()
     assert running.ask("echo") == TurnCompleted()
@@ -138,7 +142,7 @@ async def blocks(_: Prompt) -> AsyncGenerator[Event | str, None]:
     yield "never shown"
 
 
-def test_a_press_the_loop_could_not_hear_is_raised_in_the_agent(session: Callable[..., Session]) -> None:
+def test_press_while_the_loop_is_blocked_is_raised_in_the_agent(session: Callable[..., Session]) -> None:
     running = session(blocks)
     assert running.ask() == TurnCancelled()
     assert running.shown == [TurnStarted(turn_id="t"), TextDelta(text="begun"), TurnCancelled()]
@@ -154,7 +158,7 @@ async def fails_when_stopped(_: Prompt) -> AsyncGenerator[Event | str, None]:
     yield "never"
 
 
-def test_failing_while_being_stopped_is_having_stopped(session: Callable[..., Session]) -> None:
+def test_agent_that_fails_while_it_is_stopped_is_cancelled(session: Callable[..., Session]) -> None:
     assert session(fails_when_stopped).ask() == TurnCancelled()
 
 
@@ -164,13 +168,13 @@ async def finishes_late(_: Prompt) -> AsyncGenerator[Event | str, None]:
     await asyncio.sleep(FOREVER_S)
 
 
-def test_a_turn_that_was_over_stays_completed(session: Callable[..., Session]) -> None:
+def test_press_after_the_turn_completed_changes_nothing(session: Callable[..., Session]) -> None:
     running = session(finishes_late)
     assert running.ask() == TurnCompleted(text="done")
     assert running.shown[1:] == [TurnCompleted(text="done")]
 
 
-def test_what_cannot_be_shown_comes_out_as_it_is() -> None:
+def test_error_of_show_is_raised() -> None:
     async def agent(_: Prompt) -> AsyncGenerator[Event | str, None]:
         yield "text"
 
@@ -181,3 +185,28 @@ def test_what_cannot_be_shown_comes_out_as_it_is() -> None:
     with pytest.raises(BrokenPipeError):
         turns.run(Prompt(text=""), turn_id="t")
     turns._runner.close()
+
+
+LEAVES_IT_RUNNING = """
+import os, signal
+import agents
+from tailrace.cli.turns import Turns
+from tailrace.ports import Prompt
+from tailrace.runtimes.function import FunctionRuntime
+
+async def show(event):
+    if event.__class__.__name__ == "TextDelta":
+        os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+turns = Turns(FunctionRuntime(agents.{agent}, name="agent"), show, complain=print, grace_s=0.05)
+turns.run(Prompt(text="go"), turn_id="t")
+turns.close(5)
+"""
+
+
+@pytest.mark.parametrize("agent", ["deaf", "in_thread"])
+def test_close_exits_although_a_task_or_thread_of_the_agent_does_not_end(agent: str) -> None:
+    command = [sys.executable, "-c", LEAVES_IT_RUNNING.format(agent=agent)]
+    done = subprocess.run(command, cwd=AGENTS, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (5, b"")

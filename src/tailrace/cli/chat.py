@@ -30,11 +30,21 @@ if TYPE_CHECKING:
 
     from tailrace.cli.turns import Terminal
     from tailrace.events import Event
-    from tailrace.plugins import Found
+    from tailrace.plugins import FoundAgent
+
+# A person who types one of these words alone wants to leave, whatever the agent would say to it.
+_QUIT = frozenset(("/quit", "/exit", "quit", "exit"))
+_HELP = """\
+Type what you want to say and press Enter. A pasted text is one prompt, with its line breaks.
+  Ctrl-C   stops the answer; at the prompt it clears the line
+  Ctrl-D   leaves, as do /quit, quit and exit
+  ↑ and ↓  bring back earlier prompts
+  /help    shows this
+All else is for the agent, also words with a slash that it may know."""
 
 
 class _Permissions(StrEnum):
-    """What becomes of what an agent must ask for."""
+    """What happens when an agent asks for permission."""
 
     ASK = "ask"
     ALLOW = "allow"
@@ -42,57 +52,62 @@ class _Permissions(StrEnum):
 
 
 def chat(  # noqa: PLR0913 -- one for each option of the command
-    agent: Annotated[
-        str, typer.Argument(help="The agent: demo, claude, codex, acp:COMMAND …, or module:object.")
-    ] = "demo",
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent to talk to.")] = "demo",
     *,
-    fast: Annotated[bool, typer.Option("--fast", help="Let the demo agent make no pauses.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write events as lines of JSON.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Run the demo agent without pauses.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write each event as a line of JSON.")] = False,
     reasoning: Annotated[
         bool | None,
         typer.Option(
             "--reasoning/--no-reasoning",
-            help="Show what the agent thinks aloud. Without either: on a terminal, not in a pipe.",
+            help="Show the agent's reasoning, or hide it. Default: show it on a terminal, hide it in a pipe.",
         ),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="DIR", help="Keep each turn as a file in this folder.")
+        Path | None, typer.Option("--record", metavar="DIR", help="Save the events of each turn as a file in DIR.")
     ] = None,
     permissions: Annotated[
         _Permissions | None,
         typer.Option(
             "--permissions",
-            help="What becomes of what the agent must ask for. Without it: ask at a terminal, deny in a pipe.",
+            help="When the agent asks for permission: ask you, allow all or deny all. "
+            "Default: ask at a terminal, deny in a pipe.",
         ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Talk to an agent in the terminal.
 
-    Ctrl-C stops an answer, Ctrl-D leaves. Where standard input is no terminal, each line of it is answered.
+    AGENT is demo, claude, claude-sdk, codex, gemini or opencode; acp:COMMAND, agui+URL or vercel+URL; or module:object
+    for an agent in Python: an async generator function, a runtime, an agent of the OpenAI Agents SDK or Pydantic AI, a
+    compiled LangGraph graph, or options of the Claude Agent SDK.
+
+    Ctrl-C stops an answer, Ctrl-D leaves, /help shows more. If standard input is not a terminal, each line of it is a
+    prompt.
     """
     with errors_in_one_line(debug=debug):
-        face = _json_face() if json else _text_face(reasoning=reasoning)
+        frontend = _json_frontend() if json else _text_frontend(reasoning=reasoning)
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            approver = TerminalApprovals(make_room=face.make_room)
-            found = _find(agent, fast=fast, permissions=permissions, approver=approver)
-            face = _held(face, approver)
+            approvals = TerminalApprovals(make_room=frontend.make_room)
+            found = _find(agent, fast=fast, permissions=permissions, approvals=approvals)
+            frontend = _waiting_for_approvals(frontend, approvals)
             if record is not None:
-                face = _recorded(face, Recorder(record))
-            turns = Turns(found.runtime, face.show, complain=face.complain, debug=debug)
+                frontend = _recorded(frontend, Recorder(record))
+            turns = Turns(found.runtime, frontend.show, complain=frontend.complain, debug=debug)
             exit_code = FAILED
             try:
-                # At a terminal they have a line of their own; in a pipe they are nothing to the answer.
-                with stray_warnings_in_one_line(face.complain if sys.stdout.isatty() else None, debug=debug):
-                    exit_code = _converse(turns, face, greeting=f"{agent} · {found.words}" if found.words else agent)
+                # At a terminal a warning gets a line of its own; in a pipe it must not break the answer.
+                with stray_warnings_in_one_line(frontend.complain if sys.stdout.isatty() else None, debug=debug):
+                    title = f"{agent} · {found.description}" if found.description else agent
+                    exit_code = _converse(turns, frontend, title=title)
             finally:
                 turns.close(exit_code)
     raise typer.Exit(exit_code)
 
 
 class ChatFrontend(NamedTuple):
-    """What is seen at the other end: the events, and around them remarks and the prompt."""
+    """What the person or program at the other end sees: the events, and around them notes, errors and the prompt."""
 
     show: Callable[[Event], Awaitable[None]]
     note: Callable[[str], None]
@@ -101,67 +116,66 @@ class ChatFrontend(NamedTuple):
     screen: TextIO
 
 
-def _text_face(*, reasoning: bool | None) -> ChatFrontend:
-    shown = sys.stdout.isatty() if reasoning is None else reasoning
-    terminal: Any = load("channel", "terminal")(reasoning=shown)
+def _text_frontend(*, reasoning: bool | None) -> ChatFrontend:
+    is_shown = sys.stdout.isatty() if reasoning is None else reasoning
+    terminal: Any = load("channel", "terminal")(reasoning=is_shown)
     return ChatFrontend(terminal.show, terminal.note, terminal.complain, terminal.make_room, sys.stdout)
 
 
-def _json_face() -> ChatFrontend:
-    """Events to standard output and nothing else; remarks go where they are no part of the data."""
+def _json_frontend() -> ChatFrontend:
+    """Events go to standard output, everything else to standard error, so that the output is JSON alone."""
     terminal: Any = load("channel", "terminal")(sys.stderr)
     show = JsonLines(sys.stdout.buffer).show
     return ChatFrontend(show, terminal.note, terminal.complain, terminal.make_room, sys.stderr)
 
 
-def _recorded(face: ChatFrontend, recorder: Recorder) -> ChatFrontend:
-    """The same face, and each event kept before it is shown."""
+def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
+    """The same frontend; each event is recorded before it is shown."""
 
     async def show(event: Event) -> None:
-        recorder.keep(event)
-        await face.show(event)
+        recorder.record(event)
+        await frontend.show(event)
 
-    return face._replace(show=show)
+    return frontend._replace(show=show)
 
 
-def _held(face: ChatFrontend, approver: TerminalApprovals) -> ChatFrontend:
-    """The same face, which shows nothing while a question stands; the end of a turn needs no answers any more.
+def _waiting_for_approvals(frontend: ChatFrontend, approvals: TerminalApprovals) -> ChatFrontend:
+    """The same frontend, which shows nothing while the person is asked for permission.
 
-    How things stood meanwhile nobody needs to know: they waited for the answer.
+    A status that comes meanwhile is dropped: it says that the agent waits for the answer. The end of a turn withdraws
+    the question.
     """
 
     async def show(event: Event) -> None:
-        if isinstance(event, Status) and approver.is_asking:
+        if isinstance(event, Status) and approvals.is_asking:
             return
         if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
-            approver.withdraw()
-        await approver.settled()
-        await face.show(event)
+            approvals.withdraw()
+        await approvals.settled()
+        await frontend.show(event)
 
-    return face._replace(show=show)
+    return frontend._replace(show=show)
 
 
-def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver: TerminalApprovals) -> Found:
-    """The agent, told what it may do and by whom it is to be asked, if it is one that asks."""
+def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approvals: TerminalApprovals) -> FoundAgent:
+    """Find the agent, and give it the options of the command that its runtime takes."""
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
-    offers: dict[str, object] = {
+    options: dict[str, object] = {
         "permissions": policy.value,
-        "approver": approver if policy is _Permissions.ASK else None,
+        "asks": approvals if policy is _Permissions.ASK else None,
         **({"pause": lambda _: asyncio.sleep(0)} if fast else {}),
     }
-    found = find_agent(agent, offers)
+    found = find_agent(agent, options)
     if fast and "pause" not in found.taken:
-        raise UsageError("--fast is for the demo agent; every other agent has a pace of its own.")
+        raise UsageError("--fast is for the demo agent: no other agent makes pauses. Leave it out.")
     if permissions is not None and "permissions" not in found.taken:
-        what = f", {found.words}," if found.words else ""
-        raise UsageError(
-            f"--permissions is for agents that ask what they may do; {agent}{what} is not asked about here."
-        )
+        what = f", {found.description}," if found.description else ""
+        raise UsageError(f"--permissions has no effect here: {agent}{what} asks for no permissions. Leave it out.")
     return found
 
 
-def _converse(turns: Turns, face: ChatFrontend, *, greeting: str) -> int:
-    """Answer until there is nothing more to answer; returns the exit code."""
+def _converse(turns: Turns, frontend: ChatFrontend, *, title: str) -> int:
+    """Answer prompts until there are no more. Returns the exit code."""
     session_id = uuid.uuid4().hex
 
     def ask(text: str) -> Terminal:
@@ -170,27 +184,42 @@ def _converse(turns: Turns, face: ChatFrontend, *, greeting: str) -> int:
 
     if not sys.stdin.isatty():
         return _answer_lines(ask)
-    face.note(f"tailrace {__version__} · {greeting} · Ctrl-C stops an answer, Ctrl-D leaves")
-    return _answer_person(ask, face.screen)
+    frontend.note(f"tailrace {__version__} · {title} · Ctrl-C stops an answer, /quit leaves, /help for help")
+    _answer_person(ask, frontend)
+    return DONE
 
 
-def _answer_person(ask: Callable[[str], Terminal], screen: TextIO) -> int:
-    """Prompt and answer until Ctrl-D; what happened in between is no failure of the session."""
+def _answer_person(ask: Callable[[str], Terminal], frontend: ChatFrontend) -> None:
+    """Answer prompts until the person leaves. What happened until then does not change the exit code."""
     # A program started in the background may have Ctrl-C ignored; at a terminal it is the person's.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    keyboard = Keyboard(prompt_to=screen)
-    while True:
-        screen.write("\n")
+    keyboard = Keyboard(prompt_to=frontend.screen)
+    is_leaving = False
+    while not is_leaving:
         try:
-            line = keyboard.read()
-            if line.strip():
-                with silent_keyboard():
-                    ask(line)
+            is_leaving = not _answer_prompt(keyboard, ask, frontend)
         except KeyboardInterrupt:
+            # The line editor may report a Ctrl-C only with the next key, which may be the Ctrl-D: catch it out here.
             continue
-        except EOFError:
-            screen.write("\n")
-            return DONE
+
+
+def _answer_prompt(keyboard: Keyboard, ask: Callable[[str], Terminal], frontend: ChatFrontend) -> bool:
+    """Read a prompt and have it answered. Returns False if the person wants to leave."""
+    frontend.screen.write("\n")
+    try:
+        text = keyboard.read()
+    except EOFError:
+        frontend.screen.write("\n")
+        return False
+    match text.strip().lower():
+        case "/help":
+            frontend.note(_HELP)
+        case word if word in _QUIT:
+            return False
+        case word if word:
+            with silent_keyboard():
+                ask(text)
+    return True
 
 
 def _answer_lines(ask: Callable[[str], Terminal]) -> int:

@@ -1,6 +1,6 @@
-"""How a command fails: one clear line on standard error, and an exit code that says whose turn it is.
+"""How a command fails: one clear line on standard error, and an exit code that says who must act.
 
-0 is done, 1 is failed, 2 is wrong use. A traceback is shown to those who ask for it with `--debug`.
+0 is done, 1 is failed, 2 is wrong use. `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import sysconfig
 import traceback
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import tailrace
 from tailrace.channels.terminal.visible import visible
 from tailrace.errors import TailraceError, UsageError
 
@@ -22,68 +25,68 @@ DONE = 0
 FAILED = 1
 WRONG_USE = 2
 
+_OURS = str(Path(tailrace.__file__).parent)
+_INSTALLED = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+_LIBRARIES = tuple(f"{folder}{os.sep}" for folder in (_OURS, *_INSTALLED))
+
 
 @contextmanager
 def errors_in_one_line(*, debug: bool = False) -> Iterator[None]:
-    """Turn whatever is raised in the block into a line on standard error and an exit code."""
+    """Turn whatever the block raises into one line on standard error and an exit code."""
     try:
         yield
     except UsageError as error:
-        _leave(error, str(error), WRONG_USE, debug=debug)
+        _exit(error, str(error), WRONG_USE, debug=debug)
     except TailraceError as error:
-        _leave(error, str(error), FAILED, debug=debug)
+        _exit(error, str(error), FAILED, debug=debug)
     except KeyboardInterrupt:
         sys.exit(FAILED)
     except BrokenPipeError:
-        # Whoever read our output has left. Nothing may be flushed into the pipe when the interpreter ends.
+        # The reader of our output has left. Nothing may be flushed into the pipe when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except OSError as error:
-        _leave(error, str(error), FAILED, debug=debug)
-    except Exception as error:  # noqa: BLE001 -- the outermost handler: a mistake of ours is told like any other
-        said = f"{type(error).__name__}: {error} (this should not happen; --debug shows where)"
-        _leave(error, said, FAILED, debug=debug)
+        _exit(error, str(error), FAILED, debug=debug)
+    except Exception as error:  # noqa: BLE001 -- the outermost handler: a bug of ours is shown like any other failure
+        message = f"{type(error).__name__}: {error} (a bug in tailrace; --debug shows where)"
+        _exit(error, message, FAILED, debug=debug)
 
 
 @contextmanager
-def warnings_in_one_line(say: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
-    """Have what is logged as a warning or worse said in a line each, by `say` or on standard error."""
-    told = _Told(say or _warn, debug=debug)
+def warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
+    """Show each log record of level WARNING or above as one line, by `write` or on standard error."""
+    handler = _OneLineHandler(write or _to_stderr, debug=debug)
     root = logging.getLogger()
-    root.addHandler(told)
+    root.addHandler(handler)
     try:
         yield
     finally:
-        root.removeHandler(told)
+        root.removeHandler(handler)
 
 
 @contextmanager
-def stray_warnings_in_one_line(say: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
-    """The same of what nobody else takes: an agent's module, and the SDK that it uses, may have a log of their own."""
-    before, logging.lastResort = logging.lastResort, _Told(say or _warn, debug=debug, from_us=False)
+def stray_warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
+    """The same for records that no handler takes: an agent, or the SDK it uses, may set up logging of its own."""
+    before, logging.lastResort = logging.lastResort, _OneLineHandler(write or _to_stderr, debug=debug, is_ours=False)
     try:
         yield
     finally:
         logging.lastResort = before
 
 
-class _Told(logging.Handler):
-    def __init__(self, say: Callable[[str], None], *, debug: bool, from_us: bool = True) -> None:
+class _OneLineHandler(logging.Handler):
+    def __init__(self, write: Callable[[str], None], *, debug: bool, is_ours: bool = True) -> None:
         super().__init__(logging.WARNING)
-        self._say = say
+        self._write = write
         self._debug = debug
-        self._begin = "tailrace: " if from_us else ""
+        self._prefix = "tailrace: " if is_ours else ""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        why = f" ({type(error).__name__}: {error})" if error is not None else ""
-        self._say(f"{self._begin}{visible(record.getMessage() + why)}")
+        reason = f" ({type(error).__name__}: {error})" if error is not None else ""
+        self._write(f"{self._prefix}{visible(record.getMessage() + reason)}")
         if self._debug and error is not None:
             print_traceback(error)
-
-
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def print_traceback(error: BaseException) -> None:
@@ -91,7 +94,18 @@ def print_traceback(error: BaseException) -> None:
     sys.stderr.write(visible("".join(traceback.format_exception(error))))
 
 
-def _leave(error: Exception, message: str, exit_code: int, *, debug: bool) -> NoReturn:
+def raised_at(error: BaseException) -> str:
+    """`file.py:LINE` of the innermost line that ran in neither tailrace nor an installed library; empty if none did."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(path, line) for path, line in lines if not path.startswith((*_LIBRARIES, "<"))]
+    return f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else ""
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _exit(error: Exception, message: str, exit_code: int, *, debug: bool) -> NoReturn:
     if debug:
         print_traceback(error)
     sys.stderr.write(f"tailrace: {visible(message)}\n")

@@ -1,7 +1,7 @@
-"""What the person said before, for the arrow keys: kept in a private file where one can be written.
+"""Earlier prompts, for the arrow keys: kept in a private file where one can be written.
 
-The file is plain lines of UTF-8, so that it means the same to every line editor Python may be built with. One
-that cannot be read or written is no reason to bother anybody: the history is then of this session alone.
+The file holds plain lines of UTF-8, so every line editor that Python may be built with reads it. If it cannot be read
+or written, the history lasts for this session, and nothing is reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class History:
         self._add_to_editor = readline.add_history
         self._last = ""
         self._path: Path | None = None
-        # A home that cannot be told (RuntimeError) or used (OSError) leaves the history without a file.
+        # Without a file if the home directory is unknown (RuntimeError) or cannot be used (OSError).
         with suppress(OSError, RuntimeError):
             self._path = data_directory() / "chat_history"
             self._load(self._path)
@@ -40,9 +40,9 @@ class History:
         """Whether this Python has line editing at all."""
         return find_spec("readline") is not None
 
-    def add(self, line: str) -> None:
-        """Remember a line, unless it is blank or was just said."""
-        line = " ".join(line.splitlines()).strip()
+    def add(self, prompt: str) -> None:
+        """Remember a prompt as one line, unless it is blank or the same as the one before."""
+        line = " ".join(prompt.splitlines()).strip()
         if not line or line == self._last:
             return
         self._last = line

@@ -1,11 +1,12 @@
-"""What the person says: a prompt with history at a terminal, one line each from anywhere else.
+"""Where prompts come from: a line editor with history at a terminal, one line each from a pipe.
 
-While an answer runs the keyboard is kept from echoing: what is typed ahead would land in the middle of it. It
-is not lost, it stands at the next prompt.
+While an answer runs the terminal does not echo: what is typed ahead would appear in the middle of the answer. It is not
+lost, the next prompt shows it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,13 +21,13 @@ _PROMPT = "> "
 
 
 def piped_lines() -> Iterator[str]:
-    """The lines of a standard input that is no terminal; bytes that are no UTF-8 are replaced."""
+    """The lines of a standard input that is not a terminal. Bytes that are not UTF-8 are replaced."""
     for line in sys.stdin.buffer:
         yield line.decode("utf-8", errors="replace").rstrip("\r\n")
 
 
 class Keyboard:
-    """Reads lines from a terminal; `prompt_to` is where the person sees the prompt."""
+    """Reads prompts from a terminal; `prompt_to` is where the person sees the `>`."""
 
     def __init__(self, *, prompt_to: TextIO) -> None:
         if hasattr(sys.stdin, "reconfigure"):
@@ -34,19 +35,34 @@ class Keyboard:
         self._prompt_to = prompt_to
         edits = prompt_to is sys.stdout and prompt_to.isatty() and History.is_available()
         self._history = History() if edits else None
+        if edits:
+            _paste_as_one_prompt()
 
     def read(self) -> str:
-        """Ask for a line. Raises EOFError at Ctrl-D and KeyboardInterrupt at Ctrl-C."""
+        """Read one prompt. Raises EOFError at Ctrl-D and KeyboardInterrupt at Ctrl-C."""
         if self._history is not None:
-            line = input(_PROMPT)
-            self._history.add(line)
-            return line
+            prompt = input(_PROMPT).rstrip("\n")
+            self._history.add(prompt)
+            return prompt
         self._prompt_to.write(_PROMPT)
         self._prompt_to.flush()
         line = sys.stdin.readline()
         if not line:
             raise EOFError
         return line.rstrip("\n")
+
+
+def _paste_as_one_prompt() -> None:
+    """Have pasted line breaks stay in the prompt, instead of each of them ending one.
+
+    GNU readline does it (bracketed paste): the terminal says where a paste begins and ends. Python turns that off,
+    because its own prompt runs one line at a time; `input` itself takes a line with breaks in it. Other line editors
+    pass over a setting that they do not know, and a dumb terminal would print the marks.
+    """
+    import readline  # noqa: PLC0415 -- not every Python has it
+
+    if os.environ.get("TERM") != "dumb":
+        readline.parse_and_bind("set enable-bracketed-paste on")
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class Recorder:
         except OSError as error:
             raise UsageError(f"--record {folder}: {error.strerror}. Name a folder that can be written to.") from error
 
-    def keep(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         """An event came; the first of a turn begins its file."""
         if isinstance(event, TurnStarted):
             self._begin(event.turn_id)

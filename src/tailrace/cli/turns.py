@@ -1,15 +1,15 @@
-"""Turns of an agent, one after the other on one event loop, each of which Ctrl-C can end.
+"""Turns of an agent, one after the other on one event loop. Ctrl-C can end each of them.
 
-The event loop runs only while a turn does; between turns the main thread is free to wait for input. During a
-turn Ctrl-C is ours and escalates, because an agent may be deaf to any one way of asking:
+The event loop runs only while a turn does; between turns the main thread is free to wait for input. An agent may ignore
+any one way of being stopped, so during a turn each Ctrl-C does more:
 
-    first       the turn is cancelled; the agent has `GRACE_S` to come to an end
-    second      the agent is left behind at once, as it is when the grace is over
-    unnoticed   the loop has not noticed a press when the next one comes: the agent blocks the loop, and nothing
-                but a KeyboardInterrupt raised in its own code reaches it
+    first       the turn is cancelled; the agent has `GRACE_S` to end
+    second      the agent is left running at once, as it is when `GRACE_S` is over
+    unnoticed   when the event loop has not noticed a press until the next one, the agent blocks the loop: a
+                KeyboardInterrupt is raised in the agent's own code, because nothing else reaches it
     after that  Ctrl-C kills the process, as it would without us
 
-An agent left behind may go on in the background; what it says is not shown any more.
+An agent that was left running may go on in the background; its further events are not shown.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import signal
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tailrace.cli.failures import print_traceback
+from tailrace.cli.failures import print_traceback, raised_at
 from tailrace.contract import checked
 from tailrace.delivery.stopping import TurnStop, exit_later, handles_signals, stop_handling
-from tailrace.errors import RuntimeFault
+from tailrace.errors import RuntimeFault, TailraceError
 from tailrace.events import Event, TurnCancelled, TurnCompleted, TurnFailed
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Terminal: TypeAlias = TurnCompleted | TurnFailed | TurnCancelled
 
 
 class Turns:
-    """Runs turns of one agent and shows its events; `complain` is told what went wrong beside them.
+    """Runs turns of one agent and shows its events. `complain` gets a line for each failure that is no event.
 
     With `debug`, tracebacks of the agent's failures go to standard error.
     """
@@ -55,14 +55,14 @@ class Turns:
         self._complain = complain
         self._grace_s = grace_s
         self._debug = debug
-        # The loop alone would let go of a task that waits for nothing but itself.
-        self._left_behind: list[asyncio.Task[None]] = []
+        # The loop keeps only weak references to tasks.
+        self._left_running: list[asyncio.Task[None]] = []
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._loop.set_exception_handler(self._background_failure)
 
     def run(self, prompt: Prompt, *, turn_id: str) -> Terminal:
-        """Run one turn to its end and give its terminal event, also when Ctrl-C is what ended it."""
+        """Run one turn to its end and return its terminal event, also if Ctrl-C ended it."""
         turn = _Turn(self._runtime, self._show, stop=TurnStop(self._loop), grace_s=self._grace_s, debug=self._debug)
         with handles_signals(turn.stop.press, (signal.SIGINT,)):
             supervision = self._loop.create_task(turn.supervise(prompt, turn_id))
@@ -70,16 +70,17 @@ class Turns:
                 try:
                     self._loop.run_until_complete(supervision)
                 except KeyboardInterrupt:
-                    # It tore through the agent's code and out of the loop, which takes no harm from it. What
-                    # is left of the turn is brought to an end by its supervision.
+                    # It left the agent's code and the loop, which takes no harm from it. The supervision ends the turn.
                     continue
-        if turn.left_behind is not None:
-            self._left_behind.append(turn.left_behind)
-            self._complain("the agent did not stop when asked and was left behind; the session goes on")
+        if turn.left_running is not None:
+            self._left_running.append(turn.left_running)
+            self._complain("the agent did not stop and was left running; the session goes on")
+        if turn.hint:
+            self._complain(turn.hint)
         return supervision.result()
 
     def close(self, exit_code: int) -> None:
-        """Give what the agent left running a moment to end, then leave the process without it.
+        """Give what the agent left running a moment to end, then exit in any case.
 
         Tasks and threads that do not end would otherwise keep the process for as long as they like.
         """
@@ -89,17 +90,17 @@ class Turns:
         self._runner.close()
 
     def _background_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Something the agent started beside its turn, and does not look after, has failed."""
+        """Report an error in a task that the agent started and does not await."""
         error = context.get("exception")
-        said = f"{type(error).__name__}: {error}" if error is not None else context["message"]
-        self._complain(f"the agent failed in the background: {said}")
+        message = f"{type(error).__name__}: {error}" if error is not None else context["message"]
+        self._complain(f"the agent failed in the background: {message}")
         if self._debug and error is not None:
             print_traceback(error)
 
 
 @asynccontextmanager
 async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
-    """Close the stream when the block is left, where it is one that can be closed."""
+    """Close the stream when the block is left, if it can be closed."""
     try:
         yield events
     finally:
@@ -108,7 +109,7 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
 
 
 class _Turn:
-    """One turn; the agent plays in a task of its own, so that it can be left behind."""
+    """One turn. The agent runs in a task of its own, so that it can be left running."""
 
     def __init__(
         self,
@@ -120,25 +121,26 @@ class _Turn:
         debug: bool,
     ) -> None:
         self.stop = stop
+        self.left_running: asyncio.Task[None] | None = None
+        self.hint = ""  # where the agent failed
         self._grace_s = grace_s
-        self.left_behind: asyncio.Task[None] | None = None
         self._runtime = runtime
         self._show = show
         self._debug = debug
         self._terminal: Terminal | None = None
 
     async def supervise(self, prompt: Prompt, turn_id: str) -> Terminal:
-        """Play the turn; where a stop is asked for and does not come, end the turn without the agent."""
-        playing = asyncio.create_task(self._play(prompt, turn_id))
-        await _first_of(playing, self.stop.first)
-        if not playing.done():
-            playing.cancel()
-            await _first_of(playing, self.stop.second, at_most_s=self._grace_s)
-        if not playing.done():
-            self.left_behind = playing
-        elif not playing.cancelled():
-            error = playing.exception()
-            # KeyboardInterrupt is how an agent that blocked the loop was ended; all else is a failing `show`.
+        """Run the turn. If it is to stop and does not, end it without the agent."""
+        running = asyncio.create_task(self._run(prompt, turn_id))
+        await _first_of(running, self.stop.first)
+        if not running.done():
+            running.cancel()
+            await _first_of(running, self.stop.second, timeout_s=self._grace_s)
+        if not running.done():
+            self.left_running = running
+        elif not running.cancelled():
+            error = running.exception()
+            # A KeyboardInterrupt ended an agent that blocked the loop; any other error is one of `show`.
             if error is not None and not isinstance(error, KeyboardInterrupt):
                 raise error
         if self._terminal is None:
@@ -146,19 +148,19 @@ class _Turn:
             await self._show(self._terminal)
         return self._terminal
 
-    async def _play(self, prompt: Prompt, turn_id: str) -> None:
-        """Show the turn as the contract has it."""
-        events = checked(self._heeded(prompt), turn_id=turn_id, cancelled=lambda: self.stop.asked)
+    async def _run(self, prompt: Prompt, turn_id: str) -> None:
+        """Show the events of the turn as the contract passes them on."""
+        events = checked(self._until_stopped(prompt), turn_id=turn_id, cancelled=lambda: self.stop.asked)
         async with _closing(events):
             async for event in events:
-                if self.left_behind is not None:
+                if self.left_running is not None:
                     return
                 await self._show(event)
                 if isinstance(event, Terminal):
                     self._terminal = event
 
-    async def _heeded(self, prompt: Prompt) -> AsyncIterator[Event]:
-        """The agent's events until a stop is asked for; however the agent takes it, the stream just ends."""
+    async def _until_stopped(self, prompt: Prompt) -> AsyncIterator[Event]:
+        """The agent's events until the turn is to stop. Then the stream just ends, whatever the agent does."""
         try:
             async with _closing(self._runtime.run(prompt)) as events:
                 async for event in events:
@@ -179,16 +181,23 @@ class _Turn:
         except BaseException as error:
             if self.stop.asked:
                 return
-            if self._debug:
-                print_traceback(error)
+            self._locate(error)
             if isinstance(error, Exception):
                 raise
-            # Some libraries raise what is meant to pass by every handler; the session is to go on all the same.
+            # Some libraries raise errors that no `except Exception` catches. They fail the turn, not the session.
             raise RuntimeFault(f"the agent raised {type(error).__name__}: {error}") from error
 
+    def _locate(self, error: BaseException) -> None:
+        """Show where the agent failed, or say how to see it. An error of our own says enough by itself."""
+        if self._debug:
+            print_traceback(error)
+        elif not isinstance(error, TailraceError):
+            place = raised_at(error)
+            self.hint = f"raised at {place}; --debug shows the traceback" if place else "--debug shows the traceback"
 
-async def _first_of(task: asyncio.Task[None], event: asyncio.Event, at_most_s: float | None = None) -> None:
+
+async def _first_of(task: asyncio.Task[None], event: asyncio.Event, timeout_s: float | None = None) -> None:
     """Wait until the task is done, the event is set or the time is over; the task is left as it is."""
     waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({task, waiting}, timeout=at_most_s, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({task, waiting}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from tailrace.operations import Outcome, Target
     from tailrace.projector import NextAction
 
-    MakeProjector: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "ProjectorLike"]
+    Projecting: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "Projection"]
     """What makes the projector of one turn in one place."""
 
-_ANSWER_S = 0.1
+ANSWER_S = 0.1
 """How long a platform takes to answer, where nothing else is said."""
 
 
-class VisibleMessage(msgspec.Struct, frozen=True, kw_only=True):
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A message as people see it at a moment."""
 
     message_id: str
@@ -58,22 +58,22 @@ class VisibleMessage(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...] = ()
 
 
-class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, and what the chat shows after it. `is_durable`: whether the call is written down before and after.
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, and what the chat shows after it. `stays`: whether the call is written down before and after.
 
     `message_id` names the message that it began or changed, and is empty where it was about none.
     """
 
     at: float
     operation: Operation
-    is_durable: bool
+    stays: bool
     message_id: str
-    chat: tuple[VisibleMessage, ...]
+    chat: tuple[Seen, ...]
     draft: Body | None = None
     is_typing: bool = False
 
 
-class ProjectorLike(Protocol):
+class Projection(Protocol):
     """What a rehearsal asks of a projector: ours, an older or a newer one, or another altogether."""
 
     def feed(self, event: Event, now: float) -> None:
@@ -103,10 +103,10 @@ def dry_run(
     capabilities: Capabilities,
     settings: ProjectorSettings | None = None,
     *,
-    make_projector: MakeProjector = Projector,
-) -> Iterator[PerformedCall]:
+    projecting: Projecting = Projector,
+) -> Iterator[Moment]:
     """Perform a turn whose events come at these times, in order; gives each call with what is seen after it."""
-    projector = make_projector(target, capabilities, settings or ProjectorSettings())
+    projector = projecting(target, capabilities, settings or ProjectorSettings())
     return _Rehearsal(events, target, capabilities, projector).moments()
 
 
@@ -118,18 +118,18 @@ class _Rehearsal:
         events: Iterable[tuple[float, Event]],
         target: Target,
         capabilities: Capabilities,
-        projector: ProjectorLike,
+        projector: Projection,
     ) -> None:
         self._events = deque(events)
         self._projector = projector
         self._pace = RateLimiter(capabilities)
         self._place, self._is_group = target.chat, target.group
-        self._chat = _Chat()
+        self._chat = Chat()
         self._answers: deque[tuple[float, Operation, Receipt]] = deque()
         self._now = 0.0
         self._is_closed = False
 
-    def moments(self) -> Iterator[PerformedCall]:
+    def moments(self) -> Iterator[Moment]:
         while True:
             step = self._projector.next(self._now)
             if not isinstance(step, WaitUntil | Idle):
@@ -157,17 +157,17 @@ class _Rehearsal:
             self._projector.close(self._now)
             self._is_closed = True
 
-    def _perform(self, operation: Operation) -> PerformedCall:
+    def _perform(self, operation: Operation) -> Moment:
         at = self._answers[-1][0] if self._answers else self._now
         if not isinstance(operation, Typing):
             at = max(at, self._pace.expected(self._place, self._now))
             self._pace.spend(self._place, at, group=self._is_group)
         receipt = self._chat.take(operation)
-        self._answers.append((at + _ANSWER_S, operation, receipt))
-        return PerformedCall(
+        self._answers.append((at + ANSWER_S, operation, receipt))
+        return Moment(
             at=at,
             operation=operation,
-            is_durable=self._projector.is_durable(operation),
+            stays=self._projector.is_durable(operation),
             message_id=receipt.message_id,
             chat=self._chat.seen,
             draft=self._chat.draft,
@@ -175,16 +175,16 @@ class _Rehearsal:
         )
 
 
-class _Chat:
+class Chat:
     """What stands in a chat whose platform takes everything."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, VisibleMessage] = {}
+        self._messages: dict[str, Seen] = {}
         self._count = 0
         self.draft: Body | None = None
 
     @property
-    def seen(self) -> tuple[VisibleMessage, ...]:
+    def seen(self) -> tuple[Seen, ...]:
         """The messages that are there, in order."""
         return tuple(self._messages.values())
 
@@ -221,13 +221,11 @@ class _Chat:
         self.draft = None
         if isinstance(operation, PostMedia):
             media = operation.url or operation.path or ""
-            seen = VisibleMessage(message_id=message_id, body=Body(text=operation.caption), media=media)
+            seen = Seen(message_id=message_id, body=Body(text=operation.caption), media=media)
         else:
             is_processing = isinstance(operation, Post) and operation.is_processing
             is_stream = isinstance(operation, OpenStream)
-            seen = VisibleMessage(
-                message_id=message_id, body=operation.body, is_processing=is_processing, is_stream=is_stream
-            )
+            seen = Seen(message_id=message_id, body=operation.body, is_processing=is_processing, is_stream=is_stream)
         self._messages[message_id] = seen
         return Receipt(message_id=message_id)
 
