@@ -1,4 +1,4 @@
-"""Runs every area, each in a process of its own, and prints one table; exits with 1 where a ratio is missed."""
+"""Runs every area in its own process and prints one table. Exits with 1 if a required ratio is missed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.apart import measured_apart
+from bench.own_process import measured_in_own_process
 from bench.rows import Row
 
 AREAS = ("deltas", "cutting", "competitors", "translating", "projecting", "delivering", "many_rows", "importing")
@@ -16,7 +16,7 @@ _BREACHES = "breaches: over limit · broken fences · headless tables · cut gra
 
 
 def main() -> int:
-    """Measure and print; the rows come in the order of `AREAS`."""
+    """Measure and print, in the order of `AREAS`."""
     table = Table(title="tailrace, measured in one run", caption=_BREACHES, title_justify="left")
     table.add_column("what", overflow="fold")
     for heading in ("ours", "baseline", "ratio", "target"):
@@ -24,12 +24,12 @@ def main() -> int:
     table.add_column("met", justify="center")
     table.add_column("breaches", justify="right", no_wrap=True)
     missed = 0
-    # Rich takes a pipe for a terminal of 80 columns, in which the rows could not be read.
+    # Rich assumes 80 columns for a pipe; the rows would not be readable.
     console = Console(width=None if sys.stdout.isatty() else 160)
     progress = Console(stderr=True)
     with progress.status("measuring") as status:
         for area in AREAS:
-            for row in measured_apart(area):
+            for row in measured_in_own_process(area):
                 status.update(f"measuring: after {row.name}")
                 _add(table, row)
                 missed += row.met is False

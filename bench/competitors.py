@@ -1,7 +1,7 @@
-"""Other splitters on the same text: what they take, whole and run again per delta, and what they break.
+"""Other splitters on the same text: their cost, for the whole text and per delta, and what they break.
 
-Only ours can be fed; the others have to be run again over all that came so far. That is quadratic, so it is
-measured at a few evenly spread deltas and multiplied by their number; the row says so.
+Only ours accepts deltas; the others must run again over the whole text so far. That is quadratic, so it is measured at
+some evenly spread deltas and multiplied by the number of deltas. The row says so.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Cut = Callable[[str], Sequence[str]]
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Ours first, then each of the others that is installed."""
+    """Ours first, then each other splitter that is installed."""
     text = texts.mixed(scale.text)
     pieces = in_deltas(text)
     whole = best_of(scale.repeats, split, text, LIMIT)
     fed = best_of(scale.repeats, feed, pieces)
     ours = judge_texts(text, [part.text for part in split(text, LIMIT)], LIMIT)
     clean = not any(ours)
-    yield Row("tailrace: breaches on the same text", duration(whole), "", "", "zeros", clean, _said(ours))
+    yield Row("tailrace: breaches on the same text", duration(whole), "", "", "zeros", clean, _counts(ours))
     for name, cut in competitors():
         taken = best_of(scale.repeats, cut, text)
-        found = _said(judge_texts(text, cut(text), LIMIT))
+        found = _counts(judge_texts(text, cut(text), LIMIT))
         yield Row(f"{name}, whole", duration(whole), duration(taken), _times(whole, taken), breaches=found)
         again = _run_again(cut, text, scale)
         label = f"{name}, run again per delta (from {SAMPLES} of {len(pieces):,} runs)"
@@ -44,7 +44,7 @@ def _times(ours: float, theirs: float) -> str:
     return f"{ours / theirs:.2f} x" if ours > theirs / 100 else f"1 / {theirs / ours:,.0f}"
 
 
-def _said(tally: tuple[int, ...]) -> str:
+def _counts(tally: tuple[int, ...]) -> str:
     return " · ".join(map(str, tally))
 
 

@@ -1,4 +1,4 @@
-"""The cutting: against one bare parse of the same text, and how it grows with the text."""
+"""The cost of cutting, against one parse of the same text, and how it grows with the text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = (
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """Whole, in deltas, and each kind of text doubled."""
+    """The whole text, the text in deltas, and each kind of text at double length."""
     text = texts.mixed(scale.text)
     parse = best_of(2 * scale.repeats, lambda: list(pyromark.events_with_range(text)))
     whole = best_of(2 * scale.repeats, split, text, LIMIT)
@@ -37,19 +37,19 @@ def rows(scale: Scale) -> Iterator[Row]:
 
 
 def in_deltas(text: str, length: int = DELTA) -> list[str]:
-    """The text in pieces of so many characters."""
+    """The text in pieces of `DELTA` characters."""
     return [text[at : at + length] for at in range(0, len(text), length)]
 
 
 def feed(pieces: list[str], limit: int = LIMIT) -> list[Part]:
-    """What a splitter makes of these pieces."""
+    """The parts that a splitter makes of these pieces."""
     splitter = Splitter(limit)
     parts = [part for piece in pieces for part in splitter.feed(piece)]
     return parts + splitter.close()
 
 
 def doubling(scale: Scale) -> Iterator[Row]:
-    """Each kind of text against one half as long, whole and in deltas."""
+    """Each kind of text against half of it, whole and in deltas."""
     repeats = min(scale.repeats, 3)
     for kind, name in _KINDS:
         half, full = kind(scale.large // 2), kind(scale.large)

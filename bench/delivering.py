@@ -76,7 +76,7 @@ async def _deliver(ledger: Ledger, turns: int, parts: int) -> float:
             target = Target(channel=SlowPlatform.name, chat=str(number))
             turn = await courier.begin(f"turn-{number}", target)
             for _ in range(parts):
-                await turn.say(Post(target=target, body=Body(text=TEXT)))
+                await turn.send(Post(target=target, body=Body(text=TEXT)))
             await turn.end()
 
         start = time.perf_counter()

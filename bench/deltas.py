@@ -1,4 +1,4 @@
-"""The way of a delta: through the delivery adapter, and through the fold."""
+"""The cost of a text delta in the delivery adapter and in the fold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELTA = 4
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """The adapter's and the fold's rates, and how the fold grows."""
+    """The rates of the adapter and the fold, and how the cost of the fold grows with the text."""
     deltas = _deltas(texts.mixed(scale.deltas * DELTA), scale.deltas)
     yield adapter(deltas, scale)
     yield fold(deltas, scale)
@@ -38,13 +38,13 @@ async def _stream(events: list[Event]) -> AsyncIterator[Event]:
 
 
 def adapter(deltas: list[TextDelta], scale: Scale) -> Row:
-    """`DeliveryAdapter.process` against the loop that only keeps the text."""
+    """`DeliveryAdapter.process` against a loop that only stores the text."""
     events: list[Event] = [*deltas, TurnCompleted()]
 
     async def bare() -> None:
         buffer = []
         async for event in _stream(events):
-            buffer.append(event.text)  # type: ignore[union-attr]  # noqa: PERF401  the loop the issue names
+            buffer.append(event.text)  # type: ignore[union-attr]  # noqa: PERF401  the loop that is compared
 
     def ours() -> object:
         return asyncio.run(DeliveryAdapter().process(_stream(events)))
@@ -69,7 +69,7 @@ def _fold(events: Iterable[Event]) -> int:
 def _append(said: list[str]) -> None:
     kept: list[str] = []
     for text in said:
-        kept.append(text)  # noqa: PERF402  the plain loop is what is compared with
+        kept.append(text)  # noqa: PERF402  the loop that is compared
 
 
 def fold(deltas: list[TextDelta], scale: Scale) -> Row:
@@ -84,14 +84,14 @@ def fold(deltas: list[TextDelta], scale: Scale) -> Row:
 
 
 def growth(deltas: list[TextDelta], scale: Scale) -> Iterator[Row]:
-    """Four times the text, twice over: up to sixteen million characters in the full run."""
+    """Four times the text, two times: up to 16 million characters in the full run."""
     sizes = [len(deltas) // 4, len(deltas), 4 * len(deltas)]
-    few = deltas[:50_000]  # told over and over: else the larger run would pay for fetching more events from memory
+    few = deltas[:50_000]  # repeated: a larger run would also measure reading more memory
 
-    def fold_so_many(count: int) -> int:
+    def fold(count: int) -> int:
         return _fold(itertools.islice(itertools.cycle(few), count))
 
-    times = best_of_each(2 * scale.repeats, [partial(fold_so_many, count) for count in sizes])
+    times = best_of_each(2 * scale.repeats, [partial(fold, count) for count in sizes])
     for (less, more), (fewer, larger) in zip(itertools.pairwise(times), itertools.pairwise(sizes), strict=True):
         name = f"append_event_to_chunks, {larger * DELTA:,} characters against {fewer * DELTA:,}"
         yield at_most(name, more, less, 4.4)

@@ -1,4 +1,4 @@
-"""What `import tailrace` costs, and what it must not pull in."""
+"""The time of `import tailrace`, and the modules that it must not load."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ print(taken, *sorted({name.partition(".")[0] for name in sys.modules}))
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """The time in fresh processes, and the modules that were loaded there."""
+    """The time in new processes, and the modules that were loaded there."""
     runs = [_import() for _ in range(scale.processes)]
     best = min(taken for taken, _ in runs)
     limit = f"≤ {duration(MOST_SECONDS)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, Keyed
-from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, TurnState, Waiting
+from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn, TurnState
 from tailrace.operations import Body, Receipt, Target
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class NoLedger:
         """Every turn is new."""
         return replace(turn, attempt=1, epoch=1)
 
-    def remember(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
         """Forget it."""
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:  # noqa: ARG002
@@ -49,11 +49,11 @@ class NoLedger:
         """Nothing is open."""
         return []
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:  # noqa: ARG002
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:  # noqa: ARG002
         """Nothing is open."""
         return []
 
-    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:  # noqa: ARG002
+    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:  # noqa: ARG002
         """Nothing was interrupted."""
         return []
 

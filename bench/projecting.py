@@ -1,6 +1,6 @@
-"""How a turn looks, and what that costs: a delta fed, a long answer shown live, many turns at once.
+"""The cost of the projector: one delta, a long live answer, and many turns at once.
 
-Beside it what others do for each edit: convert all that came so far again.
+The competitors convert the whole text so far again at each edit; their cost stands beside ours.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _AGAIN = Path(__file__).with_name("chat_renderer.mjs")
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """A delta, a whole answer and its double, others on the same edits, and many turns at once."""
+    """One delta, one answer and its double, the competitors at the same edits, and many turns at once."""
     yield from _deltas(scale)
     yield from _answers(scale)
     yield _memory(scale)
 
 
 def _grown(size: int) -> Projector:
-    """A live projector whose answer is so long, with a message that is shown."""
+    """A live projector with an answer of `size` characters, of which a message is shown."""
     projector = Projector(TARGET, TELEGRAM)
     projector.feed(TurnStarted(turn_id="t"), 0.0)
     now = 0.0
@@ -52,7 +52,7 @@ def _grown(size: int) -> Projector:
         now += 1 / PIECES_PER_S
         projector.feed(TextDelta(text=text[at : at + DELTA]), now)
         _perform(projector, now)
-    _perform(projector, now + 10.0)  # it waits for its agent, and all that was said is shown
+    _perform(projector, now + 10.0)  # now it waits for its agent, and everything is shown
     return projector
 
 
@@ -70,7 +70,7 @@ def _feed(projector: Projector, deltas: list[TextDelta]) -> None:
 def _append(said: list[str]) -> None:
     kept: list[str] = []
     for text in said:
-        kept.append(text)  # noqa: PERF402  the plain loop is what is compared with
+        kept.append(text)  # noqa: PERF402  the loop that is compared
 
 
 def _deltas(scale: Scale) -> Iterator[Row]:
@@ -92,7 +92,7 @@ def _turn(text: str) -> list[tuple[float, Event]]:
 
 
 def _shown(text: str) -> list[str]:
-    """Show it live on Telegram; the answer as it stood at each edit."""
+    """Show a text live on Telegram. Returns the text so far at each edit."""
     moments = dry_run(_turn(text), TARGET, TELEGRAM)
     edits = [moment.at for moment in moments if isinstance(moment.operation, Edit)]
     return [text[: int(at * PIECES_PER_S) * DELTA] for at in edits]
@@ -123,10 +123,10 @@ def _beside(name: str, ours: float, theirs: float) -> Row:
 
 
 def _memory(scale: Scale) -> Row:
-    """What a turn that waits for its agent takes, beyond the text that was said."""
+    """The memory of a turn that waits for its agent, without the text itself."""
     turns = scale.turns * 10
     text = texts.mixed(1_000)[:1_000]
-    _grown(1_000)  # what all of them share is there
+    _grown(1_000)  # loads what all turns share
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

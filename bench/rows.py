@@ -1,4 +1,4 @@
-"""What one line of the table is, how big the run is, and how time is taken."""
+"""One row of the table, the scale of a run, and how durations are measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Arguments = ParamSpec("Arguments")
 
 
 class Scale(NamedTuple):
-    """How much is measured: the real run, or one so small that it only shows that every row works."""
+    """How much is measured: `FULL`, or `TINY`, which only shows that every row works."""
 
     deltas: int
     text: int
@@ -39,9 +39,9 @@ TINY = Scale(deltas=400, text=6_000, large=8_000, repeats=1, processes=1, turns=
 
 
 class Row(NamedTuple):
-    """One comparison: what ours took, what it is held against, and the ratio that is asked for.
+    """One comparison: our duration, the baseline, their ratio and the required ratio.
 
-    `met` is None where nothing is asked, only shown. `breaches` counts what a splitter broke, in the order of
+    `met` is None if no ratio is required. `breaches` counts what a splitter broke, in the order of
     `cutting_laws.foreign.Tally`.
     """
 
@@ -55,13 +55,13 @@ class Row(NamedTuple):
 
 
 def at_most(name: str, ours: float, baseline: float, target: float) -> Row:
-    """A row of two durations where ours may cost so many times the baseline."""
+    """A row of two durations: ours may be at most `target` times the baseline."""
     ratio = ours / baseline
     return Row(name, duration(ours), duration(baseline), f"{ratio:.2f} x", f"≤ {target:g} x", ratio <= target)
 
 
 def at_least(name: str, ours: float, baseline: float, target: float) -> Row:
-    """A row of two durations for the same work where our rate must reach a share of the baseline's."""
+    """A row of two durations for the same work: our rate must be at least this share of the baseline's."""
     share = baseline / ours
     return Row(name, duration(ours), duration(baseline), f"{share:.1%}", f"≥ {target:.0%}", share >= target)
 
@@ -69,16 +69,16 @@ def at_least(name: str, ours: float, baseline: float, target: float) -> Row:
 def best_of(
     repeats: int, work: Callable[Arguments, object], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> float:
-    """The shortest of several runs in seconds, without the garbage collector's pauses."""
+    """The shortest of several runs in seconds, with the garbage collector off."""
     return min(_timed(lambda: work(*args, **kwargs)) for _ in range(repeats))
 
 
 def best_of_each(
     repeats: int, works: Sequence[Callable[[], object]], clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """The same for several works in turn, so that a busy moment of the machine falls on all of them.
+    """The shortest run of each function; they run in turn, so that a busy moment of the machine affects all of them.
 
-    Work that only computes may be timed by the processor's clock, to which other programs do not count.
+    Use the clock of the process for work that only computes: other programs do not count there.
     """
     rounds = [[_timed(work, clock) for work in works] for _ in range(repeats)]
     return [min(times) for times in zip(*rounds, strict=True)]
@@ -96,7 +96,7 @@ def _timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_co
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit a reader would say them in."""
+    """Format seconds in a readable unit."""
     if seconds >= 1:
         return f"{seconds:.2f} s"
     if seconds >= 1e-3:

@@ -1,4 +1,4 @@
-"""Mixed Markdown of any length: the same text every time, with everything an agent writes."""
+"""Mixed Markdown of any length: the same text in every run, with every construct that agents write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EMOJI = ("👨‍👩‍👧‍👦", "👍🏽", "🇩🇪", "🏳️‍🌈",
 
 
 def mixed(size: int) -> str:
-    """About `size` characters of headings, prose, lists, code, tables and quotes, never fewer."""
+    """At least `size` characters of headings, prose, lists, code, tables and quotes."""
     chance = random.Random(7)
     kinds: tuple[Callable[[random.Random], str], ...] = (
         *(_paragraph, _paragraph, _paragraph, _heading, _list, _nested_list, _table, _code, _quote, _cjk),

@@ -1,4 +1,4 @@
-"""What it costs to understand an agent: each native event told as ours, beside `json.loads` of the line it came in.
+"""The cost of translating a native event of each runtime, against `json.loads` of its line.
 
 The events are those of the recordings that the tests read. Agents that write lines are understood from the line on;
 those of Python SDKs, which hand over objects, from the plain value on.
@@ -52,11 +52,11 @@ _END = (TextRetracted, TurnCompleted, TurnFailed, TurnCancelled)
 _DEAREST = 3.0
 _SUSPECTS = 3
 _NOTES = {"_raised", "_after", "_client", "_session_items", "sub_event"}
-_EVENTS_PER_DELTA = 50  # so many fewer events than deltas are measured: each does more
+_EVENTS_PER_DELTA = 50  # one event per so many deltas is measured: an event costs more than a delta
 
 
 class Adapter(NamedTuple):
-    """How one kind of recording is understood: its files, who is fed a turn of such lines, and with what of each."""
+    """How one kind of recording is translated: its files, the translator of a turn, and what it gets of each line."""
 
     name: str
     files: str
@@ -65,7 +65,7 @@ class Adapter(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A recorded turn: its lines, what is fed of each of them, who is fed, and where its content begins and ends."""
+    """A recorded turn: its lines, the values that are fed, the translator, and where the content begins and ends."""
 
     recording: str
     lines: list[bytes]
@@ -97,7 +97,7 @@ def _opencode(lines: Sequence[bytes]) -> Feed:
 
 
 def _of_values(feed: Feed) -> Feed:
-    """Feed the values in lines that are the data of events."""
+    """Feed the values of lines that are the data of server-sent events."""
     return lambda line: feed(frame_value(line.decode()))
 
 
@@ -119,7 +119,7 @@ ADAPTERS = (
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """One row per adapter, and one for the recording whose cost grows the most with the length of its turn."""
+    """One row per adapter, and one for the recording whose cost grows most with the length of its turn."""
     events = max(1, scale.deltas // _EVENTS_PER_DELTA)
     recorded = {adapter.name: _turns(adapter) for adapter in ADAPTERS}
     for name, turns in recorded.items():
@@ -140,7 +140,7 @@ def _turns(adapter: Adapter) -> list[Turn]:
 
 
 def _content(natives: Sequence[Any], feed: Feed) -> tuple[int, int]:
-    """Where the first thing is said, done or thought, and where the turn ends, or is taken back.
+    """The index of the first content, and of the end or retraction of the turn.
 
     With each try of the model that fails, all is said again that stands; no turn has thousands of those.
     """
@@ -151,7 +151,7 @@ def _content(natives: Sequence[Any], feed: Feed) -> tuple[int, int]:
 
 
 def _heard(raw: bytes) -> bytes:
-    """What the agent said in a line of a recording; empty where it holds a note of the recorder's, or what we said."""
+    """The agent's part of a line of a recording; empty for a note of the recorder and for our own messages."""
     line = json.loads(raw)
     if "sse" in line:
         said = json.dumps(line["ev"]) if "ev" in line else line["sse"].removeprefix("data: ").strip()
@@ -185,10 +185,10 @@ def _per_event(name: str, turns: Sequence[Turn], events: int, repeats: int) -> R
 
 
 def _growth(turns: Sequence[Turn], events: int, repeats: int) -> Row:
-    """The row of the recording for which a turn of four times its length costs the most times as much."""
+    """The row of the recording for which four times the length costs most."""
 
     def times_as_much(turn: Turn, repeats: int) -> tuple[float, float, float]:
-        # As many events on both sides, so that a busy moment of the machine weighs as much on either.
+        # The same number of events on both sides, so that a busy moment of the machine affects both equally.
         works = [_long(turn, 4 * events), _long(turn, events, times=4)]
         whole, quarters = best_of_each(repeats, works, time.process_time)
         return 4 * whole / quarters, whole, quarters / 4
@@ -201,7 +201,7 @@ def _growth(turns: Sequence[Turn], events: int, repeats: int) -> Row:
 
 
 def _long(turn: Turn, events: int, *, times: int = 1) -> Callable[[], None]:
-    """So many turns that begin as the recorded one and then say what it says, again and again."""
+    """Turns that begin like the recorded one and then repeat its content."""
     natives = [*turn.natives[: turn.first], *islice(cycle(turn.natives[turn.first : turn.last]), events)]
 
     def tell() -> None:

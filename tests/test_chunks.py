@@ -87,7 +87,7 @@ def test_a_text_grows_by_pieces_and_reads_as_one_string() -> None:
     assert msgspec.json.encode(chunk) == b'{"type":"text","text":"abcde"}'
 
 
-def test_reading_again_does_not_join_again() -> None:
+def test_a_second_read_does_not_join_again() -> None:
     chunk = TextChunk(text="a" * 1000)
     chunk.tail.append("b" * 1000)
     assert chunk.text is chunk.text
@@ -101,7 +101,7 @@ def test_a_text_can_be_set_while_it_is_open() -> None:
     assert chunk.text == "xy"
 
 
-def test_the_seal_is_no_part_of_the_value() -> None:
+def test_the_seal_is_not_part_of_the_value() -> None:
     sealed, open_ = TextChunk(text="a"), TextChunk(text="a")
     sealed.seal()
     assert sealed == open_
@@ -110,27 +110,27 @@ def test_the_seal_is_no_part_of_the_value() -> None:
     assert not hasattr(sealed, "tail")
 
 
-def test_values_that_differ_differ() -> None:
+def test_different_values_are_not_equal() -> None:
     assert TextChunk(text="a") != TextChunk(text="b")
     assert [ThinkingChunk(text="a"), "x"] != [TextChunk(text="a"), "x"]
     assert ThinkingChunk(text="a", metadata=1) != ThinkingChunk(text="a")
     assert ShellOutput(stdout="a") != ShellOutput(stderr="a")
 
 
-def test_a_text_is_needed_and_shell_output_is_not() -> None:
+def test_text_is_required_and_shell_output_is_optional() -> None:
     with pytest.raises(TypeError):
         TextChunk()
     assert (ShellOutput().stdout, ShellOutput().stderr) == ("", "")
 
 
-def test_chunks_of_one_kind_share_nothing() -> None:
+def test_chunks_of_one_kind_do_not_share_state() -> None:
     one, other = ShellOutput(), ShellOutput()
     one.grow("stdout", "a")
     one.grow("stderr", "b")
     assert (one, other) == (ShellOutput(stdout="a", stderr="b"), ShellOutput())
 
 
-def test_a_copy_grows_on_its_own() -> None:
+def test_a_copy_grows_independently() -> None:
     chunk = TextChunk(text="a")
     chunk.tail.append("b")
     for other in (copy.deepcopy(chunk), pickle.loads(pickle.dumps(chunk))):

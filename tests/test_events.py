@@ -49,7 +49,7 @@ def test_the_tags_are_those_of_the_contract() -> None:
 
 
 @given(any_event)
-def test_an_event_comes_back_from_its_line(event: Event) -> None:
+def test_encoded_events_decode_to_the_same_event(event: Event) -> None:
     line = encode_event(event)
     assert b"\n" not in line
     assert decode_event(line) == event
@@ -58,7 +58,7 @@ def test_an_event_comes_back_from_its_line(event: Event) -> None:
 
 
 @given(any_event)
-def test_a_sound_event_is_valid(event: Event) -> None:
+def test_a_valid_event_passes_validation(event: Event) -> None:
     validate_event(event)
 
 
@@ -74,7 +74,7 @@ def test_events_are_frozen_and_made_by_keyword(cls: Any) -> None:
         cls("by position")
 
 
-def test_metadata_comes_back_as_it_was() -> None:
+def test_metadata_is_decoded_unchanged() -> None:
     blob = {"signature": "ü==", "n": [1, 2.5, None, {"x": False}]}
     assert decode_event(encode_event(ReasoningEnd(metadata=blob))) == ReasoningEnd(metadata=blob)
 
@@ -96,12 +96,12 @@ def test_metadata_comes_back_as_it_was() -> None:
         ["text_delta"],
     ],
 )
-def test_what_is_no_json_object_is_refused(data: Any) -> None:
+def test_data_that_is_not_a_json_object_is_refused(data: Any) -> None:
     assert refusal(data).code == "malformed_json"
 
 
 @pytest.mark.parametrize("data", [{}, {"type": None}, {"type": 5}, {"type": ["text_delta"]}, {"type": "text"}])
-def test_an_unknown_type_is_refused_and_the_known_ones_are_named(data: dict[str, Any]) -> None:
+def test_an_unknown_type_is_refused_with_the_known_types(data: dict[str, Any]) -> None:
     for form in (data, msgspec.json.encode(data)):
         diagnostic = refusal(form)
         assert (diagnostic.code, diagnostic.field) == ("unknown_type", "type")
@@ -117,7 +117,7 @@ def test_a_missing_field_is_named() -> None:
     )
 
 
-def test_a_misspelt_field_is_named_with_those_there_are() -> None:
+def test_a_misspelt_field_is_named_with_the_known_fields() -> None:
     diagnostic = refusal(b'{"type":"text_delta","text":"a","txet":"b"}')
     assert (diagnostic.code, diagnostic.event_type, diagnostic.field) == (
         "unknown_field",
@@ -134,13 +134,13 @@ def test_a_misspelt_field_is_named_with_those_there_are() -> None:
         ({"title": "a", "status": "b", "done": True}, "unknown_field", "items[0].done"),
     ],
 )
-def test_a_field_inside_another_is_named_with_its_path(item: dict[str, Any], code: str, field: str) -> None:
+def test_a_nested_field_is_named_with_its_path(item: dict[str, Any], code: str, field: str) -> None:
     diagnostic = refusal({"type": "plan_updated", "items": [item]})
     assert (diagnostic.code, diagnostic.field) == (code, field)
     assert "$" not in diagnostic.message
 
 
-def test_a_field_whose_name_reads_like_another_complaint_is_still_unknown() -> None:
+def test_a_field_named_like_an_error_message_is_an_unknown_field() -> None:
     name = "missing required field `q`"
     diagnostic = refusal({"type": "status", "text": "a", name: 1})
     assert (diagnostic.code, diagnostic.field) == ("unknown_field", name)
@@ -192,7 +192,7 @@ ITSELF.append(ITSELF)
         (unsound(ToolFinished, id="1", result=ITSELF), "not_json", None),
     ],
 )
-def test_an_event_made_in_python_is_held_to_its_types(event: Event, code: str, field: str | None) -> None:
+def test_field_types_of_an_event_made_in_python_are_checked(event: Event, code: str, field: str | None) -> None:
     with pytest.raises(ContractViolation) as caught:
         validate_event(event)
     diagnostic = caught.value.diagnostic
@@ -203,7 +203,7 @@ def test_an_event_made_in_python_is_held_to_its_types(event: Event, code: str, f
     )
 
 
-def test_whole_seconds_are_seconds() -> None:
+def test_an_integer_is_accepted_for_seconds() -> None:
     validate_event(ToolProgress(elapsed_s=3))
 
 
@@ -215,7 +215,7 @@ def test_whole_seconds_are_seconds() -> None:
         TextDelta(text="half a pair \ud83d"),
     ],
 )
-def test_what_json_cannot_carry_is_refused(event: Event) -> None:
+def test_values_that_json_cannot_represent_are_refused(event: Event) -> None:
     with pytest.raises(ContractViolation) as caught:
         encode_event(event)
     assert caught.value.diagnostic.code == "not_json"
@@ -229,7 +229,7 @@ def test_defaults_are_those_of_the_contract() -> None:
 
 
 @given(st.text(), st.dictionaries(st.text(), st.text()))
-def test_nothing_but_a_refusal_comes_of_rubbish(line: str, mapping: dict[str, str]) -> None:
+def test_random_data_gives_an_event_or_a_contract_violation(line: str, mapping: dict[str, str]) -> None:
     for data in (line, line.encode(errors="surrogatepass"), mapping, {"type": "media", **mapping}):
         with suppress(ContractViolation):
             decode_event(data)

@@ -203,7 +203,7 @@ def test_a_coroutine_that_was_called_already_is_told(module: Callable[[str], str
     ],
 )
 def test_an_agent_takes_the_options_it_has_a_parameter_for(agent: str, taken: set[str]) -> None:
-    options = {"permissions": "allow", "asks": None, "pause": None}
+    options = {"permissions": "allow", "approver": None, "pause": None}
     assert plugins.find_agent(agent, options).taken == taken
 
 

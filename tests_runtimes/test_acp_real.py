@@ -34,7 +34,7 @@ every_agent = pytest.mark.parametrize("name", AGENTS)
 
 
 def agent(
-    place: Place, name: str, *, permissions: Policy = "allow", person: Answers | None = None, keep_s: float = 60.0
+    place: Place, name: str, *, permissions: Policy = "allow", person: Answers | None = None, retention_s: float = 60.0
 ) -> AcpRuntime:
     asks = permissions != "allow"
     env = {
@@ -45,8 +45,8 @@ def agent(
     }[name]()
     words = (command(AGENTS[name][0]), *AGENTS[name][1:])
     mode = ("read-only" if asks else "agent-full-access") if name == "codex" else None
-    options = AcpOptions(env=env, cwd=place.work, keep_s=keep_s, mode=mode)
-    return AcpRuntime(words, permissions=permissions, asks=person, options=options)
+    options = AcpOptions(env=env, cwd=place.work, retention_s=retention_s, mode=mode)
+    return AcpRuntime(words, permissions=permissions, approver=person, options=options)
 
 
 @every_agent
@@ -66,12 +66,12 @@ def test_a_conversation_with_a_tool_in_it(place: Place, name: str) -> None:
 
 @every_agent
 def test_a_session_is_taken_up_again_by_another_process_and_not_told_again(place: Place, name: str) -> None:
-    play(agent(place, name, keep_s=0), "[[scenario:tool]]", session="a")
+    play(agent(place, name, retention_s=0), "[[scenario:tool]]", session="a")
     place.let_a_minute_pass()
-    second = play(agent(place, name, keep_s=0), "[[scenario:recall]]", session="a")
+    second = play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="a")
     assert [event for event in second if isinstance(event, Notice) and "begins anew" in event.text] == []
     assert (said(second), tools(second)) == ("Before this: tool.", {})
-    assert said(play(agent(place, name, keep_s=0), "[[scenario:recall]]", session="b")) == "Before this: nothing."
+    assert said(play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="b")) == "Before this: nothing."
 
 
 @every_agent

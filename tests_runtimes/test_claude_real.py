@@ -105,7 +105,7 @@ def test_a_person_answers_what_claude_wants_to_know(place: Place, wanted: int, t
     place.model.scenarios["ask"] = ((say("I ask."), Call("AskUserQuestion", COLOURS)), (say("Thank you."),))
     person = Chooses(wanted)
     events = play(
-        ClaudeRuntime((claude_command(),), env=place.claude(), cwd=place.work, asks=person), "[[scenario:ask]]"
+        ClaudeRuntime((claude_command(),), env=place.claude(), cwd=place.work, approver=person), "[[scenario:ask]]"
     )
     assert [question.title for question in person.asked] == ["Which colour?"]
     ((name, result, _),) = tools(events).values()

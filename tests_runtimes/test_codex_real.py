@@ -98,7 +98,7 @@ def asking_to_make(path: Path) -> Scenario:
 
 def codex_that_asks(place: Place, person: Answers | None = None) -> CodexRuntime:
     env = place.codex(approval_policy="on-request", sandbox_mode="read-only")
-    return CodexRuntime((command("codex"),), env=env, cwd=place.work, permissions="ask", asks=person)
+    return CodexRuntime((command("codex"),), env=env, cwd=place.work, permissions="ask", approver=person)
 
 
 @pytest.mark.parametrize("allow", [True, False])

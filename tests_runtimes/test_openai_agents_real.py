@@ -233,7 +233,7 @@ def wiped(events: list[Event]) -> list[Any]:
 
 def test_a_person_approves_one_call_and_not_the_other_and_the_run_goes_on() -> None:
     person = Person(True, False)
-    events = play(OpenAIAgentsRuntime(wiping(), asks=person), session="s")
+    events = play(OpenAIAgentsRuntime(wiping(), approver=person), session="s")
     assert person.asked == [("helper wants to call wipe", {"disk": "a"}), ("helper wants to call wipe", {"disk": "b"})]
     results = {event.id: (event.result, event.is_error) for event in events if isinstance(event, ToolFinished)}
     assert results["a"] == ("wiped a", False)

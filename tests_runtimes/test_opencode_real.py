@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def opencode(place: Place, person: Answers | None = None, **permissions: str) -> OpencodeRuntime:
     env = place.opencode(**permissions)
-    return OpencodeRuntime((command("opencode"),), env=env, cwd=place.work, permissions="ask", asks=person)
+    return OpencodeRuntime((command("opencode"),), env=env, cwd=place.work, permissions="ask", approver=person)
 
 
 def opencode_run(place: Place) -> OpencodeRuntime:

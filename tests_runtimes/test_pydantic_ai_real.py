@@ -186,7 +186,7 @@ def wiping(done: list[str]) -> Agent[None, Any]:
 def test_a_person_approves_one_call_and_not_the_other_and_the_run_goes_on() -> None:
     done: list[str] = []
     person = Person(True, False)
-    runtime = PydanticAIRuntime(wiping(done), asks=person)
+    runtime = PydanticAIRuntime(wiping(done), approver=person)
     events = play(runtime, session="s")
     assert (person.asked, done) == (["The agent wants to call wipe"] * 2, ["a"])
     assert (said(events), terminal(events)) == ("done", TurnCompleted(text="done"))

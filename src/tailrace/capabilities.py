@@ -1,13 +1,12 @@
 """What a channel can do, as data: how long a message may be, how often it may be sent, what makes repeating it safe.
 
-A channel declares one `Capabilities`; everything else reads it. There is no code here that acts on the values.
-The tables of the platforms stand at the end; what their values rest on stands beside them, and what rests on nobody's
-word but ours is named as `unverified`.
-How a send that got no answer is settled depends on the declared idempotency alone:
+A channel declares one `Capabilities`; everything else reads it. No code here acts on the values. The tables of the
+platforms are at the end, with the sources of their values; a field whose value no primary source states is listed as
+`unverified`. Only the declared idempotency decides what happens to a send that got no answer:
 
-    keyed        the platform knows a message again by its key, within a window of time: send it again
-    readback     the platform can be asked whether a message with that key is there: ask, then decide
-    repeatable   doing it twice is doing it once, as with any edit: do it again
+    keyed        the platform recognises a message by its key, for some time: send it again
+    readback     the platform can be asked whether a message with that key exists: ask, then decide
+    repeatable   a second call changes nothing, as with any edit: do it again
     unkeyed      nobody can tell: hold the part back and say so, or send it again, marked
 """
 
@@ -19,10 +18,10 @@ import msgspec
 
 
 class Keyed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="keyed"):
-    """The platform drops a message whose key it has seen, for `window_s` seconds after the first try.
+    """The platform drops a message whose key it has seen, for `window_s` seconds after the first call.
 
-    `scope` names what the key is bound to besides the chat (a device, a bot account); a key is not trusted in
-    another scope than the one it was first used in.
+    `scope` names what the key is bound to besides the chat (a device, a bot account). In another scope the platform
+    does not recognise the key.
     """
 
     window_s: float
@@ -35,32 +34,32 @@ class Readback(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     A message that it does not show `visible_within_s` after the call never arrived.
     """
 
-    visible_within_s: float = msgspec.field(name="settle_s", default=0.0)  # the name in ledgers
+    visible_within_s: float = msgspec.field(name="settle_s", default=0.0)  # its key in ledgers
 
 
 class Repeatable(msgspec.Struct, frozen=True, tag_field="kind", tag="repeatable"):
-    """Doing it again changes nothing."""
+    """A second call changes nothing."""
 
 
 class Unkeyed(msgspec.Struct, frozen=True, tag_field="kind", tag="unkeyed"):
-    """Whether a send without an answer arrived cannot be found out."""
+    """Nobody can find out whether a send without an answer arrived."""
 
 
 Idempotency: TypeAlias = Keyed | Readback | Repeatable | Unkeyed
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """So many calls in so many seconds, spent at once or spread."""
+    """At most `calls` in `per_s` seconds, at once or spread."""
 
     calls: int
     per_s: float
 
 
 class EditRules(msgspec.Struct, frozen=True, kw_only=True):
-    """A message can be given another body.
+    """Messages can be edited.
 
-    While an answer grows its message is edited no more often than every `every_s` seconds (`every_s_in_groups` in a
-    group), so that room is left in the budget for what must be sent. `notifies`: whether people are notified again.
+    While an answer grows, its message is edited at most every `every_s` seconds (`every_s_in_groups` in a group), so
+    that some of the rate limit is left for durable operations. `notifies`: an edit notifies people again.
     """
 
     every_s: float
@@ -69,7 +68,7 @@ class EditRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="drafts"):
-    """The platform shows a draft that is replaced as a whole and vanishes after `lifetime_s`; a message must follow."""
+    """The platform shows drafts. A draft is replaced as a whole and vanishes after `lifetime_s`."""
 
     lifetime_s: float
     every_s: float
@@ -77,10 +76,10 @@ class DraftRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="streams"):
-    """The platform lets a message grow by what is appended.
+    """Text can be appended to an open message.
 
-    It ends the stream by itself after `lifetime_s`, None for never. One call takes at most `per_call` of the unit.
-    `tasks`: it shows steps with a state of their own beside the text. `in_threads_only`: nowhere else.
+    The platform closes the stream after `lifetime_s`, None for never. One call takes at most `per_call` of the unit.
+    `tasks`: the platform shows tasks and their status beside the text. `in_threads_only`: only threads have streams.
     """
 
     every_s: float
@@ -91,13 +90,12 @@ class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What one channel can do; what is None or False it cannot.
+    """What one channel can do; None and False mean that it cannot.
 
-    `limit` counts a rendered message in `unit`, and `lines` is where people are better served by a further message.
-    `deadline_s` is how long one call may take before its outcome counts as ambiguous. Sends and edits of a chat share
-    `per_chat`, in a group `per_group` as well; all chats together share `overall`. What shows that somebody is typing
-    lasts for `typing_s`. `presentation` is how an answer looks where nobody said otherwise. `unverified` names the
-    fields whose value no primary source states.
+    `limit` is the size of a rendered message in `unit`; above `lines` lines a message is cut too, because people read
+    two messages more easily. A call that takes longer than `deadline_s` counts as ambiguous. Sends and edits of a chat
+    share `per_chat`, in a group `per_group` too; all chats together share `overall`. The typing sign lasts `typing_s`.
+    `presentation` is the default. `unverified` names the fields whose value no primary source states.
     """
 
     idempotency: Idempotency
@@ -115,12 +113,12 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     native: DraftRules | StreamRules | None = None
     typing_s: float | None = None
     threads: bool = False
-    presentation: Literal["tokens", "live", "native", "processing", "blocks", "final"] = "final"
+    presentation: Literal["tokens", "live", "native", "processing", "parts", "blocks", "final"] = "final"
     unverified: frozenset[str] = frozenset()
 
 
 TELEGRAM = Capabilities(
-    idempotency=Unkeyed(),  # the platform's own random_id is not given to bots
+    idempotency=Unkeyed(),  # bots cannot set the platform's random_id
     limit=4096,  # after the entities are parsed
     unit="code_points",  # though the offsets of the entities are UTF-16
     caption_limit=1024,
@@ -128,7 +126,7 @@ TELEGRAM = Capabilities(
     per_chat=Rate(calls=1, per_s=1.0),
     per_group=Rate(calls=20, per_s=60.0),
     overall=Rate(calls=30, per_s=1.0),
-    # Two edits a second were answered with 429 and waits of 30 to 137 s; edits count as sends do.
+    # Two edits a second got 429 and waits of 30 to 137 s; edits count like sends.
     edits=EditRules(every_s=1.5, every_s_in_groups=4.0),
     deletes=True,
     native=DraftRules(lifetime_s=30.0, every_s=1.0),  # private chats only
@@ -138,8 +136,8 @@ TELEGRAM = Capabilities(
     unverified=frozenset({"edits.notifies", "edits.every_s", "native.every_s", "deletes"}),
 )
 
-# A message as a document, with headings, lists and tables: sendRichMessage, sendRichMessageDraft, and editMessageText
-# with rich_message. It has at most 500 blocks, 16 levels and 20 columns, too: see `markdown.telegram_rich`.
+# A message as a document with headings, lists and tables: sendRichMessage, sendRichMessageDraft, and editMessageText
+# with rich_message. It is also limited to 500 blocks, 16 levels and 20 columns: see `markdown.telegram_rich`.
 TELEGRAM_RICH = msgspec.structs.replace(
     TELEGRAM,
     limit=32_768,  # of text, after the markup is parsed
@@ -148,7 +146,7 @@ TELEGRAM_RICH = msgspec.structs.replace(
 )
 
 SLACK = Capabilities(
-    idempotency=Readback(visible_within_s=2.0),  # by the metadata of the message; client_msg_id is not for apps
+    idempotency=Readback(visible_within_s=2.0),  # by the metadata of the message; apps cannot use client_msg_id
     limit=12_000,  # of markdown_text, in each call
     unit="code_points",
     dialect="slack",
@@ -156,7 +154,7 @@ SLACK = Capabilities(
     overall=Rate(calls=50, per_s=60.0),  # tier 3, the tier of chat.update
     edits=EditRules(every_s=1.5),
     deletes=True,
-    # startStream is tier 2, appendStream tier 4. A stream ended 306 s after its start, whatever was appended.
+    # startStream is tier 2, appendStream tier 4. A stream ended 306 s after its start, although text was appended.
     native=StreamRules(every_s=1.0, lifetime_s=300.0, per_call=12_000, tasks=True, in_threads_only=True),
     typing_s=120.0,
     threads=True,
@@ -172,7 +170,7 @@ DISCORD = Capabilities(
     unit="code_points",
     lines=60,  # clients fold taller messages on a phone
     dialect="discord",
-    per_chat=Rate(calls=5, per_s=5.0),  # buckets are told in headers; this is what most channels had
+    per_chat=Rate(calls=5, per_s=5.0),  # headers tell the bucket; most channels had this one
     overall=Rate(calls=50, per_s=1.0),
     edits=EditRules(every_s=1.2),
     deletes=True,
@@ -188,7 +186,7 @@ MATRIX = Capabilities(
     limit=7_500,
     unit="utf8_bytes",
     dialect="matrix",
-    overall=Rate(calls=10, per_s=50.0),  # Synapse's rc_message: 0.2 a second for a user, 10 at once
+    overall=Rate(calls=10, per_s=50.0),  # Synapse's rc_message: 0.2 per second for a user, 10 at once
     edits=EditRules(every_s=5.0),
     deletes=True,
     typing_s=30.0,  # the client's choice
@@ -206,7 +204,7 @@ TERMINAL = Capabilities(
 )
 
 WEB = Capabilities(
-    idempotency=Keyed(window_s=86_400.0, scope="stream"),  # our own event ids, replayed by Last-Event-ID
+    idempotency=Keyed(window_s=86_400.0, scope="stream"),  # our own event ids, replayed after Last-Event-ID
     limit=1_000_000,
     dialect="html",
     edits=EditRules(every_s=0.05),

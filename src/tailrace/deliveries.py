@@ -100,9 +100,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     idempotency: Idempotency
     on_unknown: Literal["hold", "resend"] = "hold"
     on_dead: Literal["skip", "halt"] = "skip"
-    budget: int = 20
+    max_attempts: int = msgspec.field(default=20, name="budget")
     max_age_s: float = 86_400.0
-    is_told: bool = True
+    is_reported: bool = msgspec.field(default=True, name="is_told")
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     fingerprint: bytes
     created_at: float
-    place: int = 0
+    position: int = 0
     state: State = State.PLANNED
     attempt: int = 0
     deferred_tries: int = 0
@@ -154,9 +154,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
         return self.created_at + self.policy.max_age_s
 
     @property
-    def is_spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether it was tried as often as it may be."""
-        return self.attempt - self.deferred_tries >= self.policy.budget
+        return self.attempt - self.deferred_tries >= self.policy.max_attempts
 
     @property
     def idempotency(self) -> Idempotency:
@@ -219,7 +219,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: float = 0.0
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class OpenConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation with open deliveries: its first one's state and owner, when that may be tried, and since when."""
 
     conversation: str

@@ -1,11 +1,11 @@
-"""What a channel is asked to do, and what comes of it.
+"""What a channel is asked to do, and the outcome.
 
-An operation is a value that something else performs: where (`target`), what, and the rendered `Body` that leaves
-the process, made by `tailrace.markdown` and sent by a channel that needs to know nothing about Markdown. What a
-channel answers is a `Receipt`; what is known after the call is an `Outcome`.
+An operation is a value that a channel performs: a `target`, what to do there, and the rendered `Body`. Bodies are made
+by `tailrace.markdown`; a channel sends them without knowing Markdown. The channel answers with a `Receipt`. What is
+known after the call, with or without an answer, is an `Outcome`.
 
-`Durable` operations are written down before and after they are performed. `Interim` ones (the edits of a message
-that is still being written, drafts, typing) are not: the latest wins, and losing one loses nothing.
+`Durable` operations are recorded before and after they are performed. `Interim` ones (edits of a message that is still
+being written, drafts, typing) are not: the latest wins, and losing one loses nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True):
-    """A style over a range of a body's text, for platforms that take styles beside the text; offsets are UTF-16."""
+    """The style of a range of a body's text, for platforms that take styles as a list. Offsets count UTF-16 units."""
 
     type: str
     offset: int
@@ -26,9 +26,9 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as one platform takes it: its text, and the styles or another form where the platform has them apart.
+    """A rendered message: its text, and what else the platform takes.
 
-    `html` and `markdown` say the same as `text`, for platforms that take it so and fall back to the text.
+    `html` and `markdown` are other forms of the same message; the platform shows `text` where it cannot show them.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where to: a chat of a channel, and the thread in it where there is one; `group` where several people are."""
+    """Where to send: a chat of a channel, and its thread if there is one. `group`: the chat has several people."""
 
     channel: str
     chat: str
@@ -47,12 +47,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def conversation(self) -> str:
-        """The name of the place: what is said there is said strictly in order."""
+        """The name of the conversation. Its operations are performed strictly in order."""
         return f"{self.channel}:{self.chat}" if self.thread is None else f"{self.channel}:{self.chat}#{self.thread}"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step of the work beside the text, for platforms that show steps on their own."""
+    """One step of the work, for platforms that show steps of their own beside the text."""
 
     id: str
     title: str
@@ -61,27 +61,27 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The platform's word that something is there; `degraded` says what was given up to get it there, if anything."""
+    """The platform's confirmation of an operation; `degraded` says what was left out to get it through, if anything."""
 
     message_id: str
     degraded: str = ""
 
 
 class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
-    """What all operations have: where."""
+    """The field that all operations have."""
 
     target: Target
 
 
 class Post(_Operation, frozen=True, kw_only=True, tag="post"):
-    """A new message. `aside`: it shows how the work goes on, and is no part of the answer."""
+    """Send a new message. `is_processing`: it is the processing message, not part of the answer."""
 
     body: Body
-    is_processing: bool = msgspec.field(name="aside", default=False)  # the name in ledgers
+    is_processing: bool = msgspec.field(name="aside", default=False)  # its key in ledgers
 
 
 class PostMedia(_Operation, frozen=True, kw_only=True, tag="post_media"):
-    """A picture, a sound or a file as a new message: at a `url`, or at a `path` on this machine."""
+    """Send a picture, a sound or a file as a new message, from a `url` or from a `path` on this machine."""
 
     url: str | None = None
     path: str | None = None
@@ -90,26 +90,26 @@ class PostMedia(_Operation, frozen=True, kw_only=True, tag="post_media"):
 
 
 class Edit(_Operation, frozen=True, kw_only=True, tag="edit"):
-    """Another body in place of all that the message said."""
+    """Replace the whole body of a message."""
 
     message_id: str
     body: Body
 
 
 class Delete(_Operation, frozen=True, kw_only=True, tag="delete"):
-    """The message is taken away; one that is gone already is deleted."""
+    """Delete a message. If it does not exist any more, that counts as success."""
 
     message_id: str
 
 
 class OpenStream(_Operation, frozen=True, kw_only=True, tag="open_stream"):
-    """A new message that the platform itself lets grow; the receipt's id is the stream's."""
+    """Open a message to which text can be appended; the receipt's id is the id of the stream."""
 
     body: Body
 
 
 class AppendStream(_Operation, frozen=True, kw_only=True, tag="append_stream"):
-    """More text at the end of an open stream, and steps that are new or have another state."""
+    """Append text to an open stream, and show tasks that are new or changed."""
 
     stream_id: str
     text: str = ""
@@ -117,7 +117,7 @@ class AppendStream(_Operation, frozen=True, kw_only=True, tag="append_stream"):
 
 
 class CloseStream(_Operation, frozen=True, kw_only=True, tag="close_stream"):
-    """The stream ends as a message that says all of `body`; one that is closed already is set to it."""
+    """Close a stream as a message with this body. A stream that is closed already gets the body by an edit."""
 
     stream_id: str
     body: Body
@@ -125,7 +125,7 @@ class CloseStream(_Operation, frozen=True, kw_only=True, tag="close_stream"):
 
 
 class Draft(_Operation, frozen=True, kw_only=True, tag="draft"):
-    """What is being written, shown for a while as no message yet; the same `draft_id` again replaces it."""
+    """Show for a while what is being written, before there is a message. The same `draft_id` again replaces it."""
 
     draft_id: int
     body: Body
@@ -145,27 +145,27 @@ _ENCODER = msgspec.json.Encoder()
 
 def encode_operation(operation: Durable) -> bytes:
     """The operation as JSON; equal operations give equal bytes."""
-    # Into a buffer of ours: where memory ends while its own one grows, msgspec crashes instead of raising.
+    # Into our own buffer: if memory runs out while msgspec's buffer grows, msgspec crashes instead of raising.
     buffer = bytearray()
     _ENCODER.encode_into(operation, buffer)
     return bytes(buffer)
 
 
 def decode_operation(encoded: bytes) -> Durable:
-    """The operation that was encoded. Raises `msgspec.ValidationError` for anything else."""
+    """The encoded operation. Raises `msgspec.ValidationError` for any other bytes."""
     return _DURABLE_DECODER.decode(encoded)
 
 
 class Delivered(msgspec.Struct, frozen=True, tag_field="outcome", tag="delivered"):
-    """It is there, and this is the platform's word for it."""
+    """The operation arrived, and the platform confirmed it."""
 
     receipt: Receipt
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="outcome", tag="refused"):
-    """It is surely not there and never will be: the same call would be refused again.
+    """The operation surely did not arrive and never will: the same call would be refused again.
 
-    `gone` is true where the message it was about is not there any more, and only that is wrong.
+    `gone`: only because the message does not exist any more.
     """
 
     reason: str
@@ -173,9 +173,10 @@ class Refused(msgspec.Struct, frozen=True, tag_field="outcome", tag="refused"):
 
 
 class NotNow(msgspec.Struct, frozen=True, tag_field="outcome", tag="not_now"):
-    """It is surely not there, and the same call may succeed later: after `retry_after` seconds where they were told.
+    """The operation surely did not arrive, and the same call may succeed later.
 
-    `everywhere` is true where the platform meant the whole channel, not this chat alone.
+    `retry_after`: the seconds to wait, if the platform says so. `everywhere`: the platform means all chats, not only
+    this one.
     """
 
     reason: str
@@ -184,7 +185,7 @@ class NotNow(msgspec.Struct, frozen=True, tag_field="outcome", tag="not_now"):
 
 
 class Ambiguous(msgspec.Struct, frozen=True, tag_field="outcome", tag="ambiguous"):
-    """It may be there: the call began, and no answer came that can be relied on."""
+    """The operation may have arrived: the call began, and no reliable answer came."""
 
     reason: str
 

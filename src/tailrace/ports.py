@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from tailrace.capabilities import Capabilities
-from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, TurnState, Waiting
+from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn, TurnState
 from tailrace.events import Event
 from tailrace.operations import Body, PostMedia, Receipt, Target, Task
 
@@ -232,7 +232,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def remember(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
         """Keep what an open turn of this owner has said so far, soon: with the next change, or within two seconds.
 
         The latest wins. A snapshot that cannot be kept is dropped; nobody waits for it.
@@ -273,11 +273,11 @@ class Ledger(Protocol):
         """
         ...
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """Conversations with open deliveries in the order of their names, from behind `after`."""
         ...
 
-    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
         """Open turns in that state whose owner is gone, which is one of an older epoch: running, or only accepted."""
         ...
 

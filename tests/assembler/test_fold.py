@@ -43,7 +43,7 @@ def test_vector(vector: dict[str, Any]) -> None:
     assert json.loads(msgspec.json.encode(chunks)) == vector["chunks"]
 
 
-def test_the_vectors_show_every_event_and_every_chunk() -> None:
+def test_the_vectors_cover_every_event_and_every_chunk() -> None:
     events = {event["type"] for vector in VECTORS for event in vector["events"]}
     chunks = {chunk["type"] for vector in VECTORS for chunk in vector["chunks"]}
     assert events == {str(cls.__struct_config__.tag) for cls in EVENT_CLASSES}
@@ -51,7 +51,7 @@ def test_the_vectors_show_every_event_and_every_chunk() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_reading_in_between_changes_nothing(vector: dict[str, Any]) -> None:
+def test_reading_chunks_during_the_fold_changes_nothing(vector: dict[str, Any]) -> None:
     chunks: list[Chunk] = []
     for event in vector["events"]:
         append_event_to_chunks(chunks, decode_event(event))
@@ -60,13 +60,13 @@ def test_reading_in_between_changes_nothing(vector: dict[str, Any]) -> None:
 
 
 @given(st.lists(any_event, max_size=20))
-def test_any_events_in_any_order_fold(events: list[Event]) -> None:
+def test_any_events_in_any_order_can_be_folded(events: list[Event]) -> None:
     chunks = folded(events)
     assert json.loads(msgspec.json.encode(chunks)) == msgspec.to_builtins(chunks)
 
 
 @given(st.lists(any_event, max_size=20))
-def test_events_are_left_as_they_were(events: list[Event]) -> None:
+def test_the_fold_does_not_change_events(events: list[Event]) -> None:
     before = [msgspec.json.encode(event) for event in events]
     folded(events)
     assert [msgspec.json.encode(event) for event in events] == before
@@ -74,7 +74,7 @@ def test_events_are_left_as_they_were(events: list[Event]) -> None:
 
 @pytest.mark.parametrize("kind", [TextDelta, ReasoningDelta])
 @given(pieces=st.lists(texts, min_size=1), before=st.lists(any_event, max_size=5))
-def test_how_text_is_cut_into_deltas_does_not_matter(
+def test_the_result_does_not_depend_on_the_deltas(
     kind: type[TextDelta | ReasoningDelta], pieces: list[str], before: list[Event]
 ) -> None:
     whole = folded([*before, kind(text="".join(pieces))])
@@ -82,7 +82,7 @@ def test_how_text_is_cut_into_deltas_does_not_matter(
 
 
 @given(deltas=st.lists(texts, min_size=1), rest=texts)
-def test_a_final_text_wins_however_the_block_came(deltas: list[str], rest: str) -> None:
+def test_block_final_replaces_the_text_of_the_block(deltas: list[str], rest: str) -> None:
     said = "".join(deltas)
     for final in (said, said + rest, rest):
         chunks = folded([*(TextDelta(text=delta) for delta in deltas), BlockFinal(text=final)])
@@ -107,7 +107,7 @@ def said_by(speaker: str | None, chunks: list[Chunk]) -> str:
 
 
 @given(events=speech)
-def test_what_one_says_comes_out_as_if_nobody_else_spoke(events: list[Event]) -> None:
+def test_the_text_of_one_sender_does_not_depend_on_others(events: list[Event]) -> None:
     chunks = folded(events)
     for speaker in (None, "1", "2"):
         alone = folded([event for event in events if getattr(event, "parent_tool_id", None) == speaker])
@@ -116,7 +116,7 @@ def test_what_one_says_comes_out_as_if_nobody_else_spoke(events: list[Event]) ->
     assert sorted(whole) == sorted(said_by(None, chunks) + said_by("1", chunks) + said_by("2", chunks))
 
 
-def test_a_long_text_is_kept_as_pieces_until_it_is_read() -> None:
+def test_a_long_text_is_stored_as_pieces_until_it_is_read() -> None:
     chunks = folded([TextDelta(text="abcd")] * 10_000)
     chunk = chunks[0]
     assert isinstance(chunk, TextChunk)
@@ -125,7 +125,7 @@ def test_a_long_text_is_kept_as_pieces_until_it_is_read() -> None:
     assert len(chunk.tail) == 1
 
 
-def test_thinking_and_output_are_kept_as_pieces_too() -> None:
+def test_thinking_and_output_are_stored_as_pieces_too() -> None:
     thinking, batch = folded(
         [
             *[ReasoningDelta(text="ab")] * 1000,

@@ -7,7 +7,7 @@ from tailrace.chunks import MANY_PIECES, Chunk, TextChunk
 from tailrace.events import TextDelta
 
 
-def test_a_text_of_many_pieces_is_kept_in_few_and_reads_the_same() -> None:
+def test_many_small_pieces_are_joined_into_few() -> None:
     chunks: list[Chunk] = []
     pieces = [f"{n % 10}" for n in range(3 * MANY_PIECES + 7)]
     for piece in pieces:

@@ -172,7 +172,7 @@ def test_a_setting_changes_what_is_called_when() -> None:
         ("first_charcters=3", "there is no setting 'first_charcters'. Did you mean 'first_characters'? "),
         ("presentation=slow", "--set presentation: Invalid enum value 'slow'"),
         ("first_s=soon", "--set first_s: Expected `float`, got `str`"),
-        ("first_s=-1", "first_s is -1.0; it is a number of seconds, 0 or more"),
+        ("first_s=-1", "first_s is -1.0; it must be a number of seconds, 0 or more"),
         ("silent=[1]", "--set silent[0]: Expected `str`, got `int`"),
     ],
 )

@@ -131,7 +131,7 @@ def test_every_channel_is_a_column_with_its_chat_and_its_calls() -> None:
         assert as_text(performance.summary) in written
     rows = re.findall(r'<tr class="(stays|passes)" data-at="([\d.]+)"><td>[\d.]+ s</td><td>([^<]+)</td>', written)
     telegram = rows[: len(done[0].moments)]
-    assert [kind == "stays" for kind, _, _ in telegram] == [moment.stays for moment in done[0].moments]
+    assert [kind == "stays" for kind, _, _ in telegram] == [moment.is_durable for moment in done[0].moments]
     assert [what for _, _, what in telegram[:3]] == ["typing", "post", "edit"]
 
 

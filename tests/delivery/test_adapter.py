@@ -98,6 +98,26 @@ def test_text_is_buffered_and_the_last_part_is_the_block_reply() -> None:
     assert payloads == [ReplyPayload(text="Hello, world.", delivered=True)]
 
 
+def test_strings_are_text_deltas_alone_and_among_events() -> None:
+    payloads, bridge = process(["Hel", "lo, ", "world."])
+    assert bridge.said == [("block", "Hello, world.")]
+    assert payloads == [ReplyPayload(text="Hello, world.", delivered=True)]
+    call = [ToolStarted(id="1", name="ls"), ToolFinished(id="1", result="a.py")]
+    _, bridge = process(["Look", *text(": "), *call, "done", DONE])
+    assert bridge.said == [("partial", "Look:"), ("tool", "ls: a.py"), ("block", "done")]
+
+
+def test_strings_among_events_need_a_terminal_event() -> None:
+    payloads, _ = process(["a", *text("b")])
+    assert payloads[0].text == "ab"
+    assert "missing_terminal" in payloads[-1].text
+
+
+def test_a_generator_of_strings_that_raises_fails_the_turn() -> None:
+    payloads, _ = process(["a", ValueError("no such model")])
+    assert [payload.text for payload in payloads] == ["a", "ValueError: no such model [runtime_raised]"]
+
+
 def test_past_the_limit_parts_are_given_while_the_turn_goes_on() -> None:
     bridge = Bridge()
     seen: list[int] = []
@@ -309,7 +329,7 @@ def test_what_the_agent_raises_is_a_failure() -> None:
 
 
 def test_what_is_no_event_is_a_failure() -> None:
-    payloads, _ = process([*text("a"), "garbage", *text("b")])
+    payloads, _ = process([*text("a"), b"garbage", *text("b")])
     assert payloads[0].text == "a"
     assert payloads[1].is_error
     assert "not_an_event" in payloads[1].text

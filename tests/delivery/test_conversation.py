@@ -34,7 +34,7 @@ class PonderousLedger:
         self.calls: Counter[str] = Counter()
         self.takes_s = takes_s
         self.epoch = office.memory.epoch
-        self.remember = office.memory.remember
+        self.save_snapshot = office.memory.save_snapshot
         self._ledger = office.memory
         office.courier = office.courier_of(self)
 
@@ -59,7 +59,7 @@ def test_what_was_recorded_as_being_sent_is_sent_also_where_the_lane_reads_every
         await office.courier.begin("old", HERE)
         old = await office.courier.begin("old", HERE)
         new = await office.courier.begin("new", HERE)
-        said = await settled_within(asyncio.gather(new.say(post("new")), old.say(post("old"))), 30.0)
+        said = await settled_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
         assert [row.state for rows in said for row in rows] == [State.DELIVERED] * 2
         assert office.texts() == ["new", "old"]
 
@@ -88,7 +88,7 @@ def test_acknowledgements_in_another_order_than_the_rows_do_not_change_what_come
         first = await office.courier.begin("first", HERE)
         second = await office.courier.begin("second", HERE)
         texts = [f"first {part}" for part in range(parts)]
-        said = asyncio.gather(first.end(*map(post, texts)), second.say(post("second")))
+        said = asyncio.gather(first.end(*map(post, texts)), second.send(post("second")))
         await settled_within(said, 30.0)
         assert office.texts() == [*texts, "second"]
 
@@ -119,7 +119,7 @@ def test_nothing_is_shown_in_between_while_what_stays_is_recorded() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=2, per_s=10.0)))
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("a"))
+        await turn.send(post("a"))
         PonderousLedger(office, end=1.0)
         again = await office.courier.begin("u", HERE)
         ending = asyncio.create_task(again.end(edit(office.shown(), "final")))
@@ -171,7 +171,7 @@ def test_what_stays_in_one_thread_goes_before_an_edit_that_waits_in_another() ->
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=10.0)))
         growing, other = [await office.courier.begin(name, thread(name)) for name in "ab"]
-        [row] = await growing.say(post("a", thread("a")))
+        [row] = await growing.send(post("a", thread("a")))
         assert row.receipt is not None
         edited = growing.show(edit(row.receipt.message_id, "b", thread("a")))
         await asyncio.sleep(5)
@@ -201,7 +201,7 @@ def test_what_is_taken_up_again_in_a_group_keeps_to_its_pace_too() -> None:
         office = PostOffice(simulation, TELEGRAM)
         room = thread("a", group=True)
         await office.plan("t", *map(str, range(25)), target=room)
-        resumed = office.courier.resume(room.conversation, at_most=25)
+        resumed = office.courier.resume(room.conversation, limit=25)
         assert resumed is not None
         assert await resumed == 20  # then it would have to wait for long, and for nobody
         assert office.platform.complaints == []
@@ -215,8 +215,8 @@ def test_a_thread_whose_chat_must_wait_for_long_lets_others_have_the_place() -> 
         office.fail(TooMany(600.0))
         held = asyncio.create_task(office.say("t", "one", target=thread("a")))
         await asyncio.sleep(1)
-        assert office.courier.callable_in(thread("b").conversation, "simulated") == pytest.approx(599.0, abs=0.5)
-        assert office.courier.callable_in(HERE.conversation, "simulated") == 0.0
+        assert office.courier.free_in(thread("b").conversation, "simulated") == pytest.approx(599.0, abs=0.5)
+        assert office.courier.free_in(HERE.conversation, "simulated") == 0.0
         await office.plan("u", "two", target=thread("b"))
         resumed = office.courier.resume(thread("b").conversation)
         assert resumed is not None
@@ -256,7 +256,7 @@ def test_an_error_that_comes_when_nobody_waits_any_more_is_not_written_to_the_lo
         PonderousLedger(office, move=5.0)
         saying = asyncio.create_task(office.say("t", "one"))
         await asyncio.sleep(2)  # the deadline is over, and that is being recorded
-        await office.courier.drain(within_s=0.0)
+        await office.courier.drain(timeout_s=0.0)
         await saying
         gc.collect()
 

@@ -87,15 +87,15 @@ def test_a_turn_said_again_sends_only_what_is_missing() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        first = await turn.say(post("one"), post("two"))
+        first = await turn.send(post("one"), post("two"))
         await office.crash()
         again = await office.courier.begin("t", HERE)
-        assert not again.is_over
-        assert await again.say(post("one"), post("two")) == first
+        assert not again.is_finished
+        assert await again.send(post("one"), post("two")) == first
         await again.end(post("three"))
         assert office.texts() == ["one", "two", "three"]
         whole = await office.courier.begin("t", HERE)
-        assert whole.is_over
+        assert whole.is_finished
         assert states(await whole.end(post("one"), post("two"), post("three"))) == [State.DELIVERED] * 3
         assert office.platform.counts["post"] == 3
 
@@ -165,7 +165,7 @@ def test_a_halted_turn_says_nothing_more_later_either() -> None:
         office = PostOffice(simulation, on_dead="halt")
         office.fail(Refuse())
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("one"))
+        await turn.send(post("one"))
         assert states(await turn.end(post("two"))) == [State.CANCELLED]
         assert office.texts() == ["⚠️ Part 1 of this answer is missing."]
 
@@ -230,7 +230,7 @@ def test_a_turn_said_again_beside_a_new_one_leaves_both_delivered() -> None:
         old = await office.courier.begin("old", HERE)
         old = await office.courier.begin("old", HERE)
         new = await office.courier.begin("new", HERE)
-        said = await settled_within(asyncio.gather(new.say(post("new")), old.say(post("old"))), 30.0)
+        said = await settled_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
         assert [states(rows) for rows in said] == [[State.DELIVERED]] * 2
         assert office.texts() == ["new", "old"]
 
@@ -276,7 +276,7 @@ def test_a_turn_without_a_word_ends_too() -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
         assert await turn.end(state=TurnState.CANCELLED) == []
-        assert (await office.courier.begin("t", HERE)).is_over
+        assert (await office.courier.begin("t", HERE)).is_finished
 
     run(scene)
 
@@ -286,4 +286,4 @@ def test_settings_with_which_nothing_could_be_sent_are_refused(max_age_s: float)
     with pytest.raises(UsageError):
         CourierSettings(max_age_s=max_age_s)
     with pytest.raises(UsageError):
-        CourierSettings(budget=0)
+        CourierSettings(max_attempts=0)

@@ -302,7 +302,7 @@ def histories(draw: st.DrawFn) -> Delivery:
     policy = Policy(
         idempotency=draw(any_kind),
         on_unknown=draw(st.sampled_from(["hold", "resend"])),
-        budget=draw(st.integers(1, 4)),
+        max_attempts=draw(st.integers(1, 4)),
         max_age_s=draw(st.sampled_from([60.0, DAY])),
     )
     row = plan(draw(any_operation), turn_id="t", ordinal=1, policy=policy, now=BEGAN)
@@ -328,7 +328,7 @@ def test_every_step_is_lawful(row: Delivery, now: float, can_ask: bool, scope: s
             assert under_way.state in EDGES[row.state]
             assert under_way.attempt == row.attempt + 1
             assert BEGAN + now <= row.expires_at
-            assert not row.is_spent
+            assert not row.is_exhausted
             check_that_sending_shows_nothing_twice(row, under_way, BEGAN + now, scope)
         case Settle(delivery=after):
             assert after.state in EDGES[row.state]

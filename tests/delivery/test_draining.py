@@ -53,7 +53,7 @@ def test_what_is_not_answered_while_draining_is_ambiguous() -> None:
         office.fail(NoAnswer())
         saying = asyncio.create_task(office.say("t", "one"))
         await asyncio.sleep(1.0)
-        await office.courier.drain(within_s=2.0)
+        await office.courier.drain(timeout_s=2.0)
         await settled_within(saying, 0.1)
         assert await office.states() == {1: State.AMBIGUOUS}
         assert len(asyncio.all_tasks()) == 1
@@ -88,7 +88,7 @@ def test_draining_ends_also_where_the_ledger_cannot_be_written() -> None:
         saying = asyncio.create_task(office.say("t", "one"))
         await asyncio.sleep(0.06)
         ledger.is_full = True
-        await settled_within(office.courier.drain(within_s=2.0), 20.0)
+        await settled_within(office.courier.drain(timeout_s=2.0), 20.0)
         await settled_within(saying, 0.1)
 
     run(scene)
@@ -193,7 +193,7 @@ def test_what_a_foreign_error_says_reaches_neither_the_ledger_nor_the_log(
         saying = asyncio.create_task(turn.end(post("hello")))
         await asyncio.sleep(0.05)
         if drains:
-            await office.courier.drain(within_s=0.0)
+            await office.courier.drain(timeout_s=0.0)
         await settled_within(saying, 10.0)
         await office.courier.drain()
         for row in await office.rows():
@@ -211,10 +211,10 @@ def test_somebody_who_stops_waiting_takes_it_from_nobody_else() -> None:
         office = PostOffice(simulation)
         office.fail(Delayed(5.0))
         turn = await office.courier.begin("t", HERE)
-        first = asyncio.create_task(turn.say(post("one")))
+        first = asyncio.create_task(turn.send(post("one")))
         await asyncio.sleep(1)
         again = await office.courier.begin("t", HERE)
-        second = asyncio.create_task(again.say(post("one")))
+        second = asyncio.create_task(again.send(post("one")))
         await asyncio.sleep(1)
         first.cancel()
         assert states(await second) == [State.DELIVERED]
@@ -228,10 +228,10 @@ def test_who_is_cancelled_while_it_is_recorded_takes_back_nothing_that_is_being_
         office = PostOffice(simulation, "unkeyed")
         office.fail(Delayed(5.0))
         turn = await office.courier.begin("t", HERE)
-        first = asyncio.create_task(turn.say(post("one")))
+        first = asyncio.create_task(turn.send(post("one")))
         await asyncio.sleep(1)
         again = await office.courier.begin("t", HERE)
-        second = asyncio.create_task(again.say(post("one")))
+        second = asyncio.create_task(again.send(post("one")))
         await asyncio.sleep(0)
         second.cancel()
         assert states(await first) == [State.DELIVERED]
@@ -260,7 +260,7 @@ def test_what_the_ledger_says_is_unavailable_is_no_error_of_the_turn() -> None:
         ledger = Unwritable()
         ledger.is_full = True
         with pytest.raises(LedgerUnavailable):
-            await ledger.around(office).waiting()
+            await ledger.around(office).open_conversations()
         office.courier = office.courier_of(ledger.around(office))
         saying = asyncio.create_task(office.say("t", "one"))
         await asyncio.sleep(60)

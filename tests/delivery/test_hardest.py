@@ -26,12 +26,12 @@ def test_hardest_2_a_live_message_becomes_the_final_after_a_crash_and_there_is_n
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        turn.remember("Hel", None)
+        turn.save_snapshot("Hel", None)
         await asyncio.sleep(3)
-        turn.remember("Hello", None)
-        await turn.say(post("Hello"))
+        turn.save_snapshot("Hello", None)
+        await turn.send(post("Hello"))
         live = office.shown()
-        turn.remember("Hello, wor", live)  # at once: by what was kept before, it would be said in a second message
+        turn.save_snapshot("Hello, wor", live)  # at once: by what was kept before, it would be said in a second message
         turn.show(edit(live, "Hello, world, how"))
         await asyncio.sleep(1)
         await office.crash()
@@ -125,7 +125,7 @@ def test_hardest_4_an_ambiguous_first_preview_is_neither_doubled_nor_silent(kind
         office.fail(fault)
         turn = await office.courier.begin("t", HERE)
         turn.show(Typing(target=HERE))
-        [row] = await turn.say(post("Hel"))
+        [row] = await turn.send(post("Hel"))
         if row.receipt is not None:
             await turn.end(edit(row.receipt.message_id, "Hello"))
             assert office.texts() == ["Hello"]
@@ -146,7 +146,7 @@ def test_hardest_3_there_is_exactly_one_complete_final(what: str, kind: str, cra
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation, kind)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("the whole answer" if what == "not modified" else "the"))
+        await turn.send(post("the whole answer" if what == "not modified" else "the"))
         live = office.shown()
         turn.show(edit(live, "the whole"))
         await asyncio.sleep(1)

@@ -89,7 +89,7 @@ def in_an_office(
     run(at_work)
 
 
-@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final", "native", "tokens"])
+@pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final", "native", "tokens"])
 def test_the_answer_stands_once_whole_and_in_order_however_it_is_presented(presentation: Presentation) -> None:
     async def main(office: PostOffice) -> None:
         delivered = await carried(office, spoken(), presentation=presentation)
@@ -136,7 +136,7 @@ def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that
     in_an_office(main)
 
 
-@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final"])
+@pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final"])
 @pytest.mark.parametrize("dies_after_s", [0.3, 1.0, 2.2, 3.7, 5.2, 6.4, 7.3])
 def test_a_turn_that_is_said_again_after_a_crash_goes_on_from_what_is_there(
     presentation: Presentation, dies_after_s: float

@@ -34,7 +34,7 @@ def test_of_edits_in_between_the_latest_is_shown_and_none_is_recorded() -> None:
         capabilities = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=1.0))
         office = PostOffice(simulation, capabilities)
         turn = await office.courier.begin("t", HERE)
-        [row] = await turn.say(post("a"))
+        [row] = await turn.send(post("a"))
         assert row.receipt is not None
         for letters in range(2, 60):
             turn.show(edit(row.receipt.message_id, "a" * letters))
@@ -53,7 +53,7 @@ def test_what_is_shown_in_between_gives_way_to_what_stays_and_never_comes_after_
         capabilities = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=10.0))
         office = PostOffice(simulation, capabilities)
         turn = await office.courier.begin("t", HERE)
-        [row] = await turn.say(post("a"))
+        [row] = await turn.send(post("a"))
         assert row.receipt is not None
         live = row.receipt.message_id
         turn.show(edit(live, "in between"))  # waits for the pace
@@ -74,16 +74,16 @@ def test_a_turn_said_again_shows_nothing_over_what_stays() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("a"))
+        await turn.send(post("a"))
         live = office.shown()
-        await turn.say(edit(live, "whole"))
+        await turn.send(edit(live, "whole"))
         await office.crash()
         again = await office.courier.begin("t", HERE)
-        await again.say(post("a"))
+        await again.send(post("a"))
         again.show(edit(live, "half"))
         await asyncio.sleep(5)
         assert office.texts() == ["whole"]
-        await again.say(edit(live, "whole"))
+        await again.send(edit(live, "whole"))
         again.show(edit(live, "whole, and more"))
         await asyncio.sleep(5)
         assert office.texts() == ["whole, and more"]
@@ -98,7 +98,7 @@ def test_typing_is_shown_and_what_fails_in_between_harms_nothing() -> None:
         turn = await office.courier.begin("t", HERE)
         turn.show(Typing(target=HERE))
         await asyncio.sleep(1)
-        await turn.say(post("a"))
+        await turn.send(post("a"))
         turn.show(edit(office.shown(), "refused"))
         await asyncio.sleep(5)
         turn.show(Typing(target=HERE))
@@ -114,7 +114,7 @@ def test_a_retry_after_told_to_an_edit_in_between_holds_the_final_as_well() -> N
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("a"))
+        await turn.send(post("a"))
         office.fail(TooMany(30.0))
         turn.show(edit(office.shown(), "in between"))
         await asyncio.sleep(1)
@@ -131,7 +131,7 @@ def test_a_stream_grows_and_says_all_at_its_end_also_where_it_is_gone() -> None:
         for name, gone in (("t", False), ("u", True)):
             target = Target(channel="simulated", chat=name)
             turn = await office.courier.begin(name, target)
-            [row] = await turn.say(OpenStream(target=target, body=Body(text="a")))
+            [row] = await turn.send(OpenStream(target=target, body=Body(text="a")))
             assert row.receipt is not None
             stream = row.receipt.message_id
             turn.show(AppendStream(target=target, stream_id=stream, text="b"))
@@ -151,11 +151,11 @@ def test_a_message_is_taken_away_and_one_that_cannot_be_is_not_called_a_missing_
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("a"))
+        await turn.send(post("a"))
         live = office.shown()
-        await turn.say(Delete(target=HERE, message_id=live))
+        await turn.send(Delete(target=HERE, message_id=live))
         assert office.texts() == []
-        assert states(await turn.say(Delete(target=HERE, message_id=live))) == [State.DELIVERED]
+        assert states(await turn.send(Delete(target=HERE, message_id=live))) == [State.DELIVERED]
         office.fail(Rule(fault=Refuse(), kind="delete"))
         assert states(await turn.end(Delete(target=HERE, message_id=live))) == [State.FAILED]
         assert office.texts() == []
@@ -167,7 +167,7 @@ def test_where_the_live_message_is_gone_the_final_is_one_new_message() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation, "unkeyed")
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("live"))
+        await turn.send(post("live"))
         live = office.shown()
         office.take_away(live)
         ended = await turn.end(edit(live, "final"), post("more"))
@@ -187,7 +187,7 @@ def test_not_modified_is_success() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("same"))
+        await turn.send(post("same"))
         assert states(await turn.end(edit(office.shown(), "same"))) == [State.DELIVERED]
         assert office.texts() == ["same"]
 

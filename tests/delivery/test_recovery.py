@@ -108,9 +108,9 @@ def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_into_th
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation, capabilities_of("unkeyed", limit=64))
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("begun"))
+        await turn.send(post("begun"))
         words = "a word and another one " * 20
-        turn.remember(words, office.shown())
+        turn.save_snapshot(words, office.shown())
         await office.crash()
         await office.recovery().sweep()
         *said, last = office.texts()
@@ -125,8 +125,8 @@ def test_a_turn_cut_off_long_ago_is_closed_without_a_word() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("Hello"))
-        turn.remember("Hello, world", office.shown())
+        await turn.send(post("Hello"))
+        turn.save_snapshot("Hello, world", office.shown())
         await office.crash()
         await asyncio.sleep(2 * 86_400)
         await office.recovery().sweep()
@@ -140,11 +140,11 @@ def test_a_turn_that_its_agent_takes_up_again_is_not_called_interrupted() -> Non
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("one"))
+        await turn.send(post("one"))
         await office.crash()
         again = await office.courier.begin("t", HERE)
         await office.recovery().sweep()
-        await again.say(post("one"))
+        await again.send(post("one"))
         await again.end(post("two"))
         assert office.texts() == ["one", "two"]
 
@@ -161,7 +161,7 @@ def test_turns_of_a_channel_that_is_away_keep_no_others_open() -> None:
         await office.crash()
         await settled_within(office.recovery().sweep(), 60)
         assert office.texts() == [INTERRUPTED]
-        assert len(await office.memory.interrupted(limit=1000)) == 600
+        assert len(await office.memory.interrupted_turns(limit=1000)) == 600
 
     run(scene)
 
@@ -180,7 +180,7 @@ def test_an_owner_that_was_replaced_ends_its_sweep_and_touches_nothing() -> None
         office.memory = office.memory.reopen()
         await settled_within(replaced.sweep(), 10)
         assert office.platform.counts == {}
-        assert (await office.memory.interrupted())[0].turn_id == "t"
+        assert (await office.memory.interrupted_turns())[0].turn_id == "t"
 
     run(scene)
 
@@ -330,11 +330,11 @@ def test_a_state_of_a_newer_version_blocks_its_conversation_and_no_other() -> No
         [row, _] = await office.plan("t", "one", "two")
         await office.plan("u", "three", target=THERE)
         contents = office.memory._contents
-        contents.rows[row.place] = replace(row, state="teleporting")
+        contents.rows[row.position] = replace(row, state="teleporting")
         await office.crash()
         await settled_within(office.recovery().sweep(), 60)
         assert (office.texts(), office.texts(THERE)) == ([], ["three"])
-        assert contents.rows[row.place].state == "teleporting"
+        assert contents.rows[row.position].state == "teleporting"
 
     run(scene)
 
@@ -363,7 +363,7 @@ def test_what_was_kept_long_enough_is_forgotten_and_silent_turns_with_it() -> No
         await office.say("t", "one")
         silent = await office.courier.begin("silent", HERE)
         await silent.end()
-        office.memory.remember("nobody", Snapshot(text="unknown turns are passed over"))
+        office.memory.save_snapshot("nobody", Snapshot(text="unknown turns are passed over"))
         recovering = asyncio.create_task(office.recovery(keep_s=100.0).run())
         await asyncio.sleep(60)
         assert len(await office.rows()) == 1

@@ -29,7 +29,7 @@ def test_a_stream_that_is_refused_is_a_message_and_the_turn_goes_on_in_it() -> N
         office = PostOffice(simulation)
         office.fail(REFUSED)
         turn = await office.courier.begin("t", HERE)
-        [row] = await turn.say(STREAM)
+        [row] = await turn.send(STREAM)
         live = office.shown()
         assert (row.ordinal, row.operation) == (-1, Post(target=HERE, body=STREAM.body))
         assert row.receipt == Receipt(message_id=live, degraded=LOST)
@@ -151,7 +151,7 @@ def test_nothing_is_lost_where_a_message_that_is_gone_is_said_anew() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)
         turn = await office.courier.begin("t", HERE)
-        await turn.say(post("live"))
+        await turn.send(post("live"))
         live = office.shown()
         office.take_away(live)
         [row] = await turn.end(edit(live, "final"))

@@ -56,7 +56,7 @@ def called(office: PostOffice) -> list[str]:
 async def begun(office: PostOffice) -> tuple[OpenTurn, str]:
     """A turn with a live message."""
     turn = await office.courier.begin("t", HERE)
-    [row] = await turn.say(post("a"))
+    [row] = await turn.send(post("a"))
     assert row.receipt is not None
     return turn, row.receipt.message_id
 
@@ -69,7 +69,7 @@ def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it() -> N
         assert await turn.show(draft("thinking", 7)) == shown_as("7")
         assert [seen.text for seen in office.platform.drafts("here", simulation.clock.monotonic())] == ["thinking"]
         assert [await turn.show(edit(live, "b")) for _ in range(2)] == [shown_as(live)] * 2
-        [row] = await turn.say(OpenStream(target=HERE, body=Body(text="s")))
+        [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
         assert row.receipt is not None
         stream = row.receipt.message_id
         assert await turn.show(append(stream, "t")) == shown_as(stream)
@@ -131,7 +131,7 @@ def test_what_is_appended_goes_together_with_each_step_in_its_latest_state() -> 
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation, SLOW)
         turn, live = await begun(office)
-        [row] = await turn.say(OpenStream(target=HERE, body=Body(text="s")))
+        [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
         assert row.receipt is not None
         stream = row.receipt.message_id
         read, write = Task(id="1", title="read"), Task(id="2", title="write")
@@ -157,7 +157,7 @@ def test_no_more_is_appended_together_than_one_call_takes() -> None:
         rules = StreamRules(every_s=0.0, per_call=5)
         office = PostOffice(simulation, replace(SLOW, native=rules, unit="utf16"))
         turn = await office.courier.begin("t", HERE)
-        [row] = await turn.say(OpenStream(target=HERE, body=Body(text="")))
+        [row] = await turn.send(OpenStream(target=HERE, body=Body(text="")))
         assert row.receipt is not None
         stream = row.receipt.message_id
         texts = ["12", "345", "6", "789", "😀", "😀😀", "far too long"]
@@ -308,7 +308,7 @@ def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
             for turn_number in range(3):
                 turn = await office.courier.begin(f"turn {number} {turn_number}", target)
                 for part in range(3):
-                    await turn.say(post(f"part {part}", target))
+                    await turn.send(post(f"part {part}", target))
                     for _ in range(source.randrange(6)):
                         operations: tuple[Interim, ...] = (
                             edit("m1", str(source.random()), target),

@@ -101,12 +101,12 @@ def test_a_turn_said_again_keeps_no_second_copy_and_another_file_is_another_cont
         courier.connect(album)
         for path in (first, moved):
             turn = await courier.begin("t", HERE)
-            await turn.say(media(path))
+            await turn.send(media(path))
         assert album.shown == ["a picture"]
         assert list(kept.iterdir()) == []
         turn = await courier.begin("t", HERE)
         with pytest.raises(TurnMismatch):
-            await turn.say(media(other))
+            await turn.send(media(other))
         assert album.shown == ["a picture"]
         await courier.drain()
 
@@ -187,7 +187,7 @@ def test_a_delivered_file_that_is_gone_does_not_keep_its_turn_from_being_said_ag
             courier = Courier(ledger, spool=Spool(tmp_path / "spool"))
             courier.connect(album)
             turn = await courier.begin("t", HERE)
-            assert states(await turn.say(media(picture), text("after"))) == [State.DELIVERED] * 2
+            assert states(await turn.send(media(picture), text("after"))) == [State.DELIVERED] * 2
             await courier.drain()
             picture.unlink(missing_ok=True)
             ledger = ledger.reopen()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from tailrace.capabilities import CHANNELS
-from tailrace.delivery.dry_run import Moment, Seen, dry_run
+from tailrace.delivery.dry_run import PerformedCall, VisibleMessage, dry_run
 from tailrace.events import Event, decode_event
 from tailrace.operations import (
     AppendStream,
@@ -50,7 +50,7 @@ def played_back(events: list[tuple[float, Event]], channel: str, presentation: P
     target = Target(channel=channel, chat="chat", thread="thread" if channel == "slack" else None)
     moments = list(dry_run(events, target, capabilities, ProjectorSettings(presentation=presentation)))
     chat = moments[-1].chat if moments else ()
-    stay = sum(moment.stays for moment in moments)
+    stay = sum(moment.is_durable for moment in moments)
     head = f"{channel}, {presentation or capabilities.presentation}: {len(moments)} calls, {stay} of them to stay"
     lines = [head, f"the turn took {events[-1][0]:.2f} s", "", *map(_told, moments)]
     for seen in chat:
@@ -58,14 +58,14 @@ def played_back(events: list[tuple[float, Event]], channel: str, presentation: P
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _told(moment: Moment) -> str:
+def _told(moment: PerformedCall) -> str:
     operation = moment.operation
     kind = str(type(operation).__struct_config__.tag).replace("_", " ")
     which, shown = _about(operation, moment)
-    return f"{moment.at:7.2f} {'*' if moment.stays else ' '} {kind:<13} {which:<2} {shown}"
+    return f"{moment.at:7.2f} {'*' if moment.is_durable else ' '} {kind:<13} {which:<2} {shown}"
 
 
-def _about(operation: Operation, moment: Moment) -> tuple[str, str]:
+def _about(operation: Operation, moment: PerformedCall) -> tuple[str, str]:
     """The message that a call is about, and what the call makes it show."""
     which, shown = "", ""
     match operation:
@@ -104,7 +104,7 @@ def _task(task: Task) -> str:
     return f"[{_MARKS[task.status]} {task.title}]"
 
 
-def _stands(seen: Seen, channel: str) -> Iterator[str]:
+def _stands(seen: VisibleMessage, channel: str) -> Iterator[str]:
     """A message as it stands, in the form that the platform is given."""
     body = seen.body
     times = f", {seen.edits} edits" if seen.edits else ""

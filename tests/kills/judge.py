@@ -59,10 +59,10 @@ def read_ledger(path: Path) -> Claims:
         reader = await SqliteReader.open(path)
         try:
             rows: list[Delivery] = []
-            while page := await reader.find(Query(), after=rows[-1].place if rows else None, limit=_PAGE):
+            while page := await reader.find(Query(), after=rows[-1].position if rows else None, limit=_PAGE):
                 rows += page
             turns = [await reader.turn(turn_id) for turn_id in {row.turn_id for row in rows}]
-            waiting = len(await reader.waiting())
+            waiting = len(await reader.open_conversations())
         finally:
             await reader.close()
         known = {turn.turn_id: turn for turn in turns if turn is not None}
@@ -168,9 +168,9 @@ def _judge_chat(
         verdict.duplicates += is_again and not is_notice
         verdict.told += is_notice and not is_again
         verdict.told_again += is_notice and is_again
-        if row.place < last:
+        if row.position < last:
             verdict.violations.append(f"{chat}: {row.id} is out of order")
-        last = row.place
+        last = row.position
         to_say = {finals.get(message.message_id, _text(row))}
         if message.message_id not in finals:
             to_say |= growing.get(row.turn_id, set()) if row.ordinal == 1 else set()

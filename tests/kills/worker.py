@@ -75,7 +75,7 @@ class Answering:
     async def take_up(self, questions: Sequence[Question]) -> None:
         """Go on with the turns that another process had begun, before recovery takes them for given up."""
         manners = {question.event_id: question.manner for question in questions}
-        for turn in await self._courier.ledger.interrupted():
+        for turn in await self._courier.ledger.interrupted_turns():
             if manners.get(turn.input) != "abandon":
                 self._begun[turn.input] = await self._courier.begin(turn.turn_id, turn.target)
 
@@ -92,7 +92,7 @@ class Answering:
         for question in questions:
             turn_id = await self._accept(question)
             turn = self._begun.pop(question.event_id, None) or await self._courier.begin(turn_id, _target(question))
-            if turn.turn.state is TurnState.INTERRUPTED or (turn.is_over and not self._repeats):
+            if turn.turn.state is TurnState.INTERRUPTED or (turn.is_finished and not self._repeats):
                 continue
             if question.is_live:
                 await self._grow(turn, question)
@@ -123,21 +123,21 @@ class Answering:
         """A live message: posted, edited in between, edited for good, and a further one behind it."""
         target = _target(question)
         whole, further = question.texts
-        (preview,) = await turn.say(Post(target=target, body=Body(text=question.preview)))
+        (preview,) = await turn.send(Post(target=target, body=Body(text=question.preview)))
         shown = preview.receipt.message_id if preview.receipt is not None else None
         for stage in question.stages:
             if shown is not None:
                 await self._show(turn, Edit(target=target, message_id=shown, body=Body(text=stage)))
-            turn.remember(stage, shown)
+            turn.save_snapshot(stage, shown)
         body = Body(text=whole)
-        await turn.say(
+        await turn.send(
             Post(target=target, body=body) if shown is None else Edit(target=target, message_id=shown, body=body)
         )
         await turn.end(Post(target=target, body=Body(text=further)))
 
     async def _show(self, turn: OpenTurn, edit: Edit) -> None:
         turn.show(edit)
-        is_shown = not turn.is_over and turn.turn.last_ordinal <= 1
+        is_shown = not turn.is_finished and turn.turn.last_ordinal <= 1
         if is_shown:
             shown = self._channel.next_edit(edit.target.chat)
             shown.clear()
@@ -150,10 +150,10 @@ async def _say(turn: OpenTurn, question: Question) -> None:
     if question.manner == "tool":
         for post in first:
             await asyncio.sleep(_TOOL_S)
-            await turn.say(post)
+            await turn.send(post)
         await asyncio.sleep(_TOOL_S)
     else:
-        await turn.say(*first)
+        await turn.send(*first)
     await turn.end(last)
 
 
@@ -175,7 +175,7 @@ def _note_recovered() -> None:
 
 
 async def _until_final(ledger: Ledger, recovery: Recovery) -> None:
-    while await ledger.waiting():
+    while await ledger.open_conversations():
         due_in = await recovery.sweep()
         await asyncio.sleep(_LOOK_AGAIN_S if due_in is None else due_in)
 
@@ -184,7 +184,7 @@ async def _work(asked: argparse.Namespace, courier: Courier, channel: WatchedCha
     """Recover, answer, and see everything to its end."""
     questions = questions_of(asked.questions)
     answering = Answering(courier, channel, copies=asked.copies, repeats=not asked.questions.startswith("load"))
-    recovery = Recovery(courier, RecoverySettings(keep_s=0.0) if asked.prune else None)
+    recovery = Recovery(courier, RecoverySettings(retention_s=0.0) if asked.prune else None)
     await answering.take_up(questions)
     await recovery.sweep()
     _note_recovered()

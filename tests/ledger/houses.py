@@ -29,7 +29,7 @@ class MemoryHouse:
 
     def overwrite_state(self, delivery: Delivery, state: str) -> None:
         assert self._ledger is not None
-        self._ledger._contents.rows[delivery.place] = replace(delivery, state=cast("State", state))
+        self._ledger._contents.rows[delivery.position] = replace(delivery, state=cast("State", state))
 
     async def leave(self) -> None:
         if self._ledger is not None:
@@ -52,7 +52,7 @@ class SqliteHouse:
 
     def overwrite_state(self, delivery: Delivery, state: str) -> None:
         with closing(sqlite3.connect(self.path)) as connection, connection:
-            connection.execute("UPDATE delivery SET state = ? WHERE rid = ?", (state, delivery.place))
+            connection.execute("UPDATE delivery SET state = ? WHERE rid = ?", (state, delivery.position))
 
     async def leave(self) -> None:
         if self._ledger is not None:

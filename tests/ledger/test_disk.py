@@ -251,7 +251,7 @@ def test_a_snapshot_is_kept_without_any_other_change(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, terms=LedgerLimits(snapshot_s=0.001))
         await ledger.begin(Turn(turn_id="t", target=target()))
-        ledger.remember("t", Snapshot(text="so far"))
+        ledger.save_snapshot("t", Snapshot(text="so far"))
         reader = await SqliteReader.open(path)
         async with asyncio.timeout(processes.PATIENCE_S):
             while (turn := await reader.turn("t")) is None or turn.snapshot.text != "so far":

@@ -84,6 +84,22 @@ def test_the_default_path_is_where_the_platform_keeps_such_things(
     assert default_path().parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_path_may_be_a_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def work() -> list[Delivery]:
+        ledger = await SqliteLedger.open("ledger.db")
+        await ledger.plan([post("t")])
+        await ledger.close()
+        reader = await SqliteReader.open("ledger.db")
+        found = await reader.find(Query())
+        await reader.close()
+        return found
+
+    assert names(asyncio.run(work())) == ["t.1"]
+    assert (tmp_path / "ledger.db").exists()
+
+
 def test_row_81_nobody_else_can_read_it_whatever_the_umask(tmp_path: Path) -> None:
     async def modes() -> set[int]:
         path = tmp_path / "made" / "ledger.db"
@@ -223,7 +239,7 @@ def test_row_20_a_second_process_is_refused_until_the_first_is_killed(path: Path
         async def read_beside() -> list[str]:
             reader = await SqliteReader.open(path)
             found = names(await reader.find(Query()))
-            assert [each.state for each in await reader.waiting()] == ["planned"]
+            assert [each.state for each in await reader.open_conversations()] == ["planned"]
             await reader.close()
             return found
 
@@ -427,7 +443,7 @@ def test_row_51_a_clock_that_is_set_back_changes_no_order(path: Path) -> None:
                 await ledger.plan([post(f"{opening}{n}", now=clock.wall())])
             expected = [f"{earlier}{n}.1" for earlier in range(opening + 1) for n in range(3)]
             assert names(await ledger.adopt("telegram:1", now=clock.wall(), limit=99)) == expected
-            assert len(await ledger.interrupted()) == 3 * opening
+            assert len(await ledger.interrupted_turns()) == 3 * opening
             await ledger.close()
 
     asyncio.run(work())

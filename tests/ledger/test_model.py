@@ -163,22 +163,22 @@ class Ledgers(RuleBasedStateMachine):
     @rule()
     def they_wait_for_the_same(self) -> None:
         conversations = sorted({row.conversation for row in self.rows if row.state in OPEN})
-        waiting = self.both(lambda ledger: ledger.waiting())
-        assert not isinstance(waiting, type)
-        assert [each.conversation for each in waiting] == conversations
-        assert [each.state for each in waiting] == [self.open_rows(name)[0].state for name in conversations]
+        open_conversations = self.both(lambda ledger: ledger.open_conversations())
+        assert not isinstance(open_conversations, type)
+        assert [each.conversation for each in open_conversations] == conversations
+        assert [each.state for each in open_conversations] == [self.open_rows(name)[0].state for name in conversations]
 
 
 def without_places(answer: Answer) -> Answer:
     """Only their order matters, and a refused plan may leave a gap."""
     if isinstance(answer, list) and answer and isinstance(answer[0], Delivery):
-        answer[:] = [replace(row, place=0) for row in answer]
+        answer[:] = [replace(row, position=0) for row in answer]
     return answer
 
 
 async def move_there(ledger: Ledger, seen: Delivery, after: Delivery, notices: list[Delivery]) -> list[Delivery]:
-    [place] = [row.place for row in await ledger.find(Query(turn_id=seen.turn_id)) if row.ordinal == seen.ordinal]
-    return await ledger.move((replace(seen, place=place), replace(after, place=place)), plan=notices)
+    [position] = [row.position for row in await ledger.find(Query(turn_id=seen.turn_id)) if row.ordinal == seen.ordinal]
+    return await ledger.move((replace(seen, position=position), replace(after, position=position)), plan=notices)
 
 
 async def timeless(begun: Awaitable[Turn]) -> Turn:

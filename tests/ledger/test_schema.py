@@ -138,7 +138,7 @@ def test_thousands_of_conversations_wait_and_only_their_heads_are_read(tmp_path:
         rows = [post(f"t{chat}", n, chat=f"{chat:05}") for chat in range(3000) for n in (1, 2, 3)]
         await ledger.plan(rows)
         found, after = [], ""
-        while page := await ledger.waiting(after=after, limit=1000):
+        while page := await ledger.open_conversations(after=after, limit=1000):
             found += page
             after = page[-1].conversation
         assert [each.conversation for each in found] == [f"telegram:{chat:05}" for chat in range(3000)]

@@ -35,9 +35,9 @@ from tailrace.events import (
 )
 from tailrace.markdown import render
 from tailrace.operations import Task
-from tailrace.projector.activity import Activity, escaped
+from tailrace.projector.activity import TurnActivity
 from tailrace.projector.tool_calls import ToolCalls
-from tailrace.projector.wording import ending, last_line, one_line
+from tailrace.projector.wording import escaped, last_line, one_line, text_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +46,9 @@ FAMILY = "👨‍👩‍👧‍👦"
 FLAG = "🇩🇪"
 
 
-def after(*events: Event, reasoning: bool = False) -> Activity:
+def after(*events: Event, reasoning: bool = False) -> TurnActivity:
     """The activity after the events, one a second from 0 on."""
-    activity = Activity(reasoning=reasoning)
+    activity = TurnActivity(reasoning=reasoning)
     for now, event in enumerate(events):
         activity.feed(event, float(now))
     return activity
@@ -162,7 +162,7 @@ def test_a_name_commands_nothing_and_keeps_to_its_line() -> None:
 )
 def test_what_has_answered_says_how_it_came_out_and_how_long_it_took(seconds: float, told: str) -> None:
     for is_error, mark in ((False, "✓"), (True, "✗")):
-        activity = Activity()
+        activity = TurnActivity()
         activity.feed(bash(), 100.0)
         assert activity.feed(ToolFinished(id="1", result="secret", is_error=is_error), 100.0 + seconds)
         assert activity.lines(1000.0) == [f"🔧 Bash: ls {mark} {told}"]
@@ -194,7 +194,7 @@ def test_a_progress_that_cannot_be_is_none(elapsed_s: float) -> None:
 
 
 def test_ids_that_belong_to_nothing_are_passed_over() -> None:
-    activity = Activity()
+    activity = TurnActivity()
     for event in (
         ToolFinished(id="9"),
         ToolInput(id="9", arguments={}),
@@ -283,7 +283,7 @@ def test_of_a_long_line_its_end_is_shown() -> None:
 
 
 def test_what_the_agent_itself_says_is_no_activity() -> None:
-    activity = Activity()
+    activity = TurnActivity()
     assert not any(activity.feed(event, 0.0) for event in (TextDelta(text="a"), BlockFinal(text="a"), TextRetracted()))
     assert activity.lines(0.0) == []
 
@@ -316,7 +316,7 @@ def test_a_change_of_the_model_or_the_settings_is_told() -> None:
 def test_thoughts_are_shown_only_where_wished() -> None:
     thoughts: list[Event] = [ReasoningDelta(text="One.\nTw"), ReasoningDelta(text="o.")]
     assert shown(*thoughts) == []
-    assert not Activity().feed(thoughts[0], 0.0)
+    assert not TurnActivity().feed(thoughts[0], 0.0)
     assert shown(*thoughts, reasoning=True) == ["💭 Two."]
     more = [*thoughts, ReasoningEnd(), ReasoningDelta(text="Three " * 100, parent_tool_id=None)]
     [line] = shown(*more, reasoning=True)
@@ -330,11 +330,11 @@ def test_thoughts_are_shown_only_where_wished() -> None:
 def test_when_the_agent_speaks_again_only_what_still_runs_is_shown() -> None:
     activity = after(bash("1", "a"), bash("2", "b"), ToolFinished(id="1"), Status(text="s"), reasoning=True)
     activity.feed(ReasoningDelta(text="hm"), 4.0)
-    activity.settle()
+    activity.clear_finished()
     assert activity.lines(5.0) == ["🔧 Bash: b"]
     activity.feed(ToolFinished(id="2"), 6.0)
     assert activity.lines(6.0) == ["🔧 Bash: b ✓ 5.0s"]
-    activity.settle()
+    activity.clear_finished()
     assert activity.lines(6.0) == []
 
 
@@ -355,7 +355,7 @@ def test_calls_that_are_not_kept_are_counted_and_those_that_run_are_kept_longest
         activity.feed(ToolFinished(id="x"), 0.0)
     assert activity.lines(0.0, 4) == ["… 198 earlier", *(f"🔧 Bash: {n} ✓ 0.0s" for n in (197, 198, 199))]
     assert activity.lines(0.0, 100)[:2] == ["… 137 earlier", "🔧 Bash: long"]
-    activity.settle()
+    activity.clear_finished()
     assert activity.lines(0.0) == ["🔧 Bash: long"]
 
 
@@ -368,21 +368,21 @@ def test_calls_are_tasks_with_a_number_of_their_own() -> None:
     assert all(len(task.title) <= 256 for task in tasks)
     activity.feed(ToolFinished(id="tool"), 4.0)
     assert activity.tasks()[-1].status == "complete"
-    assert Activity().tasks() == Activity().new_tasks() == ()
+    assert TurnActivity().tasks() == TurnActivity().changed_tasks() == ()
 
 
-def test_new_tasks_are_those_that_changed_also_where_they_are_no_longer_shown() -> None:
+def test_changed_tasks_are_those_that_changed_also_where_they_are_no_longer_shown() -> None:
     activity = after(bash("1", "a"), bash("2", "b"))
-    assert [task.id for task in activity.new_tasks()] == ["1", "2"]
-    assert activity.new_tasks() == ()
+    assert [task.id for task in activity.changed_tasks()] == ["1", "2"]
+    assert activity.changed_tasks() == ()
     activity.feed(ToolProgress(id="1", elapsed_s=3.0), 2.0)
-    assert activity.new_tasks() == ()
+    assert activity.changed_tasks() == ()
     activity.feed(ToolFinished(id="2"), 3.0)
-    activity.settle()
-    assert activity.new_tasks() == (Task(id="2", title="Bash: b", status="complete"),)
+    activity.clear_finished()
+    assert activity.changed_tasks() == (Task(id="2", title="Bash: b", status="complete"),)
     activity.feed(ToolInput(id="1", arguments={"command": "c"}), 4.0)
     activity.feed(TurnCompleted(), 5.0)
-    assert activity.new_tasks() == (Task(id="1", title="Bash: c", status="pending"),)
+    assert activity.changed_tasks() == (Task(id="1", title="Bash: c", status="pending"),)
 
 
 def test_usage_is_what_the_turn_has_cost() -> None:
@@ -433,7 +433,7 @@ def test_indentation_is_kept_in_markdown() -> None:
 @settings(max_examples=200)
 @given(st.lists(any_event, max_size=30), st.integers(1, 10))
 def test_whatever_comes_the_lines_are_few_and_hold_no_line_end(events: Sequence[Event], limit: int) -> None:
-    activity = Activity(reasoning=True)
+    activity = TurnActivity(reasoning=True)
     before: list[str] = []
     for now, event in enumerate(events):
         changed = activity.feed(event, float(now))
@@ -445,8 +445,8 @@ def test_whatever_comes_the_lines_are_few_and_hold_no_line_end(events: Sequence[
 
 
 def test_an_idle_turn_is_small() -> None:
-    activity = Activity()
-    held = [getattr(activity, name) for name in Activity.__slots__]
+    activity = TurnActivity()
+    held = [getattr(activity, name) for name in TurnActivity.__slots__]
     assert sys.getsizeof(activity) < 200
     assert all(thing in (None, "", (), False) for thing in held)
 
@@ -455,8 +455,8 @@ def test_what_is_kept_does_not_grow_with_calls_that_are_over() -> None:
     calls = ToolCalls()
     for n in range(10_000):
         calls.begin(bash(str(n), "x"), 0.0)
-        calls.renew(ToolFinished(id=str(n)), 0.0)
-        calls.new_tasks()
+        calls.update(ToolFinished(id=str(n)), 0.0)
+        calls.changed_tasks()
     assert len(calls.lines(0.0)) == 64
     assert calls.left_out == 10_000 - 64
     assert len(calls._open) == len(calls._changed) == 0
@@ -464,7 +464,7 @@ def test_what_is_kept_does_not_grow_with_calls_that_are_over() -> None:
 
 @given(st.text(st.sampled_from(["a", "\u0301", "\U0001f468", "\u200d", "\U0001f1e9", "\r", "\n"])), st.integers(1, 6))
 def test_an_ending_is_the_end_and_fits(text: str, length: int) -> None:
-    end = ending(text, length)
+    end = text_end(text, length)
     assert text.endswith(end)
     assert len(end) <= length
     assert bool(end) == bool(text)

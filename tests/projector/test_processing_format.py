@@ -40,9 +40,9 @@ TRUNCATED = "[...earlier output truncated...]"
 FAMILY = "👨‍👩‍👧‍👦"
 
 
-def fed(*events: Event, limit: int = 4096, resolved: bool = False) -> ProcessingText:
+def fed(*events: Event, limit: int = 4096, shows_outcomes: bool = False) -> ProcessingText:
     """The text after the events, one a second from 0 on."""
-    text = ProcessingText(limit, resolved=resolved)
+    text = ProcessingText(limit, shows_outcomes=shows_outcomes)
     for now, event in enumerate(events):
         text.feed(event, float(now))
     return text
@@ -66,7 +66,7 @@ def test_tools_and_text_stand_in_order_and_the_last_line_says_how_long_it_runs()
 
 def test_before_anything_is_said_there_is_only_the_last_line() -> None:
     assert ProcessingText().render(5.0) == "⏳ Processing... (0s)"
-    assert ProcessingText().finished() == ProcessingText().without_answer() == ""
+    assert ProcessingText().finished() == ProcessingText().tools_only() == ""
 
 
 def test_the_time_runs_from_the_start_or_from_the_first_event() -> None:
@@ -122,7 +122,7 @@ def test_how_calls_came_out_is_told_where_it_is_wished() -> None:
         ToolFinished(id="2", is_error=True),
     ]
     assert fed(*events).finished() == "🔧 Bash: a\n🔧 Bash: b\n🔧 Bash: c"
-    text = fed(*events, resolved=True)
+    text = fed(*events, shows_outcomes=True)
     assert text.finished() == "🔧 Bash: a ✓ 3.0s\n🔧 Bash: b ✗ 3.0s\n🔧 Bash: c"
     text.feed(TurnCompleted(), 5.0)
     assert text.finished().endswith("🔧 Bash: c …")
@@ -234,14 +234,14 @@ def test_a_line_that_just_fits_is_whole() -> None:
 
 
 def test_when_the_answer_has_gone_out_the_tools_are_left() -> None:
-    text = fed(said("a"), bash("1", "x"), said("b" * 100_000), bash("2", "y"), said("c" * 100_000), resolved=True)
+    text = fed(said("a"), bash("1", "x"), said("b" * 100_000), bash("2", "y"), said("c" * 100_000), shows_outcomes=True)
     assert text.render(9.0).startswith(TRUNCATED)
-    assert text.without_answer() == "🔧 Bash: x\n🔧 Bash: y"
+    assert text.tools_only() == "🔧 Bash: x\n🔧 Bash: y"
     text.feed(TurnCompleted(), 9.0)
-    assert text.without_answer() == "🔧 Bash: x …\n🔧 Bash: y …"
-    assert fed(said("a")).without_answer() == ""
+    assert text.tools_only() == "🔧 Bash: x …\n🔧 Bash: y …"
+    assert fed(said("a")).tools_only() == ""
     many = fed(*(bash(str(n), str(n)) for n in range(1000)), limit=100)
-    assert many.without_answer() == f"{TRUNCATED}\n" + "\n".join(f"🔧 Bash: {n}" for n in range(995, 1000))
+    assert many.tools_only() == f"{TRUNCATED}\n" + "\n".join(f"🔧 Bash: {n}" for n in range(995, 1000))
 
 
 def test_only_what_is_new_makes_another_version() -> None:
@@ -285,11 +285,11 @@ pieces = st.lists(st.sampled_from(PIECES), max_size=60)
 
 @settings(max_examples=150)
 @given(st.lists(any_event | st.sampled_from(PIECES).map(said), max_size=60), st.integers(1, 130), st.booleans())
-def test_nothing_is_ever_over_the_limit(events: Sequence[Event], limit: int, resolved: bool) -> None:
-    text = ProcessingText(limit, resolved=resolved)
+def test_nothing_is_ever_over_the_limit(events: Sequence[Event], limit: int, shows_outcomes: bool) -> None:
+    text = ProcessingText(limit, shows_outcomes=shows_outcomes)
     for now, event in enumerate(events):
         text.feed(event, float(now))
-        for shown in (text.render(float(now)), text.finished(), text.without_answer()):
+        for shown in (text.render(float(now)), text.finished(), text.tools_only()):
             assert len(shown) <= limit
 
 
@@ -313,4 +313,4 @@ def test_only_what_can_be_shown_is_kept() -> None:
     for n in range(20_000):
         text.feed(said("a few words "), 0.0)
         text.feed(bash(str(n)), 0.0)
-        assert text._size + 100 * len(text._calls) + 100 * len(text._open) + len(text._texts) < 20_000
+        assert text._size + 100 * len(text._calls) + 100 * len(text._open_calls) + len(text._blocks) < 20_000

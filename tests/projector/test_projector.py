@@ -716,7 +716,7 @@ def test_typing_is_shown_until_people_see_a_message_and_not_after_the_end() -> N
     assert not isinstance(quiet.projector.next(quiet.now + 60), Typing)
 
 
-@pytest.mark.parametrize("presentation", ["tokens", "live", "native", "processing", "blocks", "final"])
+@pytest.mark.parametrize("presentation", ["tokens", "live", "native", "processing", "parts", "blocks", "final"])
 def test_a_turn_that_says_nothing_leaves_nothing(presentation: str) -> None:
     assert Turn(presentation=presentation).end(TurnCompleted()) == []
 

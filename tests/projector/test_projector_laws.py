@@ -186,7 +186,7 @@ def words(count: int) -> list[Event]:
     return [TextDelta(text=f"word{nth} " + "\n\n" * (nth % 40 == 39)) for nth in range(count)]
 
 
-@pytest.mark.parametrize("presentation", ["live", "blocks", "final"])
+@pytest.mark.parametrize("presentation", ["live", "parts", "blocks", "final"])
 def test_twice_the_text_costs_about_twice_the_rendering(presentation: str, rendered: list[int]) -> None:
     limits = replace(TELEGRAM, dialect="counted")
     costs = []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tailrace.projector.speech_filter import Heard, SpeechFilter
+from tailrace.projector.speech_filter import FilteredText, SpeechFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,14 +31,14 @@ def told(*blocks: Iterable[str], silent: tuple[str, ...] = ("NO_REPLY",)) -> Tol
     reasoning = ""
     for number, block in enumerate(blocks, start=1):
         shown.append("")
-        end = hearing.close if number == len(blocks) else hearing.block_end
+        end = hearing.close if number == len(blocks) else hearing.end_block
         for heard in (*map(hearing.feed, block), end()):
             if heard.retract:
-                reasoning += heard.thought_in(shown[-1])
+                reasoning += heard.reasoning_in(shown[-1])
                 shown[-1] = ""
             shown[-1] += heard.text
             reasoning += heard.reasoning
-    return Told("|".join(shown), reasoning, hearing.silent)
+    return Told("|".join(shown), reasoning, hearing.is_silent)
 
 
 def cut(text: str, cuts: Sequence[int]) -> list[str]:
@@ -178,13 +178,13 @@ def test_a_closing_tag_without_an_opener_makes_reasoning_of_all_before_it(
 
 def test_text_that_was_shown_is_taken_back_and_told_as_reasoning() -> None:
     hearing = SpeechFilter()
-    assert hearing.feed("I should greet") == Heard("I should greet")
-    assert hearing.feed(".\n</th") == Heard(".\n")
+    assert hearing.feed("I should greet") == FilteredText("I should greet")
+    assert hearing.feed(".\n</th") == FilteredText(".\n")
     taken_back = hearing.feed("ink>\nHello")
-    assert taken_back == Heard("Hello", retract=True)
-    assert taken_back.thought_in("I should greet.\n") == "I should greet.\n"
-    assert hearing.feed(" you") == Heard(" you")
-    assert hearing.close() == Heard()
+    assert taken_back == FilteredText("Hello", retract=True)
+    assert taken_back.reasoning_in("I should greet.\n") == "I should greet.\n"
+    assert hearing.feed(" you") == FilteredText(" you")
+    assert hearing.close() == FilteredText()
 
 
 def test_empty_pieces_change_nothing() -> None:
@@ -193,7 +193,7 @@ def test_empty_pieces_change_nothing() -> None:
 
 
 def test_nothing_is_taken_back_where_nothing_was_given_out() -> None:
-    assert SpeechFilter().feed("plan</think>Hello") == Heard("Hello", "plan")
+    assert SpeechFilter().feed("plan</think>Hello") == FilteredText("Hello", "plan")
 
 
 def test_only_the_block_of_a_closing_tag_is_taken_back() -> None:
@@ -312,7 +312,7 @@ def test_a_token_as_a_block_is_left_out_whatever_the_others_say() -> None:
 def test_whitespace_that_begins_a_later_block_is_given_out_at_once() -> None:
     hearing = SpeechFilter()
     hearing.feed("Look.")
-    hearing.block_end()
+    hearing.end_block()
     assert hearing.feed("\n  ").text == "\n  "
 
 
@@ -362,9 +362,9 @@ def test_a_block_that_was_retracted_is_forgotten() -> None:
     hearing = SpeechFilter()
     hearing.feed("\n```\nwrong <think>")
     hearing.reset_block()
-    assert hearing.feed("<think>a</think>NO_REPLY") == Heard("", "a")
-    assert hearing.close() == Heard()
-    assert hearing.silent
+    assert hearing.feed("<think>a</think>NO_REPLY") == FilteredText("", "a")
+    assert hearing.close() == FilteredText()
+    assert hearing.is_silent
 
 
 @pytest.mark.parametrize("wrong", ["wrong", "NO_REPLY", "<think>wrong", "plan</think>", "wr\n</thi", "\n"])
@@ -372,24 +372,24 @@ def test_forgetting_a_block_leaves_nothing_of_it_and_all_before_it(wrong: str) -
     for before, silent in (("Look.", False), ("NO_REPLY", True), ("", True)):
         hearing = SpeechFilter()
         hearing.feed(before)
-        hearing.block_end()
+        hearing.end_block()
         hearing.feed(wrong)
         hearing.reset_block()
-        assert hearing.feed("\n</think>NO_REPLY") == Heard("", "\n")
-        assert hearing.close() == Heard()
-        assert hearing.silent is silent
+        assert hearing.feed("\n</think>NO_REPLY") == FilteredText("", "\n")
+        assert hearing.close() == FilteredText()
+        assert hearing.is_silent is silent
 
 
 def test_a_turn_that_was_retracted_is_forgotten() -> None:
     hearing = SpeechFilter()
     for wrong in ("Look.", "<think>wrong", "NO_REPLY", "it</think>so"):
         hearing.feed(wrong)
-        hearing.block_end()
+        hearing.end_block()
     hearing.reset_turn()
-    assert hearing.close() == Heard()
-    assert not hearing.silent
+    assert hearing.close() == FilteredText()
+    assert not hearing.is_silent
     hearing.reset_turn()
-    assert hearing.feed("plan</think>Hello") == Heard("Hello", "plan")
+    assert hearing.feed("plan</think>Hello") == FilteredText("Hello", "plan")
 
 
 FRAGMENTS = [

@@ -68,7 +68,7 @@ async def account_for(
     can_find_out = not isinstance(platform.capabilities.idempotency, may_doubt)
     account.violations += [f"complaint: {each}" for each in platform.complaints if each.about != "pace"]
     by_chat: dict[str, list[Delivery]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.place):
+    for row in sorted(rows, key=lambda row: row.position):
         by_chat[row.operation.target.chat].append(row)
     for chat, said in by_chat.items():
         seen = [message for message in platform.history(chat) if not message.deleted]
@@ -79,7 +79,7 @@ async def account_for(
 async def _all(ledger: Ledger) -> AsyncIterator[Delivery]:
     after: int | None = None
     while page := await ledger.find(Query(), after=after, limit=1000):
-        after = page[-1].place
+        after = page[-1].position
         for row in page:
             yield row
 
@@ -110,7 +110,7 @@ class _Chat:
         self._check_lines()
         for part in self._copies.keys() - parts.keys() - {""}:
             self._account.violations.append(f"{part!r} is seen, and no row says so")
-        order = [parts[part].place for part in (_part(message.text) for message in self._seen) if part in parts]
+        order = [parts[part].position for part in (_part(message.text) for message in self._seen) if part in parts]
         if order != sorted(order):
             self._account.violations.append(f"{self._rows[0].conversation} is out of order: {order}")
 
@@ -148,12 +148,12 @@ class _Chat:
             if row.ordinal == NOTICE_ORDINAL:
                 notices[row.turn_id] = row
             elif row.state in UNDELIVERED and row.error != TOO_OLD and not isinstance(row.operation, Delete):
-                missing.setdefault(row.turn_id, row.place)
+                missing.setdefault(row.turn_id, row.position)
         for turn_id, place in missing.items():
             notice = notices.get(turn_id)
             if notice is None:
                 self._account.violations.append(f"{turn_id} misses something, and nobody is told")
-            elif any(place < row.place < notice.place for row in self._rows):
+            elif any(place < row.position < notice.position for row in self._rows):
                 self._violation(notice, "is not told right behind what is missing")
 
     def _check_lines(self) -> None:

@@ -56,14 +56,14 @@ async def say(turn: OpenTurn, answer: Answer, source: random.Random) -> None:
 async def _say_posts(turn: OpenTurn, answer: Answer, source: random.Random) -> None:
     posts = [Post(target=answer.target, body=answer.text(part)) for part in range(1, answer.parts + 2)]
     for post in posts[:-2]:
-        _ended(await turn.say(post))
+        _ended(await turn.send(post))
         await asyncio.sleep(source.random())
     _ended(await turn.end(*posts[-2:]))
 
 
 async def _say_live(turn: OpenTurn, answer: Answer, source: random.Random) -> None:
     target = answer.target
-    [shown] = _ended(await turn.say(Post(target=target, body=answer.text(1, "begun"))))
+    [shown] = _ended(await turn.send(Post(target=target, body=answer.text(1, "begun"))))
     if shown.receipt is None:
         _ended(await turn.end(Post(target=target, body=answer.text(2))))
         return
@@ -72,14 +72,14 @@ async def _say_live(turn: OpenTurn, answer: Answer, source: random.Random) -> No
         so_far = answer.text(1, f"and {more}")
         turn.show(Edit(target=target, message_id=live, body=so_far))
         turn.show(Typing(target=target))
-        turn.remember(so_far.text, live)
+        turn.save_snapshot(so_far.text, live)
         await asyncio.sleep(source.random() * 2)
     _ended(await turn.end(Edit(target=target, message_id=live, body=answer.text(1))))
 
 
 async def _say_stream(turn: OpenTurn, answer: Answer, source: random.Random) -> None:
     target = answer.target
-    [shown] = _ended(await turn.say(OpenStream(target=target, body=answer.text(1, "begun"))))
+    [shown] = _ended(await turn.send(OpenStream(target=target, body=answer.text(1, "begun"))))
     if shown.receipt is None:
         _ended(await turn.end(Post(target=target, body=answer.text(2))))
         return

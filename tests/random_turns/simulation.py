@@ -145,7 +145,7 @@ class World:
             tasks.append(asyncio.create_task(self._accidents(courier, channel, source)))
         await asyncio.wait(tasks, timeout=ends_after, return_when=asyncio.FIRST_COMPLETED)
         if self._fails and source.random() < 0.2:
-            await courier.drain(within_s=source.choice((0.1, 30.0)))
+            await courier.drain(timeout_s=source.choice((0.1, 30.0)))
         self.crashes += self._fails
         self.ledger = self.ledger.reopen()
         await _kill_everything_else()
@@ -158,7 +158,7 @@ class World:
         recovery = asyncio.create_task(Recovery(courier, settings).run())
         await asyncio.gather(*(self._say(courier, turn, answer, source) for answer, turn in again))
         await asyncio.gather(*(self._agent(courier, source) for _ in range(_AGENTS)))
-        while await self.ledger.waiting(limit=1) or await self.ledger.interrupted(limit=1):  # noqa: ASYNC110  time
+        while await self.ledger.open_conversations(limit=1) or await self.ledger.interrupted_turns(limit=1):  # noqa: ASYNC110  time
             await asyncio.sleep(10.0)
         recovery.cancel()
 

@@ -75,17 +75,17 @@ def _to_the_letter(performance: Performance, account: Account, messages: list[Me
         return []
     if not account.items:
         return [f"a turn that says nothing left {found}"] if found else []
-    if _is_cut_by_time(scene):
+    if _is_cut_elsewhere(scene):
         return _in_other_parts(scene, account, messages)
     shall = [expected for item in account.items for expected in _messages_of(item, scene)]
     return [] if found == shall else [f"the messages are {found}, not {shall}"]
 
 
-def _is_cut_by_time(scene: Scene) -> bool:
-    """Whether where a message ends depends on when its text came."""
+def _is_cut_elsewhere(scene: Scene) -> bool:
+    """Whether a message may also end before it is full: at a block, or because of when its text came."""
     native = scene.capabilities.native
     is_rotated = isinstance(native, StreamRules) and native.lifetime_s is not None
-    return scene.look.ends_at_paragraphs or (scene.look.preview == "stream" and is_rotated)
+    return scene.look.ends_at_paragraphs or scene.look.ends_at_blocks or (scene.look.preview == "stream" and is_rotated)
 
 
 def _messages_of(item: Said, scene: Scene) -> list[tuple[str, str]]:

@@ -28,7 +28,7 @@ class _Unsteady:
 
     def __init__(self, ledger: Ledger, source: random.Random, longest_s: float, unavailable: float) -> None:
         self.epoch = ledger.epoch
-        self.remember = ledger.remember
+        self.save_snapshot = ledger.save_snapshot
         self._ledger = ledger
         self._source = source
         self._longest_s = longest_s

@@ -36,7 +36,7 @@ from tailrace.runtimes.permissions import HOW_TO_ALLOW
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
+    from tailrace.runtimes.permissions import Approver, Choice, Policy, Question
 
 AGENT = Path(__file__).parent.parent / "agents" / "acp_agent.py"
 PYTHON = Path(sys.executable).name
@@ -53,11 +53,11 @@ class Scenes:
             folder.mkdir()
 
     def runtime(
-        self, *options: str, permissions: Policy = "deny", asks: Asks | None = None, **settings: Any
+        self, *options: str, permissions: Policy = "deny", approver: Approver | None = None, **settings: Any
     ) -> AcpRuntime:
         env = {"STORE": str(self.store), "PIDS": str(self.pids)}
         command = (sys.executable, "-I", "-S", str(AGENT), *options)
-        return AcpRuntime(command, permissions=permissions, asks=asks, options=AcpOptions(env=env, **settings))
+        return AcpRuntime(command, permissions=permissions, approver=approver, options=AcpOptions(env=env, **settings))
 
     def left(self) -> list[int]:
         """Those of them who still run; the dead whom nobody has buried yet do not."""
@@ -374,7 +374,7 @@ def test_where_there_is_no_way_to_say_no_the_request_is_cancelled(scenes: Scenes
 @pytest.mark.parametrize(("said", "answered"), [("Always", "always"), ("Yes", "yes"), ("No", "no"), ("nothing", "no")])
 def test_a_person_who_is_asked_decides(scenes: Scenes, said: str, answered: str) -> None:
     person = Person(said)
-    (turn,) = play(scenes.runtime(permissions="ask", asks=person), "permission")
+    (turn,) = play(scenes.runtime(permissions="ask", approver=person), "permission")
     assert turn.answer == [f"{{'outcome': 'selected', 'optionId': '{answered}'}}"]
     assert person.asked == ["rm -rf 0"]
     assert turn.status == ["Waiting for permission: rm -rf 0"]
@@ -382,7 +382,7 @@ def test_a_person_who_is_asked_decides(scenes: Scenes, said: str, answered: str)
 
 
 def test_a_person_who_cannot_be_reached_has_not_allowed_it(scenes: Scenes) -> None:
-    (turn,) = play(scenes.runtime(permissions="ask", asks=Person("raise")), "permission")
+    (turn,) = play(scenes.runtime(permissions="ask", approver=Person("raise")), "permission")
     assert turn.answer == ["{'outcome': 'selected', 'optionId': 'no'}"]
     assert turn.notices == [
         "Not allowed, because nobody could be asked: rm -rf 0 (no line to the person)",
@@ -399,7 +399,7 @@ def test_the_agent_is_heard_while_the_person_thinks(scenes: Scenes) -> None:
                 return question.allowing() if question.title == "rm -rf 0" else question.denying()
 
         events: list[Event] = []
-        runtime = scenes.runtime(permissions="ask", asks=Slow())
+        runtime = scenes.runtime(permissions="ask", approver=Slow())
         async with aclosing(runtime.run(Prompt(text="permissions"))) as told:
             async for event in told:
                 events.append(event)
@@ -412,7 +412,7 @@ def test_the_agent_is_heard_while_the_person_thinks(scenes: Scenes) -> None:
 
 def test_a_question_that_needs_no_answer_any_more_is_withdrawn(scenes: Scenes) -> None:
     person = Person("wait")
-    runtime = scenes.runtime(permissions="ask", asks=person)
+    runtime = scenes.runtime(permissions="ask", approver=person)
 
     async def run() -> list[list[Event]]:
         events = [await collect(runtime, text, "s") for text in ("impatient", "withdrawn")]
@@ -427,7 +427,7 @@ def test_a_question_is_withdrawn_when_the_turn_is_left(scenes: Scenes) -> None:
     person = Person("wait")
 
     async def run() -> None:
-        runtime = scenes.runtime(permissions="ask", asks=person)
+        runtime = scenes.runtime(permissions="ask", approver=person)
         async with aclosing(runtime.run(Prompt(text="permission"))) as events:
             async for event in events:
                 if isinstance(event, Status):
@@ -502,7 +502,7 @@ def test_agents_do_not_take_up_the_sessions_of_others(scenes: Scenes, tmp_path: 
 def test_a_history_of_any_length_is_passed_over_also_where_it_comes_late(
     scenes: Scenes, options: tuple[str, ...]
 ) -> None:
-    turns = play(scenes.runtime("--load", *options, keep_s=0), *["hello"] * 3, session="s")
+    turns = play(scenes.runtime("--load", *options, retention_s=0), *["hello"] * 3, session="s")
     assert [turn.answer for turn in turns] == [["Hello, wörld 👋🏽"]] * 3
 
 
@@ -521,13 +521,15 @@ def test_a_runtime_outlives_the_event_loop_that_its_agents_end_with(scenes: Scen
 
 
 def test_an_agent_is_not_kept_where_that_is_not_wanted(scenes: Scenes) -> None:
-    (first, _, _), (second, _, said) = memories(play(scenes.runtime("--load", keep_s=0), *["memory"] * 2, session="s"))
+    (first, _, _), (second, _, said) = memories(
+        play(scenes.runtime("--load", retention_s=0), *["memory"] * 2, session="s")
+    )
     assert first != second
     assert said == ["memory", "memory"]
 
 
 def test_one_who_cannot_take_up_a_session_begins_anew_and_that_is_told(scenes: Scenes) -> None:
-    first, second = play(scenes.runtime(keep_s=0), "memory", "memory", session="s")
+    first, second = play(scenes.runtime(retention_s=0), "memory", "memory", session="s")
     assert first.notices == []
     assert second.notices == [f"{ANEW}scenes cannot take up a session again"]
     assert memories([second])[0][2] == ["memory"]
@@ -535,7 +537,7 @@ def test_one_who_cannot_take_up_a_session_begins_anew_and_that_is_told(scenes: S
 
 def test_one_who_refuses_to_load_a_session_begins_anew_and_that_is_told(scenes: Scenes) -> None:
     options = ("--load", "--refuse=session/load")
-    _, second = play(scenes.runtime(*options, keep_s=0), "memory", "memory", session="s")
+    _, second = play(scenes.runtime(*options, retention_s=0), "memory", "memory", session="s")
     assert second.notices == [f"{ANEW}scenes refused: Internal error: no"]
 
 
@@ -559,7 +561,7 @@ async def gone(pid: int) -> None:
 
 def test_an_agent_that_nobody_talks_to_is_let_go(scenes: Scenes) -> None:
     async def run() -> None:
-        runtime = scenes.runtime(keep_s=0.2)
+        runtime = scenes.runtime(retention_s=0.2)
         ((pid, _, _),) = memories([await turn_in_loop(runtime, "memory", "s")])
         await gone(pid)
 

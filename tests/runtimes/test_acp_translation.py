@@ -234,7 +234,7 @@ def test_garbage_between_the_lines_changes_nothing_of_what_is_said(expected: Exp
     assert "".join(found.answer) == "".join(expected.answer)
     assert found.tools == list(expected.tools)
     assert type(found.terminal) is expected.terminal
-    unknown = [notice for notice in found.notices if notice.startswith("acp said something unknown: ")]
+    unknown = [notice for notice in found.notices if notice.startswith("acp sent an unknown event: ")]
     assert len(unknown) == len({"no kind", "a list for a kind", "a chunk of the wrong shape", "noise"})
 
 
@@ -314,7 +314,7 @@ def test_what_is_no_text_is_shown_as_what_it_is() -> None:
         Media(url="data:image/png;base64,aGk=", mime="image/png"),
         Media(url="https://a.example/b"),
         TextDelta(text="inside"),
-        Notice(text='acp said something unknown: {"type": "hologram"}'),
+        Notice(text='acp sent an unknown event: {"type": "hologram"}'),
         TurnCompleted(stop_reason="end_turn"),
     ]
 
@@ -459,7 +459,7 @@ def test_the_status_of_the_thread_that_counts_is_the_last_one() -> None:
     assert told(text("no", messageId="1"), failed, text("why"), result=DONE)[-1] == TurnFailed(
         message="why", code="system_error"
     )
-    assert told(failed, result=DONE)[-1] == TurnFailed(message="it did not say why", code="system_error")
+    assert told(failed, result=DONE)[-1] == TurnFailed(message="no reason was given", code="system_error")
     assert isinstance(told(failed, text("why"), result={"stopReason": "cancelled"})[-1], TurnCancelled)
 
 
@@ -583,7 +583,7 @@ def test_what_is_unknown_is_a_notice_that_does_not_break_into_a_sentence() -> No
     assert told(text("Hel"), unknown, text("lo"), unknown, call(), unknown, result=DONE) == [
         TextDelta(text="Hel"),
         TextDelta(text="lo"),
-        Notice(text=f"acp said something unknown: {raw}"),
+        Notice(text=f"acp sent an unknown event: {raw}"),
         ToolStarted(id="t", name="Run it"),
         TurnCompleted(stop_reason="end_turn"),
     ]

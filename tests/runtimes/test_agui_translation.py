@@ -28,7 +28,7 @@ from tailrace.events import (
 from tailrace.runtimes.agui import AguiTranslator
 from tailrace.runtimes.endpoint import frame_value
 
-ENDED = "the AG-UI agent ended without saying that it was done"
+ENDED = "the AG-UI agent stopped before the turn was complete"
 
 
 def told(*natives: Any, run_id: str = "") -> list[Event]:
@@ -67,7 +67,7 @@ def test_garbage_in_between_is_noted_and_changes_nothing_else(expected: Expected
     noted = turn(*mixed)
     assert noted.notices
     assert len(noted.notices) == len(set(noted.notices)), "the same is told once"
-    assert all(notice.startswith("the AG-UI agent said something unknown: ") for notice in noted.notices)
+    assert all(notice.startswith("the AG-UI agent sent an unknown event: ") for notice in noted.notices)
     assert "".join(noted.answer) == "".join(expected.answer)
     assert noted.tools == list(expected.tools)
     assert type(noted.terminal) is expected.terminal
@@ -215,7 +215,7 @@ def test_rule_6_a_failure_counts_though_the_stream_ended_well() -> None:
 def test_rule_6_a_failure_is_one_however_it_is_told() -> None:
     odd = {"type": "RUN_ERROR", "message": {"detail": "no"}, "code": 429}
     assert turn(odd).terminal == TurnFailed(message='{"detail":"no"}', code="429")
-    assert turn({"type": "RUN_ERROR"}).terminal == TurnFailed(message="it did not say why")
+    assert turn({"type": "RUN_ERROR"}).terminal == TurnFailed(message="no reason was given")
 
 
 def test_why_a_model_has_refused_is_told_in_its_words() -> None:

@@ -36,7 +36,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.silence_s = PATIENT_S
+        self.silence_timeout_s = PATIENT_S
 
     def runtime(self, name: str, fault: str) -> Runtime:
         """The runtime, whose command goes wrong in this way."""
@@ -69,7 +69,7 @@ class Place:
             case _:
                 behind = self._stand_in(name, "opencode_serve_tool")
                 runtime = OpencodeRuntime((*command, "--", *behind), sessions=sessions)
-        runtime.silence_s = self.silence_s
+        runtime.silence_timeout_s = self.silence_timeout_s
         return runtime
 
     def _stand_in(self, name: str, deed: str) -> tuple[str, ...]:
@@ -79,7 +79,9 @@ class Place:
         return (sys.executable, "-I", "-S", str(ACP_AGENT))
 
     def _options(self) -> AcpOptions:
-        return AcpOptions(env={"STORE": str(self.folder), "PIDS": str(self.folder)}, silence_s=self.silence_s)
+        return AcpOptions(
+            env={"STORE": str(self.folder), "PIDS": str(self.folder)}, silence_timeout_s=self.silence_timeout_s
+        )
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ def failed_and_went_on(place: Place, runtime: Runtime) -> TurnFailed:
         assert place.left() == []
         place.well()
         if isinstance(runtime, ClaudeRuntime | CodexRuntime | GeminiRuntime | OpencodeRuntime):
-            runtime.silence_s = PATIENT_S
+            runtime.silence_timeout_s = PATIENT_S
         return failed, await play(runtime)
 
     failed, events = asyncio.run(turns())
@@ -136,7 +138,7 @@ def test_a_flood_of_complaints_ends_with_the_last_of_them(place: Place, name: st
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
 def test_one_that_says_nothing_is_given_up(place: Place, name: str) -> None:
-    place.silence_s = IMPATIENT_S
+    place.silence_timeout_s = IMPATIENT_S
     failed = failed_and_went_on(place, place.runtime(name, "silence"))
     assert "has said nothing for" in failed.message
 
@@ -144,7 +146,7 @@ def test_one_that_says_nothing_is_given_up(place: Place, name: str) -> None:
 @pytest.mark.parametrize("name", ["acp", "gemini --acp"])
 def test_an_agent_of_the_protocol_that_says_nothing_to_a_prompt_is_given_up(place: Place, name: str) -> None:
     place.well()
-    place.silence_s = IMPATIENT_S
+    place.silence_timeout_s = IMPATIENT_S
 
     async def turns() -> list[Event]:
         runtime = place.runtime(name, "none")
@@ -157,7 +159,7 @@ def test_an_agent_of_the_protocol_that_says_nothing_to_a_prompt_is_given_up(plac
 
 
 def test_one_that_is_deaf_to_every_signal_is_ended_all_the_same(place: Place) -> None:
-    place.silence_s = IMPATIENT_S
+    place.silence_timeout_s = IMPATIENT_S
     failed = failed_and_went_on(place, place.runtime("gemini", "deaf"))
     assert "has said nothing for" in failed.message
 

@@ -171,7 +171,7 @@ DENIED = {"behavior": "deny", "message": "The person did not allow this."}
 )
 def test_a_person_decides_what_it_may_do(tmp_path: Path, kind: str, answer: object) -> None:
     person = Person(kind)
-    events = play(claude(tmp_path, "asks", asks=person), "do\nit")
+    events = play(claude(tmp_path, "asks", approver=person), "do\nit")
     (question,) = person.asked
     assert (question.title, question.subject) == ("Claude wants to use Bash", "touch made.txt")
     assert [choice.name for choice in question.choices] == ["Allow", "Always allow Bash(touch made.txt)", "Deny"]
@@ -197,7 +197,7 @@ def test_where_nobody_is_asked_it_is_not_told_how_to_ask(tmp_path: Path, permiss
 
 def test_a_person_answers_what_claude_wants_to_know(tmp_path: Path) -> None:
     person = Person("answer")
-    events = play(claude(tmp_path, "asks a question", asks=person))
+    events = play(claude(tmp_path, "asks a question", approver=person))
     assert [question.title for question in person.asked] == ["Which colour?", "Which size?"]
     assert [choice.name for choice in person.asked[0].choices] == ["Red: like a rose", "Blue", "None of these"]
     assert Status(text="Waiting for an answer: Which colour?") in events
@@ -209,7 +209,7 @@ def test_a_person_answers_what_claude_wants_to_know(tmp_path: Path) -> None:
 
 def test_a_person_who_wants_none_of_it_is_asked_no_further(tmp_path: Path) -> None:
     person = Person("reject_once")
-    play(claude(tmp_path, "asks a question", asks=person))
+    play(claude(tmp_path, "asks a question", approver=person))
     assert [question.title for question in person.asked] == ["Which colour?"]
     decided = asked(tmp_path)[0]["answer"]["response"]["response"]
     assert decided["behavior"] == "deny"
@@ -222,7 +222,7 @@ def test_a_person_who_wants_none_of_it_is_asked_no_further(tmp_path: Path) -> No
 def test_what_nobody_can_answer_is_declined_and_that_is_said(
     tmp_path: Path, deed: str, permissions: Policy, person: Person | None
 ) -> None:
-    events = play(claude(tmp_path, deed, permissions=permissions, asks=person))
+    events = play(claude(tmp_path, deed, permissions=permissions, approver=person))
     assert Notice(text="Claude asked a question that nobody could answer.") in events
     decided = asked(tmp_path)[0]["answer"]["response"]["response"]
     assert decided["behavior"] == "deny"
@@ -238,7 +238,7 @@ def test_a_request_of_another_kind_is_answered_that_it_is_not_known(tmp_path: Pa
 def test_a_question_that_nobody_answers_is_withdrawn_when_the_turn_is_left(tmp_path: Path) -> None:
     async def leave() -> None:
         person = Person("never")
-        async with aclosing(claude(tmp_path, "asks", asks=person).run(Prompt(text="hello"))) as events:
+        async with aclosing(claude(tmp_path, "asks", approver=person).run(Prompt(text="hello"))) as events:
             async for event in events:
                 if isinstance(event, Status):
                     await person.waits.wait()

@@ -82,7 +82,7 @@ def test_a_person_decides_what_it_may_do(sdk: Any, tmp_path: Path) -> None:
         ("reject_once", sdk.PermissionResultDeny(message="The person did not allow this.")),
     ):
         options = sdk.ClaudeAgentOptions(asks="yes")
-        events = play(ClaudeSdkRuntime(options, asks=Person(kind), sessions=tmp_path))
+        events = play(ClaudeSdkRuntime(options, approver=Person(kind), sessions=tmp_path))
         assert options.decided == [expected]
         assert Status(text="Waiting for permission: Claude wants to use Bash") in events
         assert isinstance(events[-1], TurnCompleted)
@@ -97,7 +97,7 @@ def test_leaving_at_a_question_denies_it_before_claude_is_interrupted(sdk: Any, 
     options = sdk.ClaudeAgentOptions(asks="yes")
 
     async def leave() -> None:
-        runtime = ClaudeSdkRuntime(options, asks=Thinker(), sessions=tmp_path)
+        runtime = ClaudeSdkRuntime(options, approver=Thinker(), sessions=tmp_path)
         async with aclosing(runtime.run(Prompt(text="hello"))) as events:
             async for event in events:
                 if isinstance(event, Status):
@@ -111,23 +111,23 @@ def test_leaving_at_a_question_denies_it_before_claude_is_interrupted(sdk: Any, 
 def test_one_that_says_nothing_is_given_up(sdk: Any, tmp_path: Path) -> None:
     options = sdk.ClaudeAgentOptions(stalls_after=1)
     runtime = ClaudeSdkRuntime(options, sessions=tmp_path)
-    runtime.silence_s = 0.05
+    runtime.silence_timeout_s = 0.05
     end = play(runtime)[-1]
     assert end == TurnFailed(message="claude has said nothing for 0.05 seconds and was stopped.", code="cut_off")
     assert options.notes == ["hello", "interrupted", "disconnected"]
 
 
 def test_silence_is_no_fault_while_a_person_is_asked(sdk: Any, tmp_path: Path) -> None:
-    silence_s = 0.05
+    silence_timeout_s = 0.05
 
     class Slow:
         async def ask(self, question: Question) -> Choice | None:
-            await asyncio.sleep(3 * silence_s)
+            await asyncio.sleep(3 * silence_timeout_s)
             return question.allowing()
 
     options = sdk.ClaudeAgentOptions(asks="yes")
-    runtime = ClaudeSdkRuntime(options, asks=Slow(), sessions=tmp_path)
-    runtime.silence_s = silence_s
+    runtime = ClaudeSdkRuntime(options, approver=Slow(), sessions=tmp_path)
+    runtime.silence_timeout_s = silence_timeout_s
     assert isinstance(play(runtime)[-1], TurnCompleted)
     assert options.decided == [sdk.PermissionResultAllow()]
 

@@ -38,7 +38,7 @@ RUN_IT, KNOW = "I should run a command.", "Now I know."
 HELLO = "Hello from the fake model."
 BASH, FAILED_BASH = ("Bash", False), ("Bash", True)
 NOT_ALLOWED = "A variable in this command can't be checked before it runs"
-CUT = "claude ended without saying that it was done"
+CUT = "claude stopped before the turn was complete"
 BROKE = "API Error: Server error mid-response. The response above may be incomplete."
 BAD_REQUEST = "API Error: 400 invalid request from fake"
 BOOM = (
@@ -554,7 +554,7 @@ def test_a_line_of_a_new_kind_is_told_once_and_changes_nothing_else() -> None:
     new: Line = {"type": "system", "subtype": "weather", "sky": "blue"}
     events = told([new, new, *streamed("m", "fine"), new, result()])
     assert [event.text for event in events if isinstance(event, Notice)] == [
-        'claude said something unknown: {"type": "system", "subtype": "weather", "sky": "blue"}'
+        'claude sent an unknown event: {"type": "system", "subtype": "weather", "sky": "blue"}'
     ]
     assert isinstance(events[-1], TurnCompleted)
 

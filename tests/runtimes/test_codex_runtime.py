@@ -121,12 +121,12 @@ class Person:
         ({"permissions": "allow"}, "accept"),
         ({"permissions": "deny"}, "decline"),
         ({}, "decline"),
-        ({"permissions": "deny", "asks": Person("allow_once")}, "decline"),
-        ({"asks": Person("allow_once")}, "accept"),
-        ({"asks": Person("allow_always")}, "acceptForSession"),
-        ({"asks": Person("reject_once")}, "decline"),
-        ({"asks": Person(None)}, "decline"),
-        ({"asks": Person("raises")}, "decline"),
+        ({"permissions": "deny", "approver": Person("allow_once")}, "decline"),
+        ({"approver": Person("allow_once")}, "accept"),
+        ({"approver": Person("allow_always")}, "acceptForSession"),
+        ({"approver": Person("reject_once")}, "decline"),
+        ({"approver": Person(None)}, "decline"),
+        ({"approver": Person("raises")}, "decline"),
     ],
 )
 def test_what_it_asks_for_is_decided_by_the_policy_or_by_a_person(
@@ -139,10 +139,10 @@ def test_what_it_asks_for_is_decided_by_the_policy_or_by_a_person(
     command = "Run echo to-out; echo to-err >&2; exit 3"
     if options.get("permissions") == "allow":
         assert remarks == []
-    elif "asks" in options and "permissions" not in options:
+    elif "approver" in options and "permissions" not in options:
         unasked = f"Not allowed, because nobody could be asked: {command} (nobody is there)"
         assert remarks[0] == f"Waiting for permission: {command}"
-        assert remarks[1:] == ([unasked] if options["asks"].kind == "raises" else [])
+        assert remarks[1:] == ([unasked] if options["approver"].kind == "raises" else [])
     else:
         assert remarks[0].startswith(f"Not allowed: {command}.")
 
@@ -166,7 +166,7 @@ class Silent:
 def test_a_question_that_nobody_answers_is_withdrawn_when_the_turn_is_left(tmp_path: Path) -> None:
     async def leave() -> bool:
         person = Silent()
-        runtime = codex(tmp_path, "codex_app_approval_accept", asks=person)
+        runtime = codex(tmp_path, "codex_app_approval_accept", approver=person)
         async with aclosing(runtime.run(Prompt(text="hello"))) as events:
             async for event in events:
                 if isinstance(event, Status):

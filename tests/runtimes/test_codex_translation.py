@@ -32,7 +32,7 @@ from tailrace.events import (
 from tailrace.runtimes.codex.dialogue import CodexDialogue
 from tailrace.runtimes.codex.translator import CodexExecTranslator, CodexTranslator
 
-CUT_OFF = "codex ended without saying that it was done"
+CUT_OFF = "codex stopped before the turn was complete"
 BROKEN = "stream disconnected before completion: fake failure mid-stream"
 CUT = "stream disconnected before completion: stream closed before response.completed"
 REFUSED = "invalid request from fake"
@@ -139,7 +139,7 @@ def test_what_nobody_can_read_changes_nothing_but_a_remark(expected: Expected) -
     if not expected.status:  # behind a remark a failed try cannot be taken back
         assert said(events) == "".join(expected.answer)
     assert turn.tools == list(expected.tools)
-    assert any("codex said something unknown" in notice for notice in turn.notices)
+    assert any("codex sent an unknown event" in notice for notice in turn.notices)
 
 
 # The talk with the server

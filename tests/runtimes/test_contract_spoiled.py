@@ -71,7 +71,9 @@ def renewed(native: Any, name: str, value: Any) -> Any:
 
 async def ends_honestly(player: Player, native: list[Any], limit: asyncio.Semaphore) -> None:
     async with limit:
-        heard = await hear((await player.runtime(native)).run(PROMPT), at_most=200, patience_s=player.patience_s)
+        heard = await hear(
+            (await player.runtime(native)).run(PROMPT), at_most=200, turn_timeout_s=player.turn_timeout_s
+        )
     end = heard.terminal
     assert heard.diagnostics == [], native
     assert not isinstance(end, TurnFailed) or end.code != "runtime_raised", (end, native)
@@ -103,7 +105,7 @@ def test_an_end_that_cannot_be_read_is_an_end(agent: str, tmp_path: Path) -> Non
     async def through() -> None:
         player = PLAYERS[agent](tmp_path)
         runtime = await player.runtime([*conversation(player), UNREADABLE_ENDS[agent], STALL])
-        heard = await hear(runtime.run(PROMPT), at_most=200, patience_s=player.patience_s)
+        heard = await hear(runtime.run(PROMPT), at_most=200, turn_timeout_s=player.turn_timeout_s)
         assert heard.texts == ["Let me look.", "It is."]
         assert isinstance(heard.terminal, TurnFailed)
         assert heard.terminal.code == "malformed"

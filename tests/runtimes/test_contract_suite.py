@@ -63,7 +63,7 @@ class Right:
 
 
 class WrongPlayer(FunctionPlayer):
-    patience_s = 0.5
+    turn_timeout_s = 0.5
     left: asyncio.Task[None] | None = None
 
     def __init__(self, kind: type[Right]) -> None:
@@ -333,7 +333,7 @@ def demo() -> DemoRuntime:
 
 def test_the_demo_has_one_beginning_and_one_end_and_can_be_left_anywhere() -> None:
     async def through() -> None:
-        whole = await hear(demo().run(PROMPT), at_most=2000, patience_s=30.0)
+        whole = await hear(demo().run(PROMPT), at_most=2000, turn_timeout_s=30.0)
         assert whole.diagnostics == []
         assert isinstance(whole.terminal, TurnCompleted)
         assert "".join(whole.texts).startswith("Hello! You wrote “Go on.”.")
@@ -341,7 +341,7 @@ def test_the_demo_has_one_beginning_and_one_end_and_can_be_left_anywhere() -> No
             events = demo().run(PROMPT)
             heard = [event for _ in range(count) if (event := await anext(events, None)) is not None]
             await events.aclose()
-            left = await hear(told(heard), at_most=2000, patience_s=30.0, cancelled=True)
+            left = await hear(told(heard), at_most=2000, turn_timeout_s=30.0, cancelled=True)
             assert open_tools(left.events)[-1:] in ([], [[]])
 
     asyncio.run(through())

@@ -109,14 +109,14 @@ def test_an_answer_is_the_same_in_any_pieces(agent: Agent, size: int) -> None:
 @BOTH
 def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
     (turn,), _ = asked(agent.kind, streamed([*agent.text, "not json", *agent.end]))
-    assert turn.notices == [f'{agent.name} said something unknown: "not json"']
+    assert turn.notices == [f'{agent.name} sent an unknown event: "not json"']
     assert isinstance(turn.terminal, TurnCompleted)
 
 
 @pytest.mark.parametrize(
     ("rest", "code", "message"),
     [
-        ([], "cut_off", "NAME ended without saying that it was done"),
+        ([], "cut_off", "NAME stopped before the turn was complete"),
         ([b"data: {"], "cut_off", "SERVER: the stream ended in the middle of an event."),
         ([STALL], "stalled", "SERVER: the agent said nothing for 0.2 seconds."),
     ],

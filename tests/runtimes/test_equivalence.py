@@ -53,7 +53,7 @@ def played(player: Player, native: Sequence[Any]) -> list[Event]:
     async def through() -> list[Event]:
         runtime = await player.runtime([*native, *player.ending()])
         try:
-            return (await hear(runtime.run(PROMPT), at_most=10_000, patience_s=60.0)).events
+            return (await hear(runtime.run(PROMPT), at_most=10_000, turn_timeout_s=60.0)).events
         finally:
             await player.leave()
 
@@ -87,7 +87,7 @@ def main_function(_: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
     async def through() -> list[Event]:
         player = streams.FunctionPlayer()
         runtime = await player.runtime([*scenario(player, deltas), *player.ending()])
-        return (await hear(runtime.run(PROMPT), at_most=10_000, patience_s=60.0)).events
+        return (await hear(runtime.run(PROMPT), at_most=10_000, turn_timeout_s=60.0)).events
 
     return asyncio.run(through())
 
@@ -142,7 +142,7 @@ def subagent_over_agui(_: Path, deltas: Callable[[str], list[str]]) -> list[Even
         child = [{**native, "subagentRunId": "task"} for native in scenario(player, deltas)]
         runtime = await player.runtime([*child, *player.ending()])
         try:
-            return (await hear(runtime.run(PROMPT), at_most=10_000, patience_s=60.0)).events
+            return (await hear(runtime.run(PROMPT), at_most=10_000, turn_timeout_s=60.0)).events
         finally:
             await player.leave()
 

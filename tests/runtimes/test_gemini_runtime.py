@@ -138,7 +138,7 @@ def test_where_somebody_is_asked_it_speaks_the_protocol_by_which_it_asks(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     person = Person()
     command = (sys.executable, "-I", "-S", str(ACP_AGENT))
-    runtime = GeminiRuntime(command, asks=person, env={"STORE": str(tmp_path)})
+    runtime = GeminiRuntime(command, approver=person, env={"STORE": str(tmp_path)})
     events = play(runtime, "permission", session_id="one")
     assert events[0] == TurnStarted(turn_id="t", runtime="gemini", session_id="one")
     assert said(events) == "{'outcome': 'selected', 'optionId': 'yes'}"

@@ -47,7 +47,7 @@ EXPECTED = [
         "gemini_cli_int",
         ["Before stall "],
         terminal=TurnFailed,
-        message="gemini ended without saying that it was done",
+        message="gemini stopped before the turn was complete",
         code="cut_off",
     ),
 ]
@@ -76,7 +76,7 @@ def test_what_nobody_can_read_changes_nothing_but_a_remark(expected: Expected) -
     if expected.recording != "gemini_cli_errmid":  # behind a remark a failed try cannot be taken back
         assert said(events) == "".join(expected.answer)
     assert turn.tools == list(expected.tools)
-    assert any("gemini said something unknown" in notice for notice in turn.notices)
+    assert any("gemini sent an unknown event" in notice for notice in turn.notices)
 
 
 # The rules

@@ -312,7 +312,7 @@ def test_a_signature_is_kept_as_it_is_and_thoughts_have_several_names() -> None:
 
 def test_what_the_graph_does_for_itself_is_passed_over_and_what_is_unknown_is_noticed() -> None:
     found = turn(["checkpoints", {"id": 1}], {"event": "on_chain_start", "run_id": "r", "data": {}}, ["new", 1])
-    assert found.notices == ['langgraph said something unknown: ["new", 1]']
+    assert found.notices == ['langgraph sent an unknown event: ["new", 1]']
 
 
 def test_ten_thousand_pieces_come_to_as_many_events() -> None:

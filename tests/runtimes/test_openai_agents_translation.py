@@ -478,7 +478,7 @@ def test_what_the_provider_says_of_a_failure_is_clearer_than_the_exception() -> 
 
 def test_finer_steps_of_the_provider_are_passed_over_and_what_is_unknown_is_noticed() -> None:
     found = turn(raw("output_text.annotation.added"), raw("code_interpreter_call.in_progress"), {"type": "new"})
-    assert found.notices == ['openai-agents said something unknown: {"type": "new"}']
+    assert found.notices == ['openai-agents sent an unknown event: {"type": "new"}']
 
 
 def test_an_approval_that_the_provider_asks_for_is_a_status() -> None:

@@ -105,9 +105,9 @@ class Person:
         ({"permissions": "allow"}, "once"),
         ({"permissions": "deny"}, "reject"),
         ({}, "reject"),
-        ({"asks": Person("allow_once")}, "once"),
-        ({"asks": Person("allow_always")}, "always"),
-        ({"asks": Person(None)}, "reject"),
+        ({"approver": Person("allow_once")}, "once"),
+        ({"approver": Person("allow_always")}, "always"),
+        ({"approver": Person(None)}, "reject"),
     ],
 )
 def test_what_it_asks_for_is_decided_by_the_policy_or_by_a_person(
@@ -122,7 +122,7 @@ def test_what_it_asks_for_is_decided_by_the_policy_or_by_a_person(
     remarks = [event.text for event in events if isinstance(event, Notice | Status)]
     if options.get("permissions") == "allow":
         assert remarks == []
-    elif "asks" in options:
+    elif "approver" in options:
         assert remarks == ["Waiting for permission: bash echo tool-says-hi"]
     else:
         assert remarks[0].startswith("Not allowed: bash echo tool-says-hi.")
@@ -167,7 +167,7 @@ def test_what_its_server_prints_beside_its_events_does_not_block_it(tmp_path: Pa
 
 def test_one_whose_server_lives_and_says_nothing_is_given_up(tmp_path: Path) -> None:
     runtime = opencode(tmp_path, "idles")
-    runtime.silence_s = 3.0  # which its start takes a part of
+    runtime.silence_timeout_s = 3.0  # which its start takes a part of
     failed = play(runtime)[-1]
     assert isinstance(failed, TurnFailed)
     assert failed.message == "opencode has said nothing for 3 seconds and was stopped."

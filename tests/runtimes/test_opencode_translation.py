@@ -33,7 +33,7 @@ from tailrace.events import (
 )
 from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
 
-CUT_OFF = "opencode ended without saying that it was done"
+CUT_OFF = "opencode stopped before the turn was complete"
 REFUSED = "invalid request from fake"
 BROKEN = "fake failure mid-stream"
 EXPECTED = [
@@ -146,7 +146,7 @@ def test_what_nobody_can_read_changes_nothing_but_a_remark(expected: Expected) -
     if not expected.status:  # behind a remark a failed try cannot be taken back
         assert said(events) == "".join(expected.answer)
     assert turn.tools == list(expected.tools)
-    assert any("opencode said something unknown" in notice for notice in turn.notices)
+    assert any("opencode sent an unknown event" in notice for notice in turn.notices)
 
 
 @pytest.mark.parametrize("recording", ["opencode_serve_think2", "opencode_run_think2_anthropic"])

@@ -110,7 +110,7 @@ def test_one_that_says_nothing_is_given_up_unless_it_has_a_reason() -> None:
     async def run() -> tuple[list[bytes], list[bytes], str]:
         excuses = iter((True, True, False))
         command = python("print('a', flush=True); import time; time.sleep(600)")
-        async with AgentProcess(command, silence_s=0.05) as process:
+        async with AgentProcess(command, silence_timeout_s=0.05) as process:
             process.is_excused = lambda: next(excuses)
             lines = [line async for line in process.lines()]
             return lines, list(map(str.encode, map(str, excuses))), await process.last_words()
@@ -401,7 +401,7 @@ def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> No
 def test_one_that_never_reads_what_it_is_told_is_given_up() -> None:
     async def tell() -> tuple[list[bytes], str]:
         code = "import time; print('ready', flush=True); time.sleep(600)"
-        async with nobody_left(AgentProcess(python(code), grace_s=0.1, silence_s=0.5)) as process:
+        async with nobody_left(AgentProcess(python(code), grace_s=0.1, silence_timeout_s=0.5)) as process:
             await process.write(b"x" * 1_000_000)
             return await said(process), await process.last_words()
 

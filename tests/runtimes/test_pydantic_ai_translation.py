@@ -283,7 +283,7 @@ def test_what_the_agents_author_sends_along_is_a_status() -> None:
 
 
 def test_what_is_unknown_is_noticed() -> None:
-    assert turn({"event_kind": "new"}).notices == ['pydantic-ai said something unknown: {"event_kind": "new"}']
+    assert turn({"event_kind": "new"}).notices == ['pydantic-ai sent an unknown event: {"event_kind": "new"}']
     assert len(turn(part("end", part_kind="hologram")).notices) == 1
 
 

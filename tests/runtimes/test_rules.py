@@ -83,7 +83,7 @@ def turn(agent: str, folder: Path, said: Callable[[Any], list[Any]]) -> Heard:
         player = PLAYERS[agent](folder)
         try:
             runtime = await player.runtime(said(player))
-            return await hear(runtime.run(PROMPT), at_most=500, patience_s=30.0)
+            return await hear(runtime.run(PROMPT), at_most=500, turn_timeout_s=30.0)
         finally:
             await player.leave()
 

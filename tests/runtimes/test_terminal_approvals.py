@@ -33,7 +33,7 @@ class SenderContext:
 
     def __init__(self) -> None:
         self.person, self.terminal = pty.openpty()
-        self.asks = TerminalApprovals(os.ttyname(self.terminal))
+        self.approver = TerminalApprovals(os.ttyname(self.terminal))
         self.modes = self._without_echo()
 
     def _without_echo(self) -> list[object]:
@@ -69,7 +69,7 @@ def desk() -> Iterator[SenderContext]:
 
 def test_the_choices_are_shown_by_number_and_one_is_chosen(desk: SenderContext) -> None:
     async def run() -> tuple[Choice | None, str]:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         shown = await desk.sees(PROMPT)
         desk.type(b"2\n")
         return await asking, shown
@@ -81,7 +81,7 @@ def test_the_choices_are_shown_by_number_and_one_is_chosen(desk: SenderContext) 
 @pytest.mark.parametrize("nonsense", [b"\n", b"sure\n", b"0\n", b"3\n", b"-1\n", b"\xff\n", b"9999999\n"])
 def test_what_is_no_choice_is_asked_again(desk: SenderContext, nonsense: bytes) -> None:
     async def run() -> Choice | None:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
         desk.type(nonsense)
         assert (await desk.sees(PROMPT)).endswith(f"  That is no answer to this.\n{PROMPT}")
@@ -96,7 +96,7 @@ def test_what_is_no_choice_is_asked_again(desk: SenderContext, nonsense: bytes) 
 )
 def test_a_choice_is_named_by_its_number_or_by_yes_and_no(desk: SenderContext, keys: bytes, choice: Choice) -> None:
     async def run() -> Choice | None:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
         desk.type(keys)
         return await asking
@@ -107,7 +107,7 @@ def test_a_choice_is_named_by_its_number_or_by_yes_and_no(desk: SenderContext, k
 def test_an_answer_from_before_the_question_is_none(desk: SenderContext) -> None:
     async def run() -> Choice | None:
         desk.type(b"1\n1")
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
         desk.type(b"2\n")
         return await asking
@@ -131,7 +131,7 @@ def test_an_answer_from_before_the_question_is_none(desk: SenderContext) -> None
 )
 def test_it_says_what_it_is_about_unless_the_title_does(desk: SenderContext, arguments: Any, lines: list[str]) -> None:
     async def run() -> str:
-        asking = asyncio.create_task(desk.asks.ask(question(arguments=arguments)))
+        asking = asyncio.create_task(desk.approver.ask(question(arguments=arguments)))
         shown = await desk.sees(PROMPT)
         desk.type(CTRL_D)
         await asking
@@ -142,14 +142,14 @@ def test_it_says_what_it_is_about_unless_the_title_does(desk: SenderContext, arg
 
 def test_nobody_else_writes_until_it_is_answered_and_room_is_made_first(desk: SenderContext) -> None:
     made: list[str] = []
-    asks = TerminalApprovals(os.ttyname(desk.terminal), make_room=lambda: made.append("room"))
+    approver = TerminalApprovals(os.ttyname(desk.terminal), make_room=lambda: made.append("room"))
 
     async def run() -> None:
-        await asks.settled()
-        asking = asyncio.create_task(asks.ask(question()))
+        await approver.settled()
+        asking = asyncio.create_task(approver.ask(question()))
         await desk.sees(PROMPT)
         assert made == ["room"]
-        waiting = asyncio.create_task(asks.settled())
+        waiting = asyncio.create_task(approver.settled())
         await asyncio.sleep(0)
         assert not waiting.done()
         desk.type(b"y\n")
@@ -161,9 +161,9 @@ def test_nobody_else_writes_until_it_is_answered_and_room_is_made_first(desk: Se
 
 def test_a_question_of_a_turn_that_is_over_is_taken_away(desk: SenderContext) -> None:
     async def run() -> Choice | None:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
-        desk.asks.withdraw()
+        desk.approver.withdraw()
         answer = await asking
         await desk.sees("\n")
         return answer
@@ -173,7 +173,7 @@ def test_a_question_of_a_turn_that_is_over_is_taken_away(desk: SenderContext) ->
 
 def test_what_is_typed_can_be_seen_while_the_question_stands(desk: SenderContext) -> None:
     async def run() -> str:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
         desk.type(b"1")
         shown = await desk.sees("1")
@@ -186,7 +186,7 @@ def test_what_is_typed_can_be_seen_while_the_question_stands(desk: SenderContext
 
 def test_the_end_of_input_allows_nothing(desk: SenderContext) -> None:
     async def run() -> Choice | None:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
         desk.type(CTRL_D)
         return await asking
@@ -196,7 +196,7 @@ def test_the_end_of_input_allows_nothing(desk: SenderContext) -> None:
 
 def test_a_question_that_is_withdrawn_leaves_the_terminal_as_it_was(desk: SenderContext) -> None:
     async def run() -> None:
-        asking = asyncio.create_task(desk.asks.ask(question()))
+        asking = asyncio.create_task(desk.approver.ask(question()))
         await desk.sees(PROMPT)
         asking.cancel()
         await asyncio.wait({asking})
@@ -208,7 +208,7 @@ def test_a_question_that_is_withdrawn_leaves_the_terminal_as_it_was(desk: Sender
 
 def test_questions_are_put_one_after_the_other(desk: SenderContext) -> None:
     async def run() -> list[Choice | None]:
-        asking = [asyncio.create_task(desk.asks.ask(question(title))) for title in ("first", "second")]
+        asking = [asyncio.create_task(desk.approver.ask(question(title))) for title in ("first", "second")]
         shown = await desk.sees(PROMPT)
         desk.type(b"1\n")
         later = await desk.sees(PROMPT)
@@ -221,7 +221,7 @@ def test_questions_are_put_one_after_the_other(desk: SenderContext) -> None:
 
 def test_an_agent_has_no_power_over_the_terminal(desk: SenderContext) -> None:
     async def run() -> str:
-        asking = asyncio.create_task(desk.asks.ask(question("\x1b[2Jls\x07\u202e")))
+        asking = asyncio.create_task(desk.approver.ask(question("\x1b[2Jls\x07\u202e")))
         shown = await desk.sees(PROMPT)
         desk.type(CTRL_D)
         await asking

@@ -30,7 +30,7 @@ from tailrace.events import (
 from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.vercel import VercelTranslator
 
-ENDED = "the chat route ended without saying that it was done"
+ENDED = "the chat route stopped before the turn was complete"
 COMPLETED = TurnCompleted(stop_reason="stop")
 
 
@@ -74,7 +74,7 @@ def test_garbage_in_between_is_noted_and_changes_nothing_else(expected: Expected
     noted = turn(*mixed)
     assert noted.notices
     assert len(noted.notices) == len(set(noted.notices)), "the same is told once"
-    assert all(notice.startswith("the chat route said something unknown: ") for notice in noted.notices)
+    assert all(notice.startswith("the chat route sent an unknown event: ") for notice in noted.notices)
     assert "".join(noted.answer) == "".join(expected.answer)
     assert noted.tools == list(expected.tools)
     assert type(noted.terminal) is expected.terminal

@@ -25,9 +25,9 @@ from post_office import HERE, PostOffice
 
 from tailrace.capabilities import Capabilities, EditRules, Keyed, StreamRules
 from tailrace.delivery import Courier
+from tailrace.delivery.observed_ledger import ObservedLedger
 from tailrace.delivery.presenting import present
 from tailrace.delivery.sender_context import SystemClock
-from tailrace.delivery.watching import WatchedLedger
 from tailrace.errors import UsageError
 from tailrace.events import (
     Error,
@@ -101,7 +101,7 @@ class Scene:
             way = Variant(capabilities=self.limits, settings=self._shown, projecting=self._projecting)
             reported = self.reports.append
             self._shadow = Shadow(way, clock=office.clock, settings=self._settings, reported=reported)
-            office.courier = office.courier_of(WatchedLedger(office.memory, self._shadow.told))
+            office.courier = office.courier_of(ObservedLedger(office.memory, self._shadow.told))
             return await main(office, self._shadow)
 
         try:
@@ -551,12 +551,12 @@ def test_the_process_knows_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_that_a_shadow_holds_leads_to_a_channel() -> None:
-    unreachable = (Courier, WatchedLedger, MemoryLedger, SimulatedPlatform, PostOffice)
+    unreachable = (Courier, ObservedLedger, MemoryLedger, SimulatedPlatform, PostOffice)
 
     async def main(simulation: Simulation) -> None:
         office = PostOffice(simulation, LIMITS)
         shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock())
-        office.courier = office.courier_of(WatchedLedger(office.memory, shadow.told))
+        office.courier = office.courier_of(ObservedLedger(office.memory, shadow.told))
         turn = await office.courier.begin("t", HERE)
         with shadow.beside("t", HERE) as watched:
             await present(watched.hears(paced(spoken())), turn, LIMITS, clock=office.clock)

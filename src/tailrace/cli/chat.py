@@ -89,9 +89,9 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
         frontend = _json_frontend() if json else _text_frontend(reasoning=reasoning)
         # What an agent prints on its own must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            approvals = TerminalApprovals(make_room=frontend.make_room)
-            found = _find(agent, fast=fast, permissions=permissions, approvals=approvals)
-            frontend = _waiting_for_approvals(frontend, approvals)
+            approver = TerminalApprovals(make_room=frontend.make_room)
+            found = _find(agent, fast=fast, permissions=permissions, approver=approver)
+            frontend = _waiting_for_approvals(frontend, approver)
             if record is not None:
                 frontend = _recorded(frontend, Recorder(record))
             turns = Turns(found.runtime, frontend.show, complain=frontend.complain, debug=debug)
@@ -139,7 +139,7 @@ def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
     return frontend._replace(show=show)
 
 
-def _waiting_for_approvals(frontend: ChatFrontend, approvals: TerminalApprovals) -> ChatFrontend:
+def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) -> ChatFrontend:
     """The same frontend, which shows nothing while the person is asked for permission.
 
     A status that comes meanwhile is dropped: it says that the agent waits for the answer. The end of a turn withdraws
@@ -147,22 +147,22 @@ def _waiting_for_approvals(frontend: ChatFrontend, approvals: TerminalApprovals)
     """
 
     async def show(event: Event) -> None:
-        if isinstance(event, Status) and approvals.is_asking:
+        if isinstance(event, Status) and approver.is_asking:
             return
         if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
-            approvals.withdraw()
-        await approvals.settled()
+            approver.withdraw()
+        await approver.settled()
         await frontend.show(event)
 
     return frontend._replace(show=show)
 
 
-def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approvals: TerminalApprovals) -> FoundAgent:
+def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver: TerminalApprovals) -> FoundAgent:
     """Find the agent, and give it the options of the command that its runtime takes."""
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
     options: dict[str, object] = {
         "permissions": policy.value,
-        "asks": approvals if policy is _Permissions.ASK else None,
+        "approver": approver if policy is _Permissions.ASK else None,
         **({"pause": lambda _: asyncio.sleep(0)} if fast else {}),
     }
     found = find_agent(agent, options)

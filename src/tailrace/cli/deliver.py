@@ -272,7 +272,7 @@ class DeliverCommand:
             operations, ends = batch
             turn = turn or await self._begin()
             if ends is None or turn.turn.last_ordinal:
-                self._parts += await turn.say(*operations)
+                self._parts += await turn.send(*operations)
                 operations = []
             if ends is not None:
                 if turn.turn.last_ordinal > len(self._parts) + len(operations):
@@ -316,7 +316,7 @@ class DeliverCommand:
 
     async def _mention_others(self) -> None:
         own = self._errand.target.conversation
-        others = [other for other in await self._courier.ledger.waiting() if other.conversation != own]
+        others = [other for other in await self._courier.ledger.open_conversations() if other.conversation != own]
         if others:
             which = "another conversation has" if len(others) == 1 else f"{len(others)} other conversations have"
             command = f"tailrace deliveries resend --state open{naming(self._errand.ledger)}"

@@ -80,8 +80,8 @@ async def write_ledger(path: Path, *, adopt_restored: bool = False) -> AsyncIter
 
 async def each(ledger: SqliteReader | Ledger, query: Query) -> AsyncIterator[Delivery]:
     """Every delivery that is meant, newest first."""
-    place: int | None = None
-    while page := await ledger.find(query, after=place, limit=_PAGE):
+    position: int | None = None
+    while page := await ledger.find(query, after=position, limit=_PAGE):
         for delivery in page:
             yield delivery
-        place = page[-1].place
+        position = page[-1].position

@@ -23,6 +23,7 @@ class Presented(StrEnum):
     LIVE = "live"
     NATIVE = "native"
     PROCESSING = "processing"
+    PARTS = "parts"
     BLOCKS = "blocks"
     FINAL = "final"
     TOKENS = "tokens"

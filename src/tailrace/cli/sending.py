@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tailrace.cli.ledgers import write_ledger
 from tailrace.delivery import Courier, Spool
-from tailrace.delivery.watching import WatchedLedger
+from tailrace.delivery.observed_ledger import ObservedLedger
 from tailrace.errors import ChannelFault, LedgerUnavailable, UsageError
 from tailrace.plugins import load
 from tailrace.ports import Channel
@@ -78,7 +78,7 @@ async def dispatch(path: Path, settings: CourierSettings, told: Callable[[Delive
     """Take the ledger and send with it; `told` hears of every delivery that changes. Leaving drains the courier."""
     async with write_ledger(path) as ledger, AsyncExitStack() as channels:
         spool = Spool(path.with_name(f"{path.name}.spool"))
-        courier = Courier(WatchedLedger(ledger, told), settings=settings, spool=spool)
+        courier = Courier(ObservedLedger(ledger, told), settings=settings, spool=spool)
         try:
             yield Dispatch(courier, channels)
         finally:

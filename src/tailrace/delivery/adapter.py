@@ -37,7 +37,7 @@ from tailrace.events import (
 from tailrace.markdown import Part, Splitter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable
+    from collections.abc import AsyncGenerator, AsyncIterable
 
 _log = logging.getLogger(__name__)
 
@@ -81,16 +81,17 @@ class DeliveryAdapter:
         self._options = options or DeliveryAdapterOptions()
 
     async def process(
-        self, events: AsyncIterable[Event], callbacks: BridgeCallbacks | None = None
+        self, events: AsyncIterable[Event | str], callbacks: BridgeCallbacks | None = None
     ) -> list[ReplyPayload]:
-        """Carry one turn through the callbacks; returns its text, media and error replies in order.
+        """Carry one turn through the callbacks. Returns its text, media and error replies in order.
 
-        A callback that raises does not stop the turn: its payload stays `delivered=False`.
+        A string counts as a text delta. A stream of strings alone is complete when it ends; one with events needs a
+        terminal event. A callback that raises does not stop the turn: its payload keeps `delivered=False`.
         """
         turn = _Turn(self._options, callbacks or BridgeCallbacks())
         buffer = turn.buffer
         said, feed, sealed = buffer.said, buffer.splitter.feed, buffer.sealed
-        async with aclosing(checked(events, turn_id="")) as stream:
+        async with aclosing(checked(_as_events(events), turn_id="")) as stream:
             async for event in stream:
                 # Nearly every event is a piece of text that goes into the buffer and no further.
                 if type(event) is TextDelta and not sealed:
@@ -103,6 +104,26 @@ class DeliveryAdapter:
                     await turn.handle(event)
                     said, feed, sealed = buffer.said, buffer.splitter.feed, buffer.sealed
         return turn.payloads
+
+
+async def _as_events(items: AsyncIterable[Event | str]) -> AsyncGenerator[Event, None]:
+    """Wrap strings in text deltas, and complete a turn that consists of strings alone."""
+    has_strings = has_events = False
+    source = aiter(items)
+    try:
+        async for item in source:
+            # Nearly every item is a delta, and `type` is cheaper than `isinstance`.
+            if type(item) is TextDelta or not isinstance(item, str):
+                has_events = True
+                yield item
+            else:
+                has_strings = True
+                yield TextDelta(text=item)
+        if has_strings and not has_events:
+            yield TurnCompleted()
+    finally:
+        if (aclose := getattr(source, "aclose", None)) is not None:
+            await aclose()
 
 
 class _Turn:

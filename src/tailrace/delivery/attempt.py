@@ -108,7 +108,7 @@ async def _given_up(desk: SenderContext, delivery: Delivery) -> str:
         return ""
     query = Query(turn_id=delivery.turn_id)
     # It was recorded right behind what it replaces.
-    before = await desk.retry_while_unavailable(lambda: desk.ledger.find(query, after=delivery.place, limit=1))
+    before = await desk.retry_while_unavailable(lambda: desk.ledger.find(query, after=delivery.position, limit=1))
     return given_up(before[0].operation) if before and before[0].ordinal == -delivery.ordinal else ""
 
 

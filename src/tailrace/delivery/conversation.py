@@ -113,14 +113,14 @@ class ConversationSender:
             self._deliveries.extend(recorded)
         self._start()
 
-    def resume(self, at_most: int) -> asyncio.Task[int]:
+    def resume(self, limit: int) -> asyncio.Task[int]:
         """Perform what the ledger holds open; where nobody waits for it, so many and no more for this time."""
         if self.task is None:
-            self._still_to_serve = at_most
+            self._still_to_serve = limit
         self._fall_behind()
         return self._start()
 
-    def withdraw(self, turn_id: str) -> None:
+    def cancel_unsent(self, turn_id: str) -> None:
         """Begin no new message of that turn any more; what changes one that is there is still done."""
         self._withdrawn.add(turn_id)
         if self._waiting is not None:
@@ -294,12 +294,15 @@ class ConversationSender:
 
     def _is_granted(self, head: Delivery) -> bool:
         """Whether it was recorded as being sent by this lane, and is not yet."""
-        return self._granted is not None and (head.place, head.attempt) == (self._granted.place, self._granted.attempt)
+        return self._granted is not None and (head.position, head.attempt) == (
+            self._granted.position,
+            self._granted.attempt,
+        )
 
     async def _is_halted(self, head: Delivery) -> bool:
         query = Query(turn_id=head.turn_id, states=UNDELIVERED)
         left_out = await self._desk.retry_while_unavailable(lambda: self._desk.ledger.find(query, limit=PAGE))
-        return any(other.ordinal != NOTICE_ORDINAL and other.place < head.place for other in left_out)
+        return any(other.ordinal != NOTICE_ORDINAL and other.position < head.position for other in left_out)
 
     async def _watch(self, head: Delivery) -> Delivery:
         """Somebody else, of this same owner, sends it: see how that ends."""
@@ -314,16 +317,16 @@ class ConversationSender:
         """Nothing is to be done here, and yet somebody waits: for what another sender ended, or may still end."""
         await asyncio.sleep(_WATCH_S)
         for turn_id in dict.fromkeys(turn_id for turn_id, _ordinal in self._waiters):
-            place: int | None = None
-            while page := await self._said(turn_id, place):
-                place = page[-1].place
+            position: int | None = None
+            while page := await self._said(turn_id, position):
+                position = page[-1].position
                 for delivery in page:
                     if delivery.state in FINAL:
                         self._resolve(delivery)
         self._behind = True
 
     async def _look_up(self, head: Delivery) -> Delivery | None:
-        found = await self._said(head.turn_id, head.place + 1, limit=1)
+        found = await self._said(head.turn_id, head.position + 1, limit=1)
         return found[0] if found and found[0].ordinal == head.ordinal else None
 
     async def _said(self, turn_id: str, after: int | None, limit: int = 100) -> list[Delivery]:
@@ -336,7 +339,7 @@ class ConversationSender:
 
     def _resolve(self, delivery: Delivery) -> None:
         """The first delivery is final: go on behind it, and tell who waits for it."""
-        if self._deliveries and self._deliveries[0].place == delivery.place:
+        if self._deliveries and self._deliveries[0].position == delivery.position:
             self._deliveries.popleft()
         self._served += 1
         if self._still_to_serve:

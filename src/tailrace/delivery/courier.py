@@ -43,12 +43,12 @@ class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     on_unknown: Literal["hold", "resend"] = "hold"
     on_dead: Literal["skip", "halt"] = "skip"
-    budget: int = 20
+    max_attempts: int = 20
     max_age_s: float = 86_400.0
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise UsageError(f"budget is {self.budget}; a delivery needs at least 1 try")
+        if self.max_attempts < 1:
+            raise UsageError(f"budget is {self.max_attempts}; a delivery needs at least 1 try")
         if not self.max_age_s > 0:
             raise UsageError(f"max_age_s is {self.max_age_s:g}; nothing could be sent before it is too old")
 
@@ -92,14 +92,14 @@ class Courier:
         """The channels that can send, by their names."""
         return {name: outlet.channel for name, outlet in self._desk.outlets.items()}
 
-    async def connected_within(self, seconds: float) -> None:
+    async def wait_for_connection(self, timeout_s: float) -> None:
         """Wait until another channel is connected, but no longer than this."""
         with suppress(TimeoutError):
             # Not `wait_for`, which loses a cancellation that comes together with what is waited for.
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout_s):
                 await self._desk.next_connection()
 
-    def callable_in(self, conversation: str, channel: str) -> float | None:
+    def free_in(self, conversation: str, channel: str) -> float | None:
         """The seconds until a conversation of a channel can be called, as it looks now; None where not connected."""
         outlet = self._desk.outlets.get(channel)
         if outlet is None:
@@ -118,7 +118,7 @@ class Courier:
             idempotency=capabilities.idempotency,
             on_unknown=settings.on_unknown,
             on_dead=settings.on_dead,
-            budget=settings.budget,
+            max_attempts=settings.max_attempts,
             max_age_s=settings.max_age_s,
         )
 
@@ -162,20 +162,20 @@ class Courier:
         """
         return not_shown() if self._desk.draining else self._lane(operation.target.conversation).show(operation)
 
-    def withdraw(self, turn: Turn) -> None:
+    def cancel_unsent(self, turn: Turn) -> None:
         """The turn was stopped: no message of it that is not yet being sent is begun any more."""
         lane = self._lanes.get(turn.target.conversation)
         if lane is not None:
-            lane.withdraw(turn.turn_id)
+            lane.cancel_unsent(turn.turn_id)
 
-    def resume(self, conversation: str, *, at_most: int = PAGE) -> asyncio.Task[int] | None:
+    def resume(self, conversation: str, *, limit: int = PAGE) -> asyncio.Task[int] | None:
         """Go on with what the ledger holds open of a conversation; the work, or None where it is under way already."""
         if self._desk.draining:
             return None
         lane = self._lane(conversation)
-        return lane.resume(at_most) if lane.is_idle else None
+        return lane.resume(limit) if lane.is_idle else None
 
-    async def drain(self, within_s: float = 10.0) -> None:
+    async def drain(self, timeout_s: float = 10.0) -> None:
         """Begin nothing more, finish what is being sent, and leave everything in a state to be taken up again.
 
         What is still being sent after `within_s` is left behind as ambiguous.
@@ -184,7 +184,7 @@ class Courier:
         for lane in self._lanes.values():
             lane.stop()
         with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(timeout_s):
                 while self._lanes:
                     self._rested.clear()
                     await self._rested.wait()

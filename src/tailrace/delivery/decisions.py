@@ -90,7 +90,7 @@ def next_step(delivery: Delivery, reach: RepeatContext, *, now: float, waited: b
         return _find_out(delivery, reach, now=now)
     if now > delivery.expires_at:
         return Settle(moved(delivery, State.DEAD, now=now, error=TOO_OLD))
-    if delivery.is_spent:
+    if delivery.is_exhausted:
         error = f"given up after {delivery.attempt} tries: {delivery.error}"
         return Settle(moved(delivery, State.DEAD, now=now, error=error))
     media = delivery.operation
@@ -108,7 +108,7 @@ def remaining_wait(delivery: Delivery, now: float) -> float:
 
 def _find_out(delivery: Delivery, reach: RepeatContext, *, now: float) -> Step:
     """It may be there: by key, by doing it again, by asking, or not at all."""
-    may_send = not delivery.is_spent and now <= delivery.expires_at
+    may_send = not delivery.is_exhausted and now <= delivery.expires_at
     idempotency = delivery.idempotency
     if may_send and _is_safe_to_repeat(delivery, reach, now=now):
         return Send(sending(delivery, now=now))
@@ -241,7 +241,7 @@ def told(delivery: Delivery, *, now: float) -> Delivery | None:
     it twice is better than not at all.
     """
     is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
-    if not delivery.policy.is_told:
+    if not delivery.policy.is_reported:
         return None
     if delivery.state not in UNDELIVERED or not is_part or delivery.error == TOO_OLD:
         return None

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from tailrace.operations import Outcome, Target
     from tailrace.projector import NextAction
 
-    Projecting: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "Projection"]
+    MakeProjector: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "ProjectorLike"]
     """What makes the projector of one turn in one place."""
 
-ANSWER_S = 0.1
+_ANSWER_S = 0.1
 """How long a platform takes to answer, where nothing else is said."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class VisibleMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as people see it at a moment."""
 
     message_id: str
@@ -58,22 +58,22 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...] = ()
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, and what the chat shows after it. `stays`: whether the call is written down before and after.
+class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, and what the chat shows after it. `is_durable`: whether the call is written down before and after.
 
     `message_id` names the message that it began or changed, and is empty where it was about none.
     """
 
     at: float
     operation: Operation
-    stays: bool
+    is_durable: bool
     message_id: str
-    chat: tuple[Seen, ...]
+    chat: tuple[VisibleMessage, ...]
     draft: Body | None = None
     is_typing: bool = False
 
 
-class Projection(Protocol):
+class ProjectorLike(Protocol):
     """What a rehearsal asks of a projector: ours, an older or a newer one, or another altogether."""
 
     def feed(self, event: Event, now: float) -> None:
@@ -103,10 +103,10 @@ def dry_run(
     capabilities: Capabilities,
     settings: ProjectorSettings | None = None,
     *,
-    projecting: Projecting = Projector,
-) -> Iterator[Moment]:
+    make_projector: MakeProjector = Projector,
+) -> Iterator[PerformedCall]:
     """Perform a turn whose events come at these times, in order; gives each call with what is seen after it."""
-    projector = projecting(target, capabilities, settings or ProjectorSettings())
+    projector = make_projector(target, capabilities, settings or ProjectorSettings())
     return _Rehearsal(events, target, capabilities, projector).moments()
 
 
@@ -118,18 +118,18 @@ class _Rehearsal:
         events: Iterable[tuple[float, Event]],
         target: Target,
         capabilities: Capabilities,
-        projector: Projection,
+        projector: ProjectorLike,
     ) -> None:
         self._events = deque(events)
         self._projector = projector
         self._pace = RateLimiter(capabilities)
         self._place, self._is_group = target.chat, target.group
-        self._chat = Chat()
+        self._chat = _Chat()
         self._answers: deque[tuple[float, Operation, Receipt]] = deque()
         self._now = 0.0
         self._is_closed = False
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Iterator[PerformedCall]:
         while True:
             step = self._projector.next(self._now)
             if not isinstance(step, WaitUntil | Idle):
@@ -157,17 +157,17 @@ class _Rehearsal:
             self._projector.close(self._now)
             self._is_closed = True
 
-    def _perform(self, operation: Operation) -> Moment:
+    def _perform(self, operation: Operation) -> PerformedCall:
         at = self._answers[-1][0] if self._answers else self._now
         if not isinstance(operation, Typing):
             at = max(at, self._pace.expected(self._place, self._now))
             self._pace.spend(self._place, at, group=self._is_group)
         receipt = self._chat.take(operation)
-        self._answers.append((at + ANSWER_S, operation, receipt))
-        return Moment(
+        self._answers.append((at + _ANSWER_S, operation, receipt))
+        return PerformedCall(
             at=at,
             operation=operation,
-            stays=self._projector.is_durable(operation),
+            is_durable=self._projector.is_durable(operation),
             message_id=receipt.message_id,
             chat=self._chat.seen,
             draft=self._chat.draft,
@@ -175,16 +175,16 @@ class _Rehearsal:
         )
 
 
-class Chat:
+class _Chat:
     """What stands in a chat whose platform takes everything."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, Seen] = {}
+        self._messages: dict[str, VisibleMessage] = {}
         self._count = 0
         self.draft: Body | None = None
 
     @property
-    def seen(self) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[VisibleMessage, ...]:
         """The messages that are there, in order."""
         return tuple(self._messages.values())
 
@@ -221,11 +221,13 @@ class Chat:
         self.draft = None
         if isinstance(operation, PostMedia):
             media = operation.url or operation.path or ""
-            seen = Seen(message_id=message_id, body=Body(text=operation.caption), media=media)
+            seen = VisibleMessage(message_id=message_id, body=Body(text=operation.caption), media=media)
         else:
             is_processing = isinstance(operation, Post) and operation.is_processing
             is_stream = isinstance(operation, OpenStream)
-            seen = Seen(message_id=message_id, body=operation.body, is_processing=is_processing, is_stream=is_stream)
+            seen = VisibleMessage(
+                message_id=message_id, body=operation.body, is_processing=is_processing, is_stream=is_stream
+            )
         self._messages[message_id] = seen
         return Receipt(message_id=message_id)
 

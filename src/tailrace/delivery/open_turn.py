@@ -37,20 +37,20 @@ class OpenTurn:
         return self._turn
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all it says was recorded by somebody before: it can be said again, and nothing is sent twice."""
         return self._turn.state is not TurnState.RUNNING
 
-    async def said_before(self) -> list[Delivery]:
+    async def earlier_deliveries(self) -> list[Delivery]:
         """All that was said of the turn before it was begun this time, each as it ended; what is said now comes behind.
 
         For whoever goes on from what is there. Without it the turn is said again from its first word on, by the same
         operations.
         """
         known: dict[int, Delivery] = {}
-        place: int | None = None
-        while page := await self._courier.ledger.find(Query(turn_id=self._turn.turn_id), after=place):
-            place = page[-1].place
+        position: int | None = None
+        while page := await self._courier.ledger.find(Query(turn_id=self._turn.turn_id), after=position):
+            position = page[-1].position
             known |= {delivery.ordinal: delivery for delivery in page}
         waiting = [delivery for ordinal, delivery in sorted(known.items()) if ordinal > 0 and delivery.state in OPEN]
         for ended in await self._courier.deliver(self._turn, waiting):
@@ -58,7 +58,7 @@ class OpenTurn:
         self._ordinal = self._turn.last_ordinal
         return list(known.values())
 
-    async def say(self, *operations: Durable) -> list[Delivery]:
+    async def send(self, *operations: Durable) -> list[Delivery]:
         """Deliver these, in order, behind all that the turn said before; returns each as it ended."""
         return await self._courier.deliver(self._turn, await self._plan(operations))
 
@@ -67,14 +67,14 @@ class OpenTurn:
 
         Where it was stopped nobody is told of what of these could not be done.
         """
-        ends = None if self.is_over else state
+        ends = None if self.is_finished else state
         self._is_ended = True
         is_told = state is not TurnState.CANCELLED
         return await self._courier.deliver(self._turn, await self._plan(operations, is_told=is_told), ends=ends)
 
-    def withdraw(self) -> None:
+    def cancel_unsent(self) -> None:
         """The turn was stopped: no message of it that is not yet being sent is begun any more."""
-        self._courier.withdraw(self._turn)
+        self._courier.cancel_unsent(self._turn)
 
     def show(self, operation: Interim) -> Shown:
         """Show something in between; the latest wins. What became of it is told as by `Courier.show`.
@@ -82,11 +82,11 @@ class OpenTurn:
         Nothing is shown after the end, nor where a turn that is said again has not come to what is new: what stays was
         said already, and nothing would put it back.
         """
-        if self._is_ended or self.is_over or self._ordinal < self._turn.last_ordinal:
+        if self._is_ended or self.is_finished or self._ordinal < self._turn.last_ordinal:
             return not_shown()
         return self._courier.show(operation)
 
-    def remember(self, text: str, message_id: str | None = None, *, is_stream: bool = False) -> bool:
+    def save_snapshot(self, text: str, message_id: str | None = None, *, is_stream: bool = False) -> bool:
         """Keep what was said and no delivery says yet, and the message that shows it: every 2 s or 4,096 characters.
 
         Gives whether it is kept; what is not is to be told again later.
@@ -106,14 +106,14 @@ class OpenTurn:
             self._snapshot_size = len(text)
             self._snapshot_of = message_id, self._ordinal
             snapshot = Snapshot(text=text, message_id=message_id, is_stream=is_stream, after=self._ordinal)
-            self._courier.ledger.remember(self._turn.turn_id, snapshot)
+            self._courier.ledger.save_snapshot(self._turn.turn_id, snapshot)
         return is_due
 
     async def _plan(self, operations: tuple[Durable, ...], *, is_told: bool = True) -> list[Delivery]:
         target, now = self._turn.target, self._courier.clock.wall()
         policy = self._courier.policy(target)
         if not is_told:
-            policy = replace(policy, is_told=False)
+            policy = replace(policy, is_reported=False)
         planned: list[Delivery] = []
         for operation in operations:
             assert operation.target == target, "a turn speaks to one place"
@@ -127,9 +127,9 @@ class OpenTurn:
 
     async def _recorded(self, delivery: Delivery) -> Delivery:
         """What is recorded under its name, where its file is gone since: it was the same, as far as can be told."""
-        place: int | None = None
-        while page := await self._courier.ledger.find(Query(turn_id=delivery.turn_id), after=place):
-            place = page[-1].place
+        position: int | None = None
+        while page := await self._courier.ledger.find(Query(turn_id=delivery.turn_id), after=position):
+            position = page[-1].position
             for known in page:
                 if known.ordinal == delivery.ordinal and isinstance(known.operation, PostMedia):
                     return replace(delivery, operation=known.operation, fingerprint=known.fingerprint, error="")

@@ -50,9 +50,9 @@ async def present(
     sent. Where the courier is drained meanwhile, what was not sent is left for whoever goes on. What the events raise
     is raised again, once what they said until then is delivered as far as it came.
     """
-    said = await turn.said_before() if turn.turn.last_ordinal else []
+    said = await turn.earlier_deliveries() if turn.turn.last_ordinal else []
     projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(said))
-    said.sort(key=lambda delivery: delivery.place)
+    said.sort(key=lambda delivery: delivery.position)
     return said + await _Presentation(turn, projector, clock).run(events)
 
 
@@ -72,7 +72,7 @@ class _Presentation:
     async def run(self, events: AsyncIterable[Event]) -> list[Delivery]:
         listening = asyncio.create_task(self._listen(events))
         try:
-            if self._turn.is_over or await self._perform():
+            if self._turn.is_finished or await self._perform():
                 await listening
         finally:
             listening.cancel()
@@ -86,7 +86,7 @@ class _Presentation:
                 self._ends = _ENDS.get(type(event), self._ends)
                 self._projector.feed(event, self._clock.monotonic())
                 if isinstance(event, TurnCancelled):
-                    self._turn.withdraw()
+                    self._turn.cancel_unsent()
                 self._is_kept = False
                 self._remember()
                 self._news.set()
@@ -126,8 +126,8 @@ class _Presentation:
 
     async def _deliver(self, operations: list[Durable], *, is_last: bool) -> bool:
         """Record and send these, in order; whether more can follow."""
-        say = self._turn.end(*operations, state=self._ends) if is_last else self._turn.say(*operations)
-        delivered = await self._remembering(say)
+        send = self._turn.end(*operations, state=self._ends) if is_last else self._turn.send(*operations)
+        delivered = await self._remembering(send)
         self._delivered += delivered
         for operation, delivery in zip(operations, delivered, strict=True):
             if delivery.state not in FINAL:
@@ -165,7 +165,7 @@ class _Presentation:
         if at_once or (not self._is_kept and now - self._remembered_at >= _REMEMBER_S):
             self._remembered_at = now
             unsent = self._projector.unsent
-            self._is_kept = self._turn.remember(unsent.text, unsent.message_id, is_stream=unsent.is_stream)
+            self._is_kept = self._turn.save_snapshot(unsent.text, unsent.message_id, is_stream=unsent.is_stream)
 
     async def _wait(self, step: WaitUntil | Idle) -> None:
         waits = [] if self._is_kept else [SNAPSHOT_EVERY_S]

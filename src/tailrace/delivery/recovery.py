@@ -24,7 +24,7 @@ from tailrace.projector import restored_messages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.deliveries import Waiting
+    from tailrace.deliveries import OpenConversation
     from tailrace.delivery.courier import Courier
     from tailrace.operations import Durable
     from tailrace.ports import Channel
@@ -43,7 +43,7 @@ class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often is looked for what was left (`every_s`), and how long what is final is kept (`keep_s`)."""
 
     every_s: float = 30.0
-    keep_s: float = 14 * 86_400.0
+    retention_s: float = 14 * 86_400.0
 
 
 class Recovery:
@@ -65,7 +65,7 @@ class Recovery:
                 await self._prune()
             except LedgerUnavailable as error:
                 _log.warning("looking again later: %s", error)
-            await self._courier.connected_within(wait)
+            await self._courier.wait_for_connection(wait)
 
     async def sweep(self) -> float | None:
         """Take up everything that is open and due; the seconds until the next is due, None where nothing waits."""
@@ -89,7 +89,7 @@ class Recovery:
         One for which nothing could be done is left alone until the next sweep.
         """
         soonest, after = None, ""
-        while page := await self._ledger.waiting(after=after, limit=_PAGE):
+        while page := await self._ledger.open_conversations(after=after, limit=_PAGE):
             after = page[-1].conversation
             for waiting in page:
                 due_in = self._due_in(waiting)
@@ -101,10 +101,10 @@ class Recovery:
                     under_way[task] = waiting.conversation
         return soonest
 
-    def _due_in(self, waiting: Waiting) -> float | None:
+    def _due_in(self, waiting: OpenConversation) -> float | None:
         """The seconds until the conversation's first delivery is due; None where it is not for us to look at."""
-        callable_in = self._courier.callable_in(waiting.conversation, waiting.channel)
-        if callable_in is None or waiting.state not in _KNOWN:
+        free_in = self._courier.free_in(waiting.conversation, waiting.channel)
+        if free_in is None or waiting.state not in _KNOWN:
             return None
         if waiting.state == State.SENDING and waiting.epoch == self._ledger.epoch:
             return None  # it is being sent
@@ -113,11 +113,11 @@ class Recovery:
         if now < waiting.updated_at:
             # The wall clock was set back, and cannot tell when. The lane waits as long as was meant, by the other one.
             due_in = 0.0
-        return max(due_in, callable_in) if callable_in > LONG_S else due_in
+        return max(due_in, free_in) if free_in > LONG_S else due_in
 
-    async def _take_up(self, waiting: Waiting) -> asyncio.Task[int] | None:
+    async def _take_up(self, waiting: OpenConversation) -> asyncio.Task[int] | None:
         await self._places.acquire()
-        task = self._courier.resume(waiting.conversation, at_most=_AT_A_TIME)
+        task = self._courier.resume(waiting.conversation, limit=_AT_A_TIME)
         if task is None:
             self._places.release()
             return None
@@ -127,7 +127,7 @@ class Recovery:
     async def _close_interrupted(self) -> None:
         """End the turns whose process is gone: what they had said is finished, and that they were cut off is said."""
         limit = _PAGE
-        while turns := await self._ledger.interrupted(limit=limit):
+        while turns := await self._ledger.interrupted_turns(limit=limit):
             connected = self._courier.connected
             closable = [turn for turn in turns if turn.target.channel in connected]
             closed = 0
@@ -149,7 +149,7 @@ class Recovery:
         if now - turn.updated_at > policy.max_age_s:
             return []
         said = await self._said(turn)
-        words = closing(turn, said, connected[turn.target.channel])
+        words = closing_operations(turn, said, connected[turn.target.channel])
         return [
             plan(operation, turn_id=turn.turn_id, ordinal=turn.last_ordinal + nth, policy=policy, now=now)
             for nth, operation in enumerate(words, start=1)
@@ -157,20 +157,20 @@ class Recovery:
 
     async def _said(self, turn: Turn) -> list[Delivery]:
         said: list[Delivery] = []
-        while page := await self._ledger.find(Query(turn_id=turn.turn_id), after=said[-1].place if said else None):
+        while page := await self._ledger.find(Query(turn_id=turn.turn_id), after=said[-1].position if said else None):
             said += page
         return said
 
     async def _prune(self) -> None:
         """Forget what has been final for long, a little at a time."""
-        before = self._courier.clock.wall() - self._settings.keep_s
+        before = self._courier.clock.wall() - self._settings.retention_s
         while await self._ledger.prune(Query(before=before)):
             pass
         if self._courier.spool is not None:
             await self._courier.spool.forget(before)
 
 
-def closing(turn: Turn, said: Sequence[Delivery], channel: Channel) -> list[Durable]:
+def closing_operations(turn: Turn, said: Sequence[Delivery], channel: Channel) -> list[Durable]:
     """What an interrupted turn still says: the live message as it was last kept, the rest, and that it ends there.
 
     What was kept before its last delivery is left out: that says it already, and it must not be said again or put back.

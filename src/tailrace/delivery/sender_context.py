@@ -132,9 +132,9 @@ class SenderContext:
         except LedgerError as error:
             _log.warning("what was left to be recorded could not be: %s", error)
 
-    async def drain_background(self, within_s: float) -> None:
+    async def drain_background(self, timeout_s: float) -> None:
         """Wait until nothing is left in the background; what cannot be in that time is left to whoever comes next."""
-        until = self.clock.monotonic() + within_s
+        until = self.clock.monotonic() + timeout_s
         while self._tidying and (remaining := until - self.clock.monotonic()) > 0:
             await asyncio.wait(self._tidying, timeout=remaining)
         for task in self._tidying:

@@ -19,12 +19,12 @@ from tailrace.deliveries import (
     TURN_OPEN,
     Delivery,
     Inbound,
+    OpenConversation,
     Query,
     Snapshot,
     State,
     Turn,
     TurnState,
-    Waiting,
     adopted,
 )
 from tailrace.errors import Fenced, TurnMismatch
@@ -55,18 +55,18 @@ class _Contents:
 
     def put(self, delivery: Delivery) -> None:
         """Record a new row at its place."""
-        self.highest = max(self.highest, delivery.place)
-        self.rows[delivery.place] = delivery
-        self.places[delivery.turn_id, delivery.ordinal] = delivery.place
+        self.highest = max(self.highest, delivery.position)
+        self.rows[delivery.position] = delivery
+        self.places[delivery.turn_id, delivery.ordinal] = delivery.position
         self.said.setdefault(delivery.turn_id, set()).add(delivery.ordinal)
-        insort(self.open.setdefault(delivery.conversation, []), delivery.place)
+        insort(self.open.setdefault(delivery.conversation, []), delivery.position)
 
     def change(self, delivery: Delivery) -> None:
         """Let a row that is open be this one."""
-        self.rows[delivery.place] = delivery
+        self.rows[delivery.position] = delivery
         if delivery.state in FINAL:
             places = self.open[delivery.conversation]
-            del places[bisect_left(places, delivery.place)]
+            del places[bisect_left(places, delivery.position)]
             if not places:
                 del self.open[delivery.conversation]
 
@@ -80,7 +80,7 @@ class _Contents:
 
     def drop(self, delivery: Delivery) -> None:
         """Forget a row that is final."""
-        del self.rows[delivery.place], self.places[delivery.turn_id, delivery.ordinal]
+        del self.rows[delivery.position], self.places[delivery.turn_id, delivery.ordinal]
         ordinals = self.said[delivery.turn_id]
         ordinals.discard(delivery.ordinal)
         if not ordinals:
@@ -140,7 +140,7 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return begun_turn
 
-    def remember(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
         """See `Ledger.remember`."""
         turn = self._contents.turns.get(turn_id)
         if turn and turn.state in TURN_OPEN and turn.epoch == self.epoch == self._contents.epoch:
@@ -179,7 +179,7 @@ class MemoryLedger:
         for delivery in deliveries:
             known = contents.named(delivery)
             if known is None:
-                known = replace(delivery, place=next_place(contents.highest), epoch=self.epoch)
+                known = replace(delivery, position=next_place(contents.highest), epoch=self.epoch)
                 if known.state is State.SENDING and contents.open.get(known.conversation):
                     known = replace(known, state=State.PLANNED, attempt=0, first_try_at=None, last_try_at=None)
                 contents.put(known)
@@ -196,27 +196,29 @@ class MemoryLedger:
             self._guard(before, after, settled, done)
             done.append(after)
             if after.state in FINAL:
-                settled.add(before.place)
+                settled.add(before.position)
         for after in done:
             contents.change(after)
         for notice in plan:
             if contents.named(notice) is None:
-                free = (place for place in places_beside(moves[0][0].place) if place not in contents.rows)
+                free = (position for position in places_beside(moves[0][0].position) if position not in contents.rows)
                 place = next(free, next_place(contents.highest))
-                contents.put(replace(notice, place=place, epoch=self.epoch))
+                contents.put(replace(notice, position=place, epoch=self.epoch))
         await asyncio.sleep(0)
         return done
 
     def _guard(self, before: Delivery, after: Delivery, settled: set[int], done: list[Delivery]) -> None:
         """Raise `Fenced` where the row is not as last seen, or not yet to be sent, after what is `done` already."""
         contents = self._contents
-        row = next((later for later in reversed(done) if later.place == before.place), contents.rows.get(before.place))
+        row = next(
+            (later for later in reversed(done) if later.position == before.position), contents.rows.get(before.position)
+        )
         seen = row and (row.id, row.state, row.epoch, row.attempt)
         expected = (before.id, before.state, self.epoch, before.attempt)
         fenced = seen != expected or before.epoch != self.epoch
         if not fenced and after.state is State.SENDING:
             earlier = contents.open[before.conversation]
-            fenced = any(place not in settled for place in earlier[: bisect_left(earlier, before.place)])
+            fenced = any(position not in settled for position in earlier[: bisect_left(earlier, before.position)])
         if fenced:
             raise Fenced(
                 f"{before.id} is not {before.state} in attempt {before.attempt} of this owner any more, "
@@ -237,14 +239,14 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return found
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
         contents = self._contents
         names = sorted(name for name in contents.open if name > after)[:limit]
         heads = [contents.rows[contents.open[name][0]] for name in names]
         await asyncio.sleep(0)
         return [
-            Waiting(
+            OpenConversation(
                 conversation=head.conversation,
                 channel=head.channel,
                 state=str(head.state),
@@ -255,7 +257,7 @@ class MemoryLedger:
             for head in heads
         ]
 
-    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
         """See `Ledger.interrupted`."""
         turns = [self._contents.turn(turn_id) for turn_id in self._contents.turns]
         left = [turn for turn in turns if turn and turn.state is state and turn.epoch < self.epoch]
@@ -266,9 +268,9 @@ class MemoryLedger:
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
         """See `Ledger.find`."""
         meant = [row for row in self._contents.rows.values() if _is_meant(row, query) and row.state in _STATES]
-        meant.sort(key=lambda row: -row.place)
+        meant.sort(key=lambda row: -row.position)
         await asyncio.sleep(0)
-        return [row for row in meant if after is None or row.place < after][:limit]
+        return [row for row in meant if after is None or row.position < after][:limit]
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """See `Ledger.prune`."""
@@ -284,8 +286,8 @@ class MemoryLedger:
         ][:limit]
         for row in meant:
             if bodies:
-                contents.rows[row.place] = replace(row, operation=without_content(row.operation))
-                contents.forgotten.add(row.place)
+                contents.rows[row.position] = replace(row, operation=without_content(row.operation))
+                contents.forgotten.add(row.position)
             else:
                 contents.drop(row)
         turns = over & {row.turn_id for row in meant}

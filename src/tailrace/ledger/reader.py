@@ -10,9 +10,10 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, Waiting
+from tailrace.deliveries import Delivery, OpenConversation, Query, State, Turn, TurnState
 from tailrace.errors import LedgerUnusable
 from tailrace.ledger.connection import apply, ask, connect
 from tailrace.ledger.faults import TRANSACTION_ERRORS, at_opening, at_run_time, unreadable
@@ -23,7 +24,6 @@ from tailrace.ledger.schema import check_origin, migrations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from tailrace.ledger.connection import Connect, Connection, Row, Value
     from tailrace.ledger.schema import Migration
@@ -49,10 +49,10 @@ class SqliteReader:
 
     @classmethod
     async def open(
-        cls, path: Path | None = None, *, connect: Connect = connect, deadline_s: float = 5.0
+        cls, path: Path | str | None = None, *, connect: Connect = connect, deadline_s: float = 5.0
     ) -> SqliteReader:
         """Read the ledger at `path`, whether or not a process writes it. Raises `LedgerUnusable` if there is none."""
-        path = default_path() if path is None else path
+        path = default_path() if path is None else Path(path)
         return await asyncio.to_thread(cls.beside, path, connect, migrations(), deadline_s=deadline_s)
 
     @classmethod
@@ -95,12 +95,12 @@ class SqliteReader:
         wanted["after"] = ANYWHERE if after is None else after
         return await self._ask(search_for(query), wanted)
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
         rows = await self._ask("waiting", {"after": after, "limit": limit})
         return [to_waiting(row) for row in rows]
 
-    async def interrupted(self, *, before_epoch: int, state: TurnState, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, before_epoch: int, state: TurnState, limit: int = 256) -> list[Turn]:
         """Turns in that state of an owner before that epoch."""
         rows = await self._ask("interrupted", (before_epoch, state.value, limit))
         return [to_turn(row, path=self._path) for row in rows]

@@ -16,13 +16,13 @@ from tailrace.deliveries import (
     OPEN,
     UNDELIVERED,
     Delivery,
+    OpenConversation,
     Policy,
     Query,
     Snapshot,
     State,
     Turn,
     TurnState,
-    Waiting,
     fingerprint_of,
 )
 from tailrace.errors import LedgerUnusable
@@ -89,7 +89,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
     """The columns of a new row; the first is its place."""
     target = delivery.operation.target
     return (
-        delivery.place,
+        delivery.position,
         delivery.turn_id,
         delivery.ordinal,
         target.conversation,
@@ -126,7 +126,7 @@ def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
         after.error,
         int(after.may_be_double),
         after.updated_at,
-        before.place,
+        before.position,
         before.state._value_,
         before.epoch,
         before.attempt,
@@ -142,7 +142,7 @@ def to_delivery(row: Row, *, path: object) -> Delivery:
     """A row as the delivery it is of; `path` is named where it is damaged."""
     try:
         return Delivery(
-            place=row[0],
+            position=row[0],
             turn_id=row[1],
             ordinal=row[2],
             state=State(row[3]),
@@ -214,10 +214,10 @@ def to_turn(row: Row, *, path: object) -> Turn:
         raise LedgerUnusable(f"{path}: the row of turn {row[0]} cannot be read: {error}") from error
 
 
-def to_waiting(row: Row) -> Waiting:
+def to_waiting(row: Row) -> OpenConversation:
     """A head's row as the conversation that waits for it."""
     conversation, channel, state, epoch, not_before, updated_at = row
-    return Waiting(
+    return OpenConversation(
         conversation=conversation,
         channel=channel,
         state=state,

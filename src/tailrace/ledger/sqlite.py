@@ -11,6 +11,7 @@ import logging
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace.deliveries import TurnState
@@ -25,9 +26,8 @@ from tailrace.ledger.writer import OnLost, Writer, end_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, Waiting
+    from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn
     from tailrace.ledger.connection import Connect
     from tailrace.ledger.reader import SqliteReader
     from tailrace.ledger.together import Single
@@ -62,7 +62,7 @@ class SqliteLedger:
     @classmethod
     async def open(
         cls,
-        path: Path | None = None,
+        path: Path | str | None = None,
         *,
         clock: Clock | None = None,
         connect: Connect = connect,
@@ -77,7 +77,7 @@ class SqliteLedger:
         that was open counts as maybe sent. `on_lost` is called, from another thread, when the ledger breaks while in
         use; if nobody says otherwise the process ends there.
         """
-        path = default_path() if path is None else path
+        path = default_path() if path is None else Path(path)
         opening = asyncio.ensure_future(
             asyncio.to_thread(open_files, path, connect, terms, adopt_restored=adopt_restored)
         )
@@ -100,7 +100,7 @@ class SqliteLedger:
         begun: Turn = await self._change(partial(self._book.begin, turn, self._wall()))
         return begun
 
-    def remember(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
         """See `Ledger.remember`."""
         with suppress(UnicodeEncodeError):  # it cannot be kept
             self._snapshots[turn_id] = encoded(snapshot)
@@ -137,15 +137,15 @@ class SqliteLedger:
         adopted: list[Delivery] = await self._change(partial(self._book.adopt, conversation, now, limit))
         return adopted
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
         await self._what_was_handed_in()
-        return await self._reader.waiting(after=after, limit=limit)
+        return await self._reader.open_conversations(after=after, limit=limit)
 
-    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
         """See `Ledger.interrupted`."""
         await self._what_was_handed_in()
-        return await self._reader.interrupted(before_epoch=self.epoch, state=state, limit=limit)
+        return await self._reader.interrupted_turns(before_epoch=self.epoch, state=state, limit=limit)
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
         """See `Ledger.find`."""
@@ -192,7 +192,7 @@ class SqliteLedger:
             self._flush.cancel()
             self._flush = None
         if self._snapshots:
-            self._writer.mention(partial(self._book.remember, list(self._snapshots.items()), self._wall()))
+            self._writer.mention(partial(self._book.save_snapshots, list(self._snapshots.items()), self._wall()))
             self._snapshots = {}
 
     async def _what_was_handed_in(self) -> None:

@@ -83,7 +83,7 @@ class RowWriter:
         self._execute(self._sql["take_up_turn"], (known.turn_id, known.attempt, known.epoch, now))
         return known
 
-    def remember(self, snapshots: Sequence[tuple[str, str]], now: float) -> None:
+    def save_snapshots(self, snapshots: Sequence[tuple[str, str]], now: float) -> None:
         """Keep what open turns of this owner have said."""
         for turn_id, snapshot in snapshots:
             self._execute(self._sql["remember"], (turn_id, snapshot, now, self.epoch))
@@ -101,7 +101,7 @@ class RowWriter:
 
     def _record(self, delivery: Delivery) -> Delivery:
         place = next_place(self._highest)
-        new = replace(delivery, place=place, epoch=self.epoch)
+        new = replace(delivery, position=place, epoch=self.epoch)
         if new.state is State.SENDING:
             if self._execute(self._sql["record_sending"], from_delivery(new)).rowcount:
                 self._highest = place
@@ -126,14 +126,14 @@ class RowWriter:
                     "or an earlier delivery of its conversation is open"
                 )
         for notice in notices:
-            self._notice(notice, beside=moves[0][0].place)
+            self._notice(notice, beside=moves[0][0].position)
         return [after for _before, after in moves]
 
     def _notice(self, notice: Delivery, *, beside: int) -> None:
         taken = self._sql["place_taken"]
         free = (place for place in places_beside(beside) if not self._execute(taken, (place,)).fetchone())
         place = next(free, next_place(self._highest))
-        row = from_delivery(replace(notice, place=place, epoch=self.epoch))
+        row = from_delivery(replace(notice, position=place, epoch=self.epoch))
         if self._execute(self._sql["record_delivery"], row).rowcount:
             self._highest = max(self._highest, place)
 
@@ -158,7 +158,7 @@ class RowWriter:
             for before, after in some:
                 if before is None:
                     self._highest = next_place(self._highest)
-                    made.append(replace(after, place=self._highest, epoch=self.epoch))
+                    made.append(replace(after, position=self._highest, epoch=self.epoch))
                     values += from_delivery(made[-1])
                 else:
                     made.append(after)
@@ -183,7 +183,7 @@ class RowWriter:
         restored = delivery.epoch < self._restored_epoch
         mine = adopted(delivery, epoch=self.epoch, now=now, restored=restored)
         columns = (mine.state.value, mine.epoch, mine.first_try_at, mine.not_before, mine.error, mine.updated_at)
-        self._execute(self._sql["adopt_delivery"], (*columns, mine.place))
+        self._execute(self._sql["adopt_delivery"], (*columns, mine.position))
         return mine
 
     def prune(self, query: Query, limit: int, *, bodies: bool) -> int:

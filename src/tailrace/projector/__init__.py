@@ -1,4 +1,4 @@
-"""A turn as it looks on one channel, over time: events and the clock in, operations out."""
+"""One turn as it looks in one chat, over time: events and the clock in, operations out."""
 
 from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import Presentation, ProjectorSettings

@@ -1,8 +1,8 @@
-"""What a turn says, as sheets in their order: text cut into messages, media, and words of ours such as errors.
+"""What a turn says, laid out as messages in order: text cut into messages, media, and notes such as errors.
 
-It owns which text stands (after what was only thought, kept silent or taken back) and where one message ends and the
-next begins. Which sheet carries it is the sheaf's; when that is sent, and how it looks before it is finished, is the
-projector's.
+It owns which text is valid (without reasoning, silent replies and retracted text) and where one message ends and the
+next begins. `TurnMessages` decides which message carries it. The projector decides when a message is sent, and
+`LivePreview` how it looks until then.
 """
 
 from __future__ import annotations
@@ -26,30 +26,14 @@ if TYPE_CHECKING:
     from tailrace.events import Media
     from tailrace.operations import Target
     from tailrace.projector.message import TurnMessage
-    from tailrace.projector.speech_filter import Heard
+    from tailrace.projector.speech_filter import FilteredText
 
 
 class AnswerText:
-    """What one turn says. `earlier` are the sheets that a former process left of it.
+    """The answer of one turn. `earlier` are the messages that an earlier process left of it.
 
-    With `is_followed` somebody takes what the text grows by; nobody else would empty the list.
+    `keeps_appended` collects new text for somebody who takes it; without a reader the list would only grow.
     """
-
-    __slots__ = (
-        "_blocks",
-        "_flow",
-        "_hearing",
-        "_is_followed",
-        "_limits",
-        "_media",
-        "_spoke",
-        "_taken",
-        "_target",
-        "edition",
-        "grown",
-        "reasoning",
-        "sheaf",
-    )
 
     def __init__(
         self,
@@ -57,159 +41,149 @@ class AnswerText:
         limits: Capabilities,
         *,
         blocks: Blocks | None,
-        is_followed: bool,
+        keeps_appended: bool,
         silent: tuple[str, ...],
         earlier: Iterable[TurnMessage] = (),
     ) -> None:
-        self.sheaf = TurnMessages(limits, earlier)
-        self.grown: list[str] = []  # the text that came since it was last taken, as it was laid down
-        self.edition = 0  # another one whenever text that was laid down is taken back or replaced
-        self.reasoning: list[str] = []  # what turned out to be thought only, since it was last taken
+        self.messages = TurnMessages(limits, earlier)
+        self.appended: list[str] = []  # the text since it was last taken, with what stands between blocks
+        self.revision = 0  # changes whenever text is retracted or replaced
+        self.reasoning: list[str] = []  # text that the filter found to be reasoning, since it was last taken
         self._target = target
         self._limits = limits
         self._blocks = blocks
-        self._is_followed = is_followed
-        self._hearing = SpeechFilter(silent)
+        self._keeps_appended = keeps_appended
+        self._filter = SpeechFilter(silent)
         self._media: set[str] | None = None
-        self._spoke = False  # text stands in a flow that ended
-        self._begin_flow()
+        self._has_earlier_runs = False  # a run that ended has text
+        self._begin_run()
 
-    def _begin_flow(self) -> None:
-        self._flow = TextRun(self._splitter)
-        self._taken = 0  # how many of its parts are laid down
-        self.grown.clear()
-        self.sheaf.begin_text()
+    def _begin_run(self) -> None:
+        self.run = TextRun(self._splitter)
+        self._laid_out = 0  # how many of its parts are messages
+        self.appended.clear()
+        self.messages.begin_run()
         if self._blocks is not None:
-            self._blocks.forget()
+            self._blocks.clear()
 
     def _splitter(self) -> Splitter:
         limits, by_paragraph = self._limits, self._blocks is not None
         return Splitter(limits.limit, limits.unit, limits.dialect, lines=limits.lines, at_paragraphs=by_paragraph)
 
     @property
-    def text(self) -> str:
-        """All text of the flow that is open."""
-        return self._flow.text
-
-    @property
-    def tail(self) -> str:
-        """The text of the message that is being written."""
-        return self._flow.tail
-
-    @property
-    def is_over(self) -> bool:
-        """Whether that is more than the message holds: some of it will be said by the next one."""
-        return self._flow.is_over
-
-    @property
     def is_behind(self) -> bool:
-        """Whether a former process said more than was said until now: what that shall be is not known yet."""
-        if not self.sheaf.has_earlier:
+        """Whether an earlier process sent more text than was fed until now: which of it is right is not known yet."""
+        if not self.messages.has_earlier:
             return False
-        return self._blocks is not None or not self.sheaf.is_begun(len(self.tail))
+        return self._blocks is not None or not self.messages.covers_earlier(len(self.run.tail))
 
-    def _grow(self, text: str) -> None:
-        if self._is_followed and text:
-            self.grown.append(text)
+    def _note_appended(self, text: str) -> None:
+        if self._keeps_appended and text:
+            self.appended.append(text)
 
-    def take_grown(self, at_most: int | None) -> str:
-        """The text that came since it was last taken, or so much of it."""
-        text = "".join(self.grown)
-        self.grown.clear()
-        if at_most is not None and len(text) > at_most:
-            self.grown.append(text[at_most:])
-            text = text[:at_most]
+    def take_appended(self, limit: int | None) -> str:
+        """Take the text since the last call, at most `limit` characters of it."""
+        text = "".join(self.appended)
+        self.appended.clear()
+        if limit is not None and len(text) > limit:
+            self.appended.append(text[limit:])
+            text = text[:limit]
         return text
 
-    def hear(self, text: str) -> None:
-        """The agent said this; of that, people are told what is for them."""
-        self._take(self._hearing.feed(text))
+    def feed(self, text: str) -> None:
+        """Add text of the agent."""
+        self._add(self._filter.feed(text))
 
-    def _take(self, heard: Heard) -> None:
-        if heard.retract:
-            self.reasoning.append(heard.thought_in(self._flow.block))
-            self._flow.replace_block("")
-            self._lay_anew()
-        if heard.text:
-            self._grow(self._flow.feed(heard.text))
-        if heard.reasoning:
-            self.reasoning.append(heard.reasoning)
+    def _add(self, filtered: FilteredText) -> None:
+        if filtered.retract:
+            self.reasoning.append(filtered.reasoning_in(self.run.block))
+            self.run.replace_block("")
+            self._lay_out_again()
+        if filtered.text:
+            self._note_appended(self.run.feed(filtered.text))
+        if filtered.reasoning:
+            self.reasoning.append(filtered.reasoning)
 
-    def end_block(self) -> None:
-        """Something else than text came: text that follows is another block."""
-        self._take(self._hearing.block_end())
-        self._grow(self._flow.seal())
-        self._flow.end_run()
+    def end_message(self) -> None:
+        """End the open message if its last block is complete."""
+        if self.run.end_part():
+            self._lay_out()
 
-    def settle_block(self, text: str | None) -> None:
-        """The open block is complete; `text`, where given, is what it says, or is one where none is open."""
+    def break_text(self) -> None:
+        """Something that is not text came: later text is another block, in another segment."""
+        self._add(self._filter.end_block())
+        self._note_appended(self.run.seal())
+        self.run.end_segment()
+
+    def close_block(self, text: str | None) -> None:
+        """Complete the open block. `text`, if given, is the whole block, and a new one if none is open."""
         if text is None:
-            self._take(self._hearing.block_end())
+            self._add(self._filter.end_block())
         else:
-            self._hearing.reset_block()
-            heard, rest = self._hearing.feed(text), self._hearing.block_end()
-            self._say_after_all(rest.text if rest.retract else heard.text + rest.text)
-            self.reasoning += [part.reasoning for part in (heard, rest) if part.reasoning]
-        self._grow(self._flow.seal())
+            self._filter.reset_block()
+            filtered, rest = self._filter.feed(text), self._filter.end_block()
+            self._set_block(rest.text if rest.retract else filtered.text + rest.text)
+            self.reasoning += [part.reasoning for part in (filtered, rest) if part.reasoning]
+        self._note_appended(self.run.seal())
 
-    def _say_after_all(self, text: str) -> None:
-        said = self._flow.block
-        if text == said:
+    def _set_block(self, text: str) -> None:
+        before = self.run.block
+        if text == before:
             return
-        if text.startswith(said):
-            self._grow(self._flow.feed(text.removeprefix(said)))
+        if text.startswith(before):
+            self._note_appended(self.run.feed(text.removeprefix(before)))
         else:
-            self._flow.replace_block(text)
-            self._lay_anew()
+            self.run.replace_block(text)
+            self._lay_out_again()
 
     def retract(self, scope: Literal["block", "turn"]) -> None:
-        """What was said must not stand: since the last thing that was no text, or in the whole turn."""
+        """Remove the text of the segment, or of the whole turn."""
         if scope == "block":
-            self._hearing.reset_block()
-            self._flow.retract()
+            self._filter.reset_block()
+            self.run.retract()
         else:
-            self._flow.clear()
-            self._spoke = False
-            self.sheaf.drop_text()
+            self.run.clear()
+            self._has_earlier_runs = False
+            self.messages.drop_text()
         if not self._has_text:
-            self._hearing.reset_turn()
-        self._lay_anew()
+            self._filter.reset_turn()
+        self._lay_out_again()
 
     @property
     def _has_text(self) -> bool:
-        return self._spoke or self._flow.said_anything
+        return self._has_earlier_runs or self.run.has_text
 
-    def unsaid(self, *, at_end: bool) -> Snapshot:
-        """What no message says yet and none on its way will, and the message that shows the first of it."""
+    def unsent(self, *, waits_for_end: bool) -> Snapshot:
+        """The text that no message shows and no pending operation carries, and the message that shows its beginning."""
         texts: list[str] = []
         first: TurnMessage | None = None
-        for sheet in self.sheaf.unfinished():
-            if not sheet.is_text or not sheet.is_sealed or sheet.dropped or sheet.is_over or sheet.final_is_sent:
-                continue
-            first = first or sheet
-            texts.append(sheet.unsaid_of(sheet.source))
+        for message in self.messages.unfinished():
+            is_waiting = message.is_text and message.is_sealed and not message.dropped
+            if is_waiting and not message.is_finished and not message.final_is_sent:
+                first = first or message
+                texts.append(message.unsent_part(message.source))
         if self._blocks is not None:
-            texts.append(self._blocks.gathered)
-        if at_end:
-            texts.append(self._flow.text)
+            texts.append(self._blocks.waiting_text)
+        if waits_for_end:
+            texts.append(self.run.text)
         else:
-            being_written = self.sheaf.open_sheet
-            first = first or being_written
-            texts.append(being_written.unsaid_of(self.tail) if being_written is not None else self.tail)
+            open_message = self.messages.open_message
+            first = first or open_message
+            texts.append(open_message.unsent_part(self.run.tail) if open_message is not None else self.run.tail)
         if first is None:
             return Snapshot(text="".join(texts))
         return Snapshot(text="".join(texts), message_id=first.message_id, is_stream=first.is_stream)
 
-    def show_media(self, media: Media) -> None:
-        """A medium, behind what was said; one that was shown already is not shown again."""
-        places = {place for place in (media.url, media.path) if place}
-        if not places or (self._media and places & self._media):
+    def add_media(self, media: Media) -> None:
+        """Add a medium behind the text, unless the turn has sent it before."""
+        addresses = {address for address in (media.url, media.path) if address}
+        if not addresses or (self._media and addresses & self._media):
             return
-        self._media = places | (self._media or set())
-        self._end_flow()
+        self._media = addresses | (self._media or set())
+        self._end_run()
         limits = self._limits
         fits = units.size(media.caption, limits.unit) <= (limits.caption_limit or limits.limit)
-        self.sheaf.add_media(
+        self.messages.add_media(
             PostMedia(
                 target=self._target,
                 url=media.url,
@@ -222,90 +196,88 @@ class AnswerText:
             self.add_note(media.caption)
 
     def add_note(self, text: str) -> None:
-        """Words of ours, behind what was said."""
-        self._end_flow()
+        """Add a text of our own, such as an error, behind the agent's text."""
+        self._end_run()
         limits = self._limits
         splitter = Splitter(limits.limit, limits.unit, limits.dialect, lines=limits.lines)
         for part in splitter.feed(text) + splitter.close():
-            self.sheaf.add(part.body)
+            self.messages.add(part.body)
 
-    def advance(self) -> None:
-        """Seal the sheets whose text is certain."""
-        self._flow.advance()
-        if self._taken < len(self._flow.parts):
+    def seal_parts(self) -> None:
+        """Seal the messages whose text is final."""
+        self.run.split()
+        if self._laid_out < len(self.run.parts):
             self._lay_out()
 
     def cut(self) -> bool:
-        """End the message that is being written at the best place there is; whether there was one."""
-        if self._flow.cut():
+        """Cut the open message at the best boundary. Returns False if there is none."""
+        if self.run.cut():
             self._lay_out()
             return True
         return False
 
-    def rest(self) -> None:
-        """Nothing came for a while: what was gathered into a message is one, and so is a block that is complete."""
+    def flush_blocks(self) -> None:
+        """Seal the gathered paragraphs, and the tail if its block is complete: no text came for a while."""
         if self._blocks is not None:
-            if self._flow.is_complete:
-                self._flow.close()
+            if self.run.has_sealed_tail:
+                self.run.close()
             self._lay_out(gather=False)
 
     @property
     def is_gathering(self) -> bool:
-        """Whether paragraphs are held to go out together with further ones."""
-        return self._blocks is not None and (self._blocks.is_gathering or self._flow.is_complete)
+        """Whether paragraphs wait for others to share a message with."""
+        return self._blocks is not None and (self._blocks.has_waiting or self.run.has_sealed_tail)
 
     def complete(self, text: str | None) -> None:
-        """The turn is complete; `text` is the answer where none was said."""
-        self._take(self._hearing.block_end())
-        if text and not self._has_text and not self._hearing.silent:
-            self._hearing.reset_turn()
-            self._take(self._hearing.feed(text))
-        self._take(self._hearing.close())
-        self._end_flow()
+        """Complete the text; `text` is the answer if the agent has said nothing."""
+        self._add(self._filter.end_block())
+        if text and not self._has_text and not self._filter.is_silent:
+            self._filter.reset_turn()
+            self._add(self._filter.feed(text))
+        self._add(self._filter.close())
+        self._end_run()
 
     def end(self) -> None:
-        """Nothing is said any more."""
-        self._end_flow()
-        self.sheaf.drop_earlier()
+        """Nothing follows: drop what an earlier process sent beyond this."""
+        self._end_run()
+        self.messages.drop_earlier()
 
-    def break_off(self) -> None:
-        """The turn was stopped: what people see is finished where it stands, and nothing new is said."""
+    def cancel(self) -> None:
+        """The turn was cancelled: finish the messages that people see, and begin none."""
         self.complete(None)
         self.end()
-        self.sheaf.drop_unseen()
+        self.messages.drop_unposted()
 
-    def _end_flow(self) -> None:
-        self._take(self._hearing.block_end())
-        self._spoke = self._has_text
-        self._flow.close()
+    def _end_run(self) -> None:
+        self._add(self._filter.end_block())
+        self._has_earlier_runs = self._has_text
+        self.run.close()
         self._lay_out(gather=False)
-        self.sheaf.drop_rest()
-        self._begin_flow()
+        self.messages.drop_unsealed()
+        self._begin_run()
 
-    def _lay_anew(self) -> None:
-        """Text was taken back or replaced: what is sealed, and what was over, may be so no longer."""
-        self.edition += 1
-        self._taken = 0
+    def _lay_out_again(self) -> None:
+        """Rebuild the messages of the run from its new text."""
+        self.revision += 1
+        self._laid_out = 0
         if self._blocks is not None:
-            self._blocks.forget()
-        self.sheaf.begin_again()
-        self._flow.advance()
+            self._blocks.clear()
+        self.messages.restart_run()
+        self.run.split()
         self._lay_out()
-        self.sheaf.drop_rest()
+        self.messages.drop_unsealed()
         if self._blocks is None:
-            self.sheaf.await_more()
+            self.messages.reopen_dropped()
 
     def _lay_out(self, *, gather: bool = True) -> None:
-        fresh = self._flow.parts[self._taken :]
-        self._taken = len(self._flow.parts)
-        self.grown.clear()
-        if self._blocks is not None:
-            self._blocks.take(fresh)
-            self._lay_blocks(self._blocks, gather=gather)
+        """Seal messages for the parts that have none yet."""
+        parts = self.run.parts[self._laid_out :]
+        self._laid_out = len(self.run.parts)
+        self.appended.clear()
+        if self._blocks is None:
+            for part in parts:
+                self.messages.seal(part.body, part.text + part.seam)
             return
-        for part in fresh:
-            self.sheaf.seal(part.body, part.text + part.seam)
-
-    def _lay_blocks(self, blocks: Blocks, *, gather: bool) -> None:
-        while (found := blocks.next(self.sheaf.next_said, gather=gather)) is not None:
-            self.sheaf.seal(*found)
+        self._blocks.add(parts)
+        while (found := self._blocks.next(self.messages.next_sent, gather=gather)) is not None:
+            self.messages.seal(*found)

@@ -1,7 +1,7 @@
-"""Paragraphs gathered into messages: small ones go out together, none is changed.
+"""Gathers paragraphs into messages: short paragraphs share one message, and no paragraph is changed.
 
-What is gathered stands as it stood in the source, blank lines and all. A message that was sent before, by a former
-process or before text was taken back, is found again: paragraphs are gathered as they were then.
+Gathered paragraphs keep their source text, blank lines included. After a crash or a retraction, the paragraphs of a
+message that was already sent are grouped in the same way again.
 """
 
 from __future__ import annotations
@@ -18,57 +18,60 @@ if TYPE_CHECKING:
 
 
 class Blocks:
-    """Parts in, one for each paragraph; bodies of messages out, of `least` characters where there are so many."""
+    """Takes parts, one for each paragraph; gives message bodies of at least `min_characters` where possible."""
 
-    __slots__ = ("_least", "_ruler", "_waiting")
+    __slots__ = ("_min_characters", "_ruler", "_waiting")
 
-    def __init__(self, ruler: Ruler, least: int) -> None:
+    def __init__(self, ruler: Ruler, min_characters: int) -> None:
         self._ruler = ruler
-        self._least = least
+        self._min_characters = min_characters
         self._waiting: list[Part] = []
 
     @property
-    def is_gathering(self) -> bool:
-        """Whether any paragraph waits for others."""
+    def has_waiting(self) -> bool:
+        """Whether a paragraph waits for others."""
         return bool(self._waiting)
 
-    def forget(self) -> None:
-        """The text is cut anew: begin again."""
-        self._waiting = []
-
-    def take(self, parts: list[Part]) -> None:
-        """Further parts of the text."""
-        self._waiting += parts
-
     @property
-    def gathered(self) -> str:
-        """What waits, as it was said."""
+    def waiting_text(self) -> str:
+        """The source text of the waiting paragraphs."""
         return "".join(part.text + part.seam for part in self._waiting)
 
-    def next(self, known: BodyHash | None, *, gather: bool) -> tuple[Body, str] | None:
-        """The next message, and its text; None where none is ready. `known`: what it says already, if it was sent."""
-        count = self._count(known, gather=gather)
+    def clear(self) -> None:
+        """Forget the waiting paragraphs: the text is cut anew."""
+        self._waiting = []
+
+    def add(self, parts: list[Part]) -> None:
+        """Add the next parts of the text."""
+        self._waiting += parts
+
+    def next(self, sent: BodyHash | None, *, gather: bool) -> tuple[Body, str] | None:
+        """The body and the source of the next message. `sent` is the body it already has, if it was sent before.
+
+        None if no message is ready; without `gather` a message is ready however short it is.
+        """
+        count = self._count(sent, gather=gather)
         if count == 0:
             return None
         group, self._waiting = self._waiting[:count], self._waiting[count:]
-        return self._body(group), _text(group)
+        return self._body(group), _source(group)
 
-    def _count(self, known: BodyHash | None, *, gather: bool) -> int:
+    def _count(self, sent: BodyHash | None, *, gather: bool) -> int:
         """How many of the waiting parts make the next message."""
         best = 0
         for count in range(1, len(self._waiting) + 1):
             group = self._waiting[:count]
-            if count > 1 and not self._goes_together(group):
+            if count > 1 and not self._is_one_message(group):
                 return best
             best = count
-            if known is not None and body_hash(self._body(group)) == known:
+            if sent is not None and body_hash(self._body(group)) == sent:
                 return count
-            if known is None and sum(len(part.text) for part in group) >= self._least:
+            if sent is None and sum(len(part.text) for part in group) >= self._min_characters:
                 return count
         return 0 if gather else best
 
-    def _goes_together(self, group: list[Part]) -> bool:
-        """Whether the last of them can stand in one message with those before it."""
+    def _is_one_message(self, group: list[Part]) -> bool:
+        """Whether the last part can share a message with those before it."""
         if group[-1].opened or group[-2].closed:
             return False
         return self._ruler.load(self._body(group)) <= self._ruler.limit
@@ -76,8 +79,8 @@ class Blocks:
     def _body(self, group: list[Part]) -> Body:
         if len(group) == 1:
             return group[0].body
-        return self._ruler.body(_text(group))
+        return self._ruler.body(_source(group))
 
 
-def _text(group: list[Part]) -> str:
+def _source(group: list[Part]) -> str:
     return "".join(part.text + part.seam for part in group[:-1]) + group[-1].text

@@ -1,8 +1,8 @@
-"""The sheets of a turn in their order: which message carries what, also those that a former process left.
+"""The messages of one turn in order, including those that an earlier process left.
 
-It owns the order. A sheet is used again where its message can become what comes next; one that cannot is left behind
-and taken away, and where a new message would come too late, those behind it come again. What is said is the document's,
-and when a sheet is sent is the projector's.
+It owns the order. A message is used again if it can get the text that comes next, else it is dropped. If a message has
+to be posted anew, those behind it are posted again behind it, so that the order stays. `AnswerText` decides what the
+messages say, the projector when they are sent.
 """
 
 from __future__ import annotations
@@ -20,159 +20,160 @@ if TYPE_CHECKING:
 
 
 class TurnMessages:
-    """The sheets of one turn. `earlier` are those that a former process left of it, which the first ones go on with."""
+    """The messages of one turn. `earlier` are those of an earlier process, used again from the first one on."""
 
-    __slots__ = ("_earlier", "_laid", "_limits", "_mine", "_over", "sheets")
+    __slots__ = ("_earlier", "_finished", "_limits", "_of_run", "_sealed", "all")
 
     def __init__(self, limits: Capabilities, earlier: Iterable[TurnMessage]) -> None:
-        self.sheets: list[TurnMessage] = []
+        self.all: list[TurnMessage] = []
         self._limits = limits
         self._earlier = list(earlier)
-        self._over = 0  # so many sheets from the first on are over
-        self.begin_text()
+        self._finished = 0  # how many messages from the first one on are finished
+        self.begin_run()
 
-    def begin_text(self) -> None:
-        """Text begins, behind all that is there."""
-        self._mine: list[TurnMessage] = []  # the sheets of that text
-        self._laid = 0  # how many of them are sealed
+    def begin_run(self) -> None:
+        """Begin a run of text behind all messages."""
+        self._of_run: list[TurnMessage] = []
+        self._sealed = 0  # how many of them are sealed
 
     @property
     def has_earlier(self) -> bool:
-        """Whether a former process left sheets that nothing was said for until now."""
+        """Whether an earlier process left messages that are not used yet."""
         return bool(self._earlier)
 
-    def is_begun(self, written: int) -> bool:
-        """Whether nothing is left of a former process but a message of text that says no more than so much."""
-        said = self._earlier[0].said if len(self._earlier) == 1 else None
-        return said is not None and written >= said.size
+    def covers_earlier(self, length: int) -> bool:
+        """Whether at most one text message is left of an earlier process, and text of this length is not shorter."""
+        sent = self._earlier[0].sent if len(self._earlier) == 1 else None
+        return sent is not None and length >= sent.size
 
     @property
-    def next_said(self) -> BodyHash | None:
-        """What the next message of the text says already, where it is there."""
-        if self._laid < len(self._mine):
-            return self._mine[self._laid].said
-        return self._earlier[0].said if self._earlier else None
+    def next_sent(self) -> BodyHash | None:
+        """The body that the next message of the text already has, if it was sent before."""
+        if self._sealed < len(self._of_run):
+            return self._of_run[self._sealed].sent
+        return self._earlier[0].sent if self._earlier else None
 
     @property
-    def open_sheet(self) -> TurnMessage | None:
-        """The message that is being written, where there is one."""
-        sheet = self._mine[self._laid] if self._laid < len(self._mine) else None
-        return None if sheet is None or sheet.is_sealed else sheet
+    def open_message(self) -> TurnMessage | None:
+        """The message that is being written, if there is one."""
+        message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
+        return None if message is None or message.is_sealed else message
 
-    def opened_sheet(self) -> TurnMessage:
-        """The message that is being written, begun if need be."""
-        sheet = self._sheet_for(None)
-        if sheet.is_sealed:
-            sheet.unseal()
-            self._over = 0
-        return sheet
+    def open_or_begin(self) -> TurnMessage:
+        """The message that is being written; begins one if there is none."""
+        message = self._message_for(None)
+        if message.is_sealed:
+            message.unseal()
+            self._finished = 0
+        return message
 
     def unfinished(self) -> list[TurnMessage]:
-        """The sheets from the first on that is not over."""
-        while self._over < len(self.sheets) and self.sheets[self._over].is_over:
-            self._over += 1
-        return self.sheets[self._over :]
+        """The messages from the first unfinished one on."""
+        while self._finished < len(self.all) and self.all[self._finished].is_finished:
+            self._finished += 1
+        return self.all[self._finished :]
 
     def seal(self, body: Body, source: str) -> None:
-        """The next sheet of the text says this in the end."""
-        sheet = self._sheet_for(body)
-        if sheet.is_sealed:
-            self._over = 0
-        sheet.seal(body)
-        sheet.source = source
-        self._laid += 1
+        """Set the final text of the next message of the run."""
+        message = self._message_for(body)
+        if message.is_sealed:
+            self._finished = 0
+        message.seal(body)
+        message.source = source
+        self._sealed += 1
 
     def add(self, body: Body) -> None:
-        """A message that is no part of the text says this."""
-        self._new_sheet(body).seal(body)
+        """Add a message that is not part of the agent's text."""
+        self._new_message(body).seal(body)
 
     def add_media(self, media: PostMedia) -> None:
-        """A medium is shown."""
-        self._new_sheet(None, is_media=True).media = media
+        """Add a medium."""
+        self._new_message(None, is_media=True).media = media
 
-    def begin_again(self) -> None:
-        """The text is laid down anew: what is sealed, and what was over, may be so no longer."""
-        self._laid = self._over = 0
+    def restart_run(self) -> None:
+        """The text of the run changed: seal its messages again from the first one on."""
+        self._sealed = self._finished = 0
 
-    def drop_rest(self) -> None:
-        """The text has no more messages than are sealed."""
-        for sheet in self._mine[self._laid :]:
-            sheet.drop()
+    def drop_unsealed(self) -> None:
+        """Drop the messages of the run that its text does not need."""
+        for message in self._of_run[self._sealed :]:
+            message.drop()
 
-    def await_more(self) -> None:
-        """The first message that was dropped waits for other text."""
-        waiting = self._mine[self._laid] if self._laid < len(self._mine) else None
-        if waiting is not None and self._can_say(waiting, None):
-            waiting.unseal()
+    def reopen_dropped(self) -> None:
+        """Keep the first message that was dropped for the text that follows."""
+        message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
+        if message is not None and self._can_become(message, None):
+            message.unseal()
 
     def drop_text(self) -> None:
-        """Nothing of what the agent said shall be there."""
-        self._over = 0
-        for sheet in self.sheets:
-            if sheet.is_text:
-                sheet.drop()
+        """Drop all text of the agent."""
+        self._finished = 0
+        for message in self.all:
+            if message.is_text:
+                message.drop()
 
-    def drop_unseen(self) -> None:
-        """What could be said only by a new message, and is not on its way, is not said."""
-        for sheet in self.unfinished():
-            is_there = sheet.message_id is not None and self._can_say(sheet, sheet.body)
-            if sheet.asked is None and not is_there:
-                sheet.drop()
+    def drop_unposted(self) -> None:
+        """Drop what would need a new message that is not on its way."""
+        for message in self.unfinished():
+            is_posted = message.message_id is not None and self._can_become(message, message.body)
+            if message.pending is None and not is_posted:
+                message.drop()
 
     def drop_earlier(self) -> None:
-        """What a former process said beyond what was said until now shall not be there."""
-        for sheet in self._earlier:
-            sheet.drop()
-        self.sheets += self._earlier
+        """Drop the messages of an earlier process that this turn does not need."""
+        for message in self._earlier:
+            message.drop()
+        self.all += self._earlier
         self._earlier.clear()
 
-    def send_behind(self, sheet: TurnMessage) -> None:
-        """It comes as a new message: those that stand behind it and are there already come again behind it."""
+    def repost_after(self, message: TurnMessage) -> None:
+        """This message is posted now: post those that stand behind it again, so that the order stays."""
         if not self._limits.deletes:
             return
-        for nth in range(len(self.sheets) - 1, self.sheets.index(sheet), -1):
-            later = self.sheets[nth]
-            if later.message_id is None or later.dropped or later.asked is not None:
+        for index in range(len(self.all) - 1, self.all.index(message), -1):
+            later = self.all[index]
+            if later.message_id is None or later.dropped or later.pending is not None:
                 continue
-            again = later.renewed()
-            self.sheets.insert(nth + 1, again)
-            self._mine = [again if mine is later else mine for mine in self._mine]
+            again = later.replaced()
+            self.all.insert(index + 1, again)
+            self._of_run = [again if known is later else known for known in self._of_run]
         self.drop_earlier()
 
-    def _sheet_for(self, body: Body | None) -> TurnMessage:
-        """The next sheet of the text that can say this; those that cannot are left behind."""
+    def _message_for(self, body: Body | None) -> TurnMessage:
+        """The next message of the run that can get this text; those that cannot are dropped."""
         while True:
-            sheet = self._mine[self._laid] if self._laid < len(self._mine) else self._new_text_sheet(body)
-            if self._can_say(sheet, body):
-                return sheet
-            self._mine.remove(sheet)
-            sheet.drop()
+            has_next = self._sealed < len(self._of_run)
+            message = self._of_run[self._sealed] if has_next else self._new_text_message(body)
+            if self._can_become(message, body):
+                return message
+            self._of_run.remove(message)
+            message.drop()
 
-    def _can_say(self, sheet: TurnMessage, body: Body | None) -> bool:
-        return sheet.can_say(body, edits=self._limits.edits is not None)
+    def _can_become(self, message: TurnMessage, body: Body | None) -> bool:
+        return message.can_become(body, edits=self._limits.edits is not None)
 
-    def _new_text_sheet(self, body: Body | None) -> TurnMessage:
-        sheet = self._new_sheet(body)
-        sheet.is_text = True
-        self._mine.append(sheet)
-        return sheet
+    def _new_text_message(self, body: Body | None) -> TurnMessage:
+        message = self._new_message(body)
+        message.is_text = True
+        self._of_run.append(message)
+        return message
 
-    def _new_sheet(self, body: Body | None, *, is_media: bool = False) -> TurnMessage:
-        """The sheet behind all others: one that a former process left, where it can become this.
+    def _new_message(self, body: Body | None, *, is_media: bool = False) -> TurnMessage:
+        """The last message: one of an earlier process that can become this, or a new one.
 
-        A medium waits until it is named again: text may stand before it that is taken back in the end. So may text that
-        cannot be said by a sheet that is lost, and then what is lost is found again.
+        A medium of an earlier process waits until the agent sends it again: text before it may still be retracted. For
+        the same reason a lost message is dropped and found again when its text comes.
         """
         while self._earlier and (is_media or self._earlier[0].media is None):
-            sheet = self._earlier.pop(0)
-            self.sheets.append(sheet)
-            if (sheet.media is not None) is is_media and self._can_say(sheet, body):
-                return sheet
-            sheet.drop()
-        lost = (sheet for sheet in self.sheets if sheet.dropped and sheet.lost and self._can_say(sheet, body))
+            message = self._earlier.pop(0)
+            self.all.append(message)
+            if (message.media is not None) is is_media and self._can_become(message, body):
+                return message
+            message.drop()
+        lost = (known for known in self.all if known.dropped and known.lost and self._can_become(known, body))
         found = next(lost, None) if body is not None else None
         if found is not None:
-            self.sheets.remove(found)
-            self._over = 0
-        self.sheets.append(found or TurnMessage())
-        return self.sheets[-1]
+            self.all.remove(found)
+            self._finished = 0
+        self.all.append(found or TurnMessage())
+        return self.all[-1]

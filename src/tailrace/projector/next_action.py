@@ -1,4 +1,4 @@
-"""What a projector answers besides operations: that there is nothing to do, or nothing before a certain time."""
+"""What `Projector.next` answers: an operation, nothing before a time, or nothing before something happens."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tailrace.operations import Operation
 
 
 class WaitUntil(msgspec.Struct, frozen=True):
-    """Ask again at that time, or earlier if something happens."""
+    """Ask again at that time, or after the next event or outcome."""
 
     at: float
 
 
 class Idle(enum.Enum):
-    """Ask again when something has happened."""
+    """Ask again after the next event or outcome."""
 
     IDLE = "idle"
 

@@ -1,8 +1,8 @@
-"""How an answer can look, as a table; and what people may wish otherwise.
+"""The presentations as a table, and the settings that people can change.
 
-Each presentation is one row: how the message that is still being written is shown, whether the answer goes out while it
-comes or when it is whole, where it is cut, and whether a message beside it shows the work. The projector is one machine
-that reads its row and knows no presentation by name.
+A row says how the open message is shown (the one that is still being written), whether the answer is sent while it
+comes or when it is whole, where messages end, and whether a processing message shows the work. The projector reads its
+row and knows no presentation by name.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from tailrace.capabilities import Capabilities, DraftRules, StreamRules
 from tailrace.errors import UsageError
 from tailrace.operations import Target
 
-Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "blocks", "final"]
-PreviewKind: TypeAlias = Literal["edits", "draft", "stream", "hidden"]
+Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "parts", "blocks", "final"]
 
 
 class PresentationRules(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table.
 
-    `preview`: how people see a message before it is finished. `waits_for_end`: nothing of the answer is sent before it
-    is whole. `ends_at_paragraphs`: a message ends where a paragraph ends. `processing_message`: a second message shows
+    `preview`: how people see the open message. `waits_for_end`: nothing of the answer is sent before it is whole.
+    `ends_at_paragraphs`: a message ends where a paragraph ends. `ends_at_blocks`: a message ends where a block of text
+    ends, and is sent when a tool has finished or the next block begins. `processing_message`: a second message shows
     the work while it lasts. `shows_every_delta`: each delta is shown at once, however short.
     """
 
-    preview: PreviewKind
+    preview: Literal["edits", "draft", "stream", "hidden"]
     waits_for_end: bool = False
     ends_at_paragraphs: bool = False
+    ends_at_blocks: bool = False
     processing_message: bool = False
     shows_every_delta: bool = False
 
@@ -40,21 +41,21 @@ PRESENTATIONS: dict[str, PresentationRules] = {
     "drafts": PresentationRules(preview="draft"),
     "streams": PresentationRules(preview="stream"),
     "processing": PresentationRules(preview="hidden", waits_for_end=True, processing_message=True),
+    "parts": PresentationRules(preview="hidden", ends_at_blocks=True),
     "blocks": PresentationRules(preview="hidden", ends_at_paragraphs=True),
     "final": PresentationRules(preview="hidden", waits_for_end=True),
 }
-"""The presentations; `native` is `drafts` or `streams`, as the platform has it."""
+"""The presentations. `native` is `drafts` or `streams`, whichever the platform has."""
 
 
 class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What people may wish otherwise; every setting has a default that works.
+    """The settings of one turn; each has a default that works.
 
-    `presentation`: None for what the channel's table says. A message is begun when `first_characters` are there to
-    read, or after `first_s`. `edit_every_s` makes live edits rarer than the channel asks for, never more frequent. The
-    processing message is brought up to date every `processing_every_s`. Blocks are gathered until they have
-    `block_characters`, or nothing came for `block_idle_s`; `human_delay_s` is waited between two of them. Tools are
-    shown while they run (`tools`); reasoning and usage only where wished. An answer that is nothing but one of the
-    `silent` words is not given.
+    `presentation`: None for the channel's own. A message begins with `first_characters`, or after `first_s` with what
+    there is. `edit_every_s` makes live edits rarer than the channel's interval, never more frequent. The processing
+    message is updated every `processing_every_s`. Paragraphs are gathered until they have `block_characters`, or no
+    text came for `block_idle_s`; `human_delay_s` is the pause between two messages of paragraphs. `tools` shows tool
+    calls while they run, `reasoning` and `usage` show those. An answer that is one of the `silent` words is not sent.
     """
 
     presentation: Presentation | None = None
@@ -73,26 +74,26 @@ class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     def __post_init__(self) -> None:
         for name in ("first_s", "edit_every_s", "processing_every_s", "block_idle_s", "human_delay_s"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise UsageError(f"{name} is {getattr(self, name)}; it is a number of seconds, 0 or more")
+                raise UsageError(f"{name} is {getattr(self, name)}; it must be a number of seconds, 0 or more")
         for name in ("first_characters", "block_characters"):
             if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)}; it is a number of characters, 0 or more")
+                raise UsageError(f"{name} is {getattr(self, name)}; it must be a number of characters, 0 or more")
         if self.processing_every_s == 0:
-            raise UsageError("processing_every_s is 0; a message cannot be brought up to date all the time")
+            raise UsageError("processing_every_s is 0; the processing message needs some time between two updates")
         if not all(word.strip() for word in self.silent):
-            raise UsageError("silent holds an empty word: every answer begins with it, and none could be shown")
+            raise UsageError("silent has an empty word; every answer begins with it, so none could be shown")
 
 
 def rules_for(settings: ProjectorSettings, capabilities: Capabilities, target: Target) -> PresentationRules:
-    """The row for one place: as wished, or the nearest to it that the place can do."""
-    wished: str = settings.presentation or capabilities.presentation
-    if wished == "native":
-        wished = _native(capabilities, target)
-    if wished == "tokens" and _native(capabilities, target) != "streams":
-        wished = "live"
-    if wished in ("live", "processing") and capabilities.edits is None:
-        wished = "final"
-    return PRESENTATIONS[wished]
+    """The row for this chat: the one that was asked for, or the nearest one that the channel can do there."""
+    name: str = settings.presentation or capabilities.presentation
+    if name == "native":
+        name = _native(capabilities, target)
+    if name == "tokens" and _native(capabilities, target) != "streams":
+        name = "live"
+    if name in ("live", "processing") and capabilities.edits is None:
+        name = "final"
+    return PRESENTATIONS[name]
 
 
 def _native(capabilities: Capabilities, target: Target) -> str:

@@ -1,8 +1,8 @@
 """The body of a message that is still being written.
 
-Blocks that ended are rendered once and kept; only the open end is rendered each time it is shown, and is read as it is
-probably meant: no half link, no star that waits for its pair. What does not fit yet, because where the message ends is
-not decided, is held back. This is for what is shown in between: what stays is rendered as a whole by whoever cuts.
+Blocks that ended are rendered once and kept. Only the open end is rendered on each call, closed the way it is probably
+meant: no half link, no star without its pair. Text that does not fit is held back, because where the message ends is
+not decided yet. The final body is rendered as a whole by the splitter.
 """
 
 from __future__ import annotations
@@ -21,68 +21,68 @@ if TYPE_CHECKING:
     from tailrace.markdown.dialects import Ruler
 
 _GAP = "\n\n"
-_WORTH_KEEPING = 1_000  # characters; most messages are shorter, and many turns wait with theirs
+_MIN_KEPT = 1_000  # characters; most messages are shorter, and each open turn would hold its copy
 
 
 class PreviewBody:
-    """One message that grows; `body` is asked with all of its text each time, which only ever becomes longer."""
+    """One growing message. Each call of `body` gets the whole text, which only ever becomes longer."""
 
-    __slots__ = ("_done", "_done_body", "_fits", "_fitted", "_ruler")
+    __slots__ = ("_ended", "_ended_body", "_fitting", "_max_shown", "_ruler")
 
     def __init__(self, ruler: Ruler) -> None:
         self._ruler = ruler
-        self._done = 0  # how much of the text are blocks that ended and are kept
-        self._done_body: Body | None = None
-        self._fitted = 0  # how much of the text did, when last asked
-        self._fits: int | None = None  # how much of it people see, once that is not all
+        self._ended = 0  # the length of the text whose blocks have ended
+        self._ended_body: Body | None = None
+        self._fitting = 0  # the longest text that fitted
+        self._max_shown: int | None = None  # how much of the text is shown, once not all of it fits
 
     def body(self, text: str, footer: str) -> Body | None:
-        """What people see of the text, and below it the footer where there is room; None where there is nothing."""
+        """What people see of the text, with the footer below it where there is room; None if there is nothing."""
         body = self._rendered(text)
         if not footer:
             return body
         foot = self._ruler.body(footer)
-        both = foot if body is None else joined(body, foot)
+        both = foot if body is None else _joined(body, foot)
         return both if self._ruler.load(both) <= self._ruler.limit else body
 
     def _rendered(self, text: str) -> Body | None:
-        if self._fits is not None:
-            text = text[: self._fits]
+        if self._max_shown is not None:
+            text = text[: self._max_shown]
         text = text.rstrip()
         if not text:
             return None
-        body = self._grown(text)
+        body = self._whole(text)
         if self._ruler.load(body) <= self._ruler.limit:
-            self._fitted = len(text)
+            self._fitting = len(text)
             return body
         return self._held_back(text)
 
     def _held_back(self, text: str) -> Body:
-        """Once too long it stays so: people see what fitted last, and only where nothing did it is asked what does."""
-        if self._fitted:
-            body = self._ruler.body(as_meant(text[: self._fitted]))
+        """Show the text that fitted last; search for the longest that fits only if none did."""
+        if self._fitting:
+            body = self._ruler.body(as_meant(text[: self._fitting]))
             if self._ruler.load(body) <= self._ruler.limit:
-                self._fits = self._fitted
+                self._max_shown = self._fitting
                 return body
-        self._fits = self._ruler.fitting("", text)
-        return self._ruler.body(text[: self._fits].rstrip() or text[: self._fits])
+        self._max_shown = self._ruler.fitting("", text)
+        return self._ruler.body(text[: self._max_shown].rstrip() or text[: self._max_shown])
 
-    def _grown(self, text: str) -> Body:
-        rest = text[self._done :]
-        ended = last_top_level_break(rest, len(rest) - 1) if len(rest) > _WORTH_KEEPING else None
-        if ended is not None:
-            block = self._ruler.body(rest[: ended.end])
-            self._done_body = block if self._done_body is None else joined(self._done_body, block)
-            self._done += ended.resume
-            rest = rest[ended.resume :]
+    def _whole(self, text: str) -> Body:
+        rest = text[self._ended :]
+        end = last_top_level_break(rest, len(rest) - 1) if len(rest) > _MIN_KEPT else None
+        if end is not None:
+            block = self._ruler.body(rest[: end.end])
+            self._ended_body = block if self._ended_body is None else _joined(self._ended_body, block)
+            self._ended += end.resume
+            rest = rest[end.resume :]
         rest = as_meant(rest)
         if self._ruler.verbatim:
             rest += closing_fence(outline(rest)) if "```" in rest or "~~~" in rest else ""
         body = self._ruler.body(rest)
-        return body if self._done_body is None else joined(self._done_body, body)
+        return body if self._ended_body is None else _joined(self._ended_body, body)
 
 
-def joined(before: Body, after: Body) -> Body:
+def _joined(before: Body, after: Body) -> Body:
     """Two bodies as one, a blank line between them."""
     offset = len((before.text + _GAP).encode("utf-16-le", "surrogatepass")) // 2
     moved = tuple(msgspec.structs.replace(entity, offset=entity.offset + offset) for entity in after.entities)
@@ -96,7 +96,7 @@ def joined(before: Body, after: Body) -> Body:
 
 
 def _html(body: Body) -> str:
-    """The body as HTML; one that has none has no markup."""
+    """The body as HTML; a body without HTML has no markup."""
     if body.html is not None:
         return body.html
     escaped = body.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,11 +1,11 @@
-"""What a processing message says: the tools and the text of a turn so far, in order, and how long it has been at it.
+"""The text of a processing message: the tool calls and the text of a turn so far, in order, and the elapsed time.
 
-It owns the format and keeps no more than can be shown: the end of the text, and the latest calls. When the message is
-sent, and by whom, is left to others. What subagents say is not shown here, only the tools they use.
+It owns the format, and keeps no more than can be shown: the end of the text, and the latest calls. The caller decides
+when the message is sent. Text of subagents is not shown, only the tools they use.
 
-    [...earlier output truncated...]      where the oldest lines had to go
+    [...earlier output truncated...]      if the oldest lines do not fit
     Let me look.                          text as it comes
-    🔧 Bash: ls -la                       a call
+    🔧 Bash: ls -la                       a tool call
     ⏳ Processing... (12s)                while the turn runs
 """
 
@@ -31,102 +31,92 @@ from tailrace.events import (
     TurnCompleted,
     TurnFailed,
 )
-from tailrace.projector.tool_calls import ToolCall
-from tailrace.projector.wording import ending, telling, whole_seconds
+from tailrace.projector.tool_calls import ToolLine
+from tailrace.projector.wording import main_argument, text_end, whole_seconds
 
 if TYPE_CHECKING:
     from tailrace.events import Event
 
 SMALLEST_LIMIT = 64
-"""Below this there is no room for the first line, the last line and anything between them."""
+"""A smaller limit has no room for the first line, the last line and a line between them."""
 
 _TRUNCATED = "[...earlier output truncated...]"
 _SHORTEST_CALL = len("🔧 x\n")
-# Others read these lines by program: what stands in them is promised.
-_SUMMARISED = ("command", "file_path", "path", "pattern", "query", "url")
+# Programs read these lines: the arguments that they show, and their order, are promised.
+_SHOWN_ARGUMENTS = ("command", "file_path", "path", "pattern", "query", "url")
 
 
-class _Call(ToolCall):
-    """A call at its place."""
+class _CallLine(ToolLine):
+    """A tool call and its position in the message."""
 
-    __slots__ = ("id", "place")
+    __slots__ = ("id", "position")
 
-    def __init__(self, event: ToolStarted, now: float, place: int) -> None:
+    def __init__(self, event: ToolStarted, now: float, position: int) -> None:
         super().__init__(event, now)
-        self.summary = telling(event.arguments, _SUMMARISED)
+        self.argument = main_argument(event.arguments, _SHOWN_ARGUMENTS)
         self.id = event.id
-        self.place = place
+        self.position = position
 
 
-class _Text:
-    """A block of text at its place, in the pieces it came in."""
+class _TextBlock:
+    """A block of text and its position in the message, in the pieces it came in."""
 
-    __slots__ = ("pieces", "place")
+    __slots__ = ("pieces", "position")
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, position: int) -> None:
         self.pieces: list[str] = []
-        self.place = place
+        self.position = position
 
     @property
-    def said(self) -> str:
-        """All of it that is kept."""
+    def text(self) -> str:
+        """The kept text."""
         return "".join(self.pieces)
-
-    @property
-    def size(self) -> int:
-        """How much of it is kept."""
-        return sum(map(len, self.pieces))
 
 
 class ProcessingText:
-    """The text of one processing message, at most `limit` characters; with `resolved` it says how calls came out.
+    """The text of one processing message, at most `limit` characters; `shows_outcomes` adds ✓ or ✗ to calls.
 
-    `version` is another one whenever there is something new to show; that time passes is nothing new.
+    `version` changes whenever there is something new to show; the elapsed time alone is not new.
     """
 
-    __slots__ = (
-        *("_breaks_at", "_calls", "_elapsed_s", "_has_ended", "_is_writing", "_limit", "_lost_calls", "_lost_text"),
-        *("_open", "_places", "_resolved", "_size", "_started_at", "_texts", "version"),
-    )
-
-    def __init__(self, limit: int = 4096, *, resolved: bool = False) -> None:
+    def __init__(self, limit: int = 4096, *, shows_outcomes: bool = False) -> None:
         self.version = 0
         self._limit = limit
-        self._resolved = resolved
+        self._shows_outcomes = shows_outcomes
         self._started_at: float | None = None
-        self._elapsed_s: float | None = None  # as the latest progress told
+        self._elapsed_s: float | None = None  # as the runtime reported it last
         self._has_ended = False
-        self._places = 0  # so many are taken by calls and blocks of text
-        self._calls: list[_Call] = []
-        self._open: dict[str, _Call] = {}
-        self._lost_calls = False  # some are not kept
-        self._texts: list[_Text] = []
-        self._size = 0  # of all texts
-        self._lost_text = False  # some of it is not kept
-        self._is_writing = False  # the last text is open
-        self._breaks_at = 0  # the texts behind this place follow each other
+        self._position = 0  # of the last call or block
+        self._calls: list[_CallLine] = []
+        self._open_calls: dict[str, _CallLine] = {}
+        self._is_call_cut = False  # some calls are not kept
+        self._blocks: list[_TextBlock] = []
+        self._size = 0  # of all blocks
+        self._is_text_cut = False  # some text is not kept
+        self._is_block_open = False
+        self._segment_start = 0  # only text came behind this position
 
     def start(self, now: float) -> None:
-        """The work begins now; where nobody says so it began with the first event."""
+        """Count the time from now on; without this it counts from the first event."""
         self._started_at = now
 
     def feed(self, event: Event, now: float) -> None:
-        """Take in what happened."""
+        """Take in an event."""
         if self._started_at is None:
             self._started_at = now
         match event:
-            case _ if _is_of_subagent(event):
+            case _ if _is_subagent_text(event):
                 pass
             case TextDelta():
-                self._write(event.text)
+                self._add_text(event.text)
             case BlockFinal():
-                self._settle(event.text)
+                self._close_block(event.text)
             case TextRetracted():
-                self._take_back(0 if event.scope == "turn" else self._breaks_at)
+                self._retract(0 if event.scope == "turn" else self._segment_start)
             case ToolStarted():
-                self._call(event, now)
+                self._add_call(event, now)
             case ToolInput() | ToolFinished():
-                self._renew(event, now)
+                self._update_call(event, now)
             case ToolProgress():
                 self._elapsed_s = event.elapsed_s
                 self.version += 1
@@ -138,137 +128,139 @@ class ProcessingText:
                 pass
 
     def render(self, now: float) -> str:
-        """What the message says now."""
+        """The text of the message now."""
         if self._has_ended:
             return self.finished()
-        since = now if self._started_at is None else self._started_at
-        seconds = whole_seconds(now - since if self._elapsed_s is None else self._elapsed_s)
+        started_at = now if self._started_at is None else self._started_at
+        seconds = whole_seconds(now - started_at if self._elapsed_s is None else self._elapsed_s)
         return self._whole(f"⏳ Processing... ({seconds}s)")
 
     def finished(self) -> str:
-        """What it says when the work is over; nothing where there was none."""
+        """The text once the turn has ended; "" if there is nothing to show."""
         return self._whole("")
 
-    def without_answer(self) -> str:
-        """The calls alone, once the text has gone out as messages of its own; nothing where there were none."""
-        return self._fitted([self._line(call) for call in self._calls], "", lost=self._lost_calls)
+    def tools_only(self) -> str:
+        """The calls without the text, which has been sent as the answer; "" if there were none."""
+        return self._fitted([self._line(call) for call in self._calls], "", is_cut=self._is_call_cut)
 
-    def _write(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if not text:
             return
-        if not self._is_writing:
-            self._is_writing = True
-            self._places += 1
-            self._texts.append(_Text(self._places))
+        if not self._is_block_open:
+            self._is_block_open = True
+            self._position += 1
+            self._blocks.append(_TextBlock(self._position))
         self._size += len(text)
-        self._texts[-1].pieces.append(text)
+        self._blocks[-1].pieces.append(text)
         self.version += 1
+        # Not on every event, so that each character is copied only a few times.
         if self._size > 2 * self._limit:
-            self._forget_text()
+            self._cut_text()
 
-    def _forget_text(self) -> None:
-        """Keep the end of the text that may be shown; seldom enough that each character is moved but a few times."""
-        kept: list[_Text] = []
+    def _cut_text(self) -> None:
+        """Keep only the end of the text, as much as can be shown."""
+        kept: list[_TextBlock] = []
         room = self._limit
-        for text in reversed(self._texts):
-            kept.append(text)
-            if text.size >= room:
-                text.pieces = [ending(text.said, room)]
+        for block in reversed(self._blocks):
+            kept.append(block)
+            text = block.text
+            block.pieces = [text_end(text, room)]
+            room -= len(text)
+            if room <= 0:
                 break
-            room -= text.size
-        self._texts = kept[::-1]
-        self._size = sum(text.size for text in kept)
-        self._lost_text = True
+        self._blocks = kept[::-1]
+        self._size = sum(len(block.text) for block in kept)
+        self._is_text_cut = True
 
-    def _settle(self, text: str | None) -> None:
-        """The open block is complete, and says this after all where it is told; where none is open, this is one."""
-        if self._is_writing and text is not None and text != self._texts[-1].said:
-            self._take_back(self._texts[-1].place - 1)
-        if text is not None and not self._is_writing:
-            self._write(text)
-        self._is_writing = False
+    def _close_block(self, text: str | None) -> None:
+        """Complete the open block; `text`, if given, is the whole block, and a new one if none is open."""
+        if self._is_block_open and text is not None and text != self._blocks[-1].text:
+            self._retract(self._blocks[-1].position - 1)
+        if text is not None and not self._is_block_open:
+            self._add_text(text)
+        self._is_block_open = False
 
-    def _take_back(self, place: int) -> None:
-        """The texts behind the place were never said."""
-        kept = [text for text in self._texts if text.place <= place]
-        self.version += len(kept) != len(self._texts)
-        self._lost_text = self._lost_text and bool(kept)
-        self._texts = kept
-        self._size = sum(text.size for text in kept)
-        self._is_writing = False
+    def _retract(self, position: int) -> None:
+        """Remove the text behind the position."""
+        kept = [block for block in self._blocks if block.position <= position]
+        self.version += len(kept) != len(self._blocks)
+        self._is_text_cut = self._is_text_cut and bool(kept)
+        self._blocks = kept
+        self._size = sum(len(block.text) for block in kept)
+        self._is_block_open = False
 
     def _break_text(self) -> None:
-        """What came is no text: text that follows is another block."""
-        self._is_writing = False
-        self._breaks_at = self._places
+        """Something that is not text came: later text is another block, in another segment."""
+        self._is_block_open = False
+        self._segment_start = self._position
 
-    def _call(self, event: ToolStarted, now: float) -> None:
-        self._places += 1
+    def _add_call(self, event: ToolStarted, now: float) -> None:
+        self._position += 1
         self._break_text()
-        if (before := self._open.get(event.id)) is not None:
+        if (before := self._open_calls.get(event.id)) is not None:
             before.stop()
-        call = self._open[event.id] = _Call(event, now, self._places)
+        call = self._open_calls[event.id] = _CallLine(event, now, self._position)
         self._calls.append(call)
         self.version += 1
-        if len(self._calls) > 2 * (most := self._limit // _SHORTEST_CALL + 1):
-            self._forget_calls(len(self._calls) - most)
+        if len(self._calls) > 2 * (shown := self._limit // _SHORTEST_CALL + 1):
+            self._cut_calls(len(self._calls) - shown)
 
-    def _forget_calls(self, count: int) -> None:
+    def _cut_calls(self, count: int) -> None:
         for call in self._calls[:count]:
-            if self._open.get(call.id) is call:
-                del self._open[call.id]
+            if self._open_calls.get(call.id) is call:
+                del self._open_calls[call.id]
         del self._calls[:count]
-        self._lost_calls = True
+        self._is_call_cut = True
 
-    def _renew(self, event: ToolInput | ToolFinished, now: float) -> None:
-        call = self._open.get(event.id)
+    def _update_call(self, event: ToolInput | ToolFinished, now: float) -> None:
+        call = self._open_calls.get(event.id)
         if call is None:
             return
         before = self._line(call)
         if isinstance(event, ToolInput):
-            call.summary = telling(event.arguments, _SUMMARISED)
+            call.argument = main_argument(event.arguments, _SHOWN_ARGUMENTS)
         else:
-            del self._open[event.id]
+            del self._open_calls[event.id]
             call.finish(event, now)
         self.version += self._line(call) != before
 
     def _end(self) -> None:
         self._has_ended = True
-        for call in self._open.values():
+        for call in self._open_calls.values():
             call.stop()
         self.version += 1
 
-    def _line(self, call: _Call) -> str:
-        return call.resolved_line if self._resolved else call.line
+    def _line(self, call: _CallLine) -> str:
+        return call.line_with_outcome if self._shows_outcomes else call.line
 
     def _whole(self, last_line: str) -> str:
-        items: list[_Call | _Text] = sorted([*self._calls, *self._texts], key=attrgetter("place"))
-        said = [self._line(item) if isinstance(item, _Call) else item.said.strip("\n") for item in items]
-        blocks = [block for block in said if block.strip()]
-        return self._fitted(blocks, last_line, lost=self._lost_text or self._lost_calls)
+        items: list[_CallLine | _TextBlock] = sorted([*self._calls, *self._blocks], key=attrgetter("position"))
+        texts = [self._line(item) if isinstance(item, _CallLine) else item.text.strip("\n") for item in items]
+        is_cut = self._is_text_cut or self._is_call_cut
+        return self._fitted([text for text in texts if text.strip()], last_line, is_cut=is_cut)
 
-    def _fitted(self, blocks: list[str], last_line: str, *, lost: bool) -> str:
-        whole = "\n".join(blocks)
+    def _fitted(self, texts: list[str], last_line: str, *, is_cut: bool) -> str:
+        whole = "\n".join(texts)
         end = f"\n{last_line}" if whole and last_line else last_line
-        if not lost and len(whole) + len(end) <= self._limit:
+        if not is_cut and len(whole) + len(end) <= self._limit:
             return whole + end
         room = self._limit - len(_TRUNCATED) - 1 - len(end)
         if room < 1:
-            return ending(whole + end, self._limit)
-        return f"{_TRUNCATED}\n{_newest_lines(whole, room)}{end}"
+            return text_end(whole + end, self._limit)
+        return f"{_TRUNCATED}\n{_last_lines(whole, room)}{end}"
 
 
-def _is_of_subagent(event: Event) -> bool:
-    """Whether a subagent says it or thinks it; the tools it uses are shown like any."""
+def _is_subagent_text(event: Event) -> bool:
+    """Whether a subagent wrote it; the tools of subagents are shown like all others."""
     if isinstance(event, TextDelta | BlockFinal | TextRetracted | ReasoningDelta | Notice | Error):
         return event.parent_tool_id is not None
     return False
 
 
-def _newest_lines(text: str, room: int) -> str:
-    """The last lines that fit; of one that is too long alone, its end."""
+def _last_lines(text: str, room: int) -> str:
+    """The last lines that fit; of a single line that is too long, its end."""
     if len(text) <= room:
         return text
     line_start = text.find("\n", len(text) - room - 1) + 1
-    newest = text[line_start:].lstrip("\n") if line_start else ""
-    return newest if newest.strip() else ending(text, room)
+    lines = text[line_start:].lstrip("\n") if line_start else ""
+    return lines if lines.strip() else text_end(text, room)

@@ -1,18 +1,17 @@
-"""The projector: one turn as it looks in one place, over time.
+"""The projector: one turn as it looks in one chat, over time.
 
-Events and the time go in, operations come out, one at a time and in order; what came of them goes in again. There is
-one machine for all presentations: a document of sheets says what shall stand, receipts say what stands, and the next
-operation is the first difference between the two. A row of `presentation.PRESENTATIONS` says how the sheet that is
-still being written is shown.
+Events and the time go in, operations come out, one at a time and in order; their outcomes go in again. All
+presentations share this code: the messages of the answer say what should exist, outcomes say what exists, and the next
+operation is the first difference. A row of `presentation.PRESENTATIONS` says how the open message is shown.
 
-    while it runs    sheets that are sealed are sent, in order; the open one is shown as its look says, at its pace
-    when it ended    everything is sealed; what is left is asked for without a pause, and then nothing any more
+    while the turn runs    sealed messages are sent in order; the open one is shown by its row, at its interval
+    after its end          all messages are sealed; what is left is asked for without a pause
 
-Where a former process said some of it, nothing is changed before as much was said again.
+If an earlier process sent part of the answer, nothing is changed before as much text was fed again.
 
-Durable operations may be asked for one behind another: each is performed before the next. At most one interim operation
-is on its way, and none while a durable one is. The shared budget of a chat is the courier's; the pace here is that of
-one message, so that a person can read it and room is left for what must be sent.
+Several durable operations can be pending, since each is performed before the next. At most one interim operation is
+pending, and none together with a durable one. The courier keeps the rate limits of the chat. The interval here is that
+of one message, so that people can read it and some of the rate limit is left for durable operations.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from tailrace.events import (
     ReasoningDelta,
     TextDelta,
     TextRetracted,
+    ToolFinished,
     ToolStarted,
     TurnCancelled,
     TurnCompleted,
@@ -48,7 +48,7 @@ from tailrace.operations import (
     Refused,
     Typing,
 )
-from tailrace.projector.activity import Activity
+from tailrace.projector.activity import TurnActivity
 from tailrace.projector.answer_text import AnswerText
 from tailrace.projector.blocks import Blocks
 from tailrace.projector.live_preview import LivePreview, edits_every_s
@@ -68,38 +68,13 @@ if TYPE_CHECKING:
 # After these a text block is another one, as it is for the fold.
 _BREAKS_TEXT = (ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded)
 _TYPING_AGAIN = 0.8  # of the time for which it is shown
-_RETRY_S = 1.0  # where a platform does not say when
+_RETRY_S = 1.0  # if the platform does not say when
 _NEVER = float("-inf")
 CUT_OFF = "The answer ended before it was complete."
 
 
 class Projector:
-    """One turn in one place. `earlier` are the sheets that a former process left of it (see `resuming`)."""
-
-    __slots__ = (
-        "_activity",
-        "_aside",
-        "_asked",
-        "_document",
-        "_drawing",
-        "_fresh",
-        "_heard_at",
-        "_interim",
-        "_is_closed",
-        "_is_running",
-        "_is_stopped",
-        "_limits",
-        "_look",
-        "_not_before",
-        "_quiet_until",
-        "_sent_at",
-        "_settings",
-        "_target",
-        "_text_at",
-        "_told",
-        "_typed_at",
-        "_waiting",
-    )
+    """One turn in one chat. `earlier` are the messages that an earlier process left of it (see `resuming`)."""
 
     def __init__(
         self,
@@ -110,297 +85,300 @@ class Projector:
         earlier: Iterable[TurnMessage] = (),
     ) -> None:
         settings = settings or ProjectorSettings()
-        look = rules_for(settings, capabilities, target)
+        rules = rules_for(settings, capabilities, target)
         ruler = shared_ruler(capabilities.limit, capabilities.unit, capabilities.dialect, capabilities.lines)
-        left = list(earlier)
-        beside = next((sheet for sheet in reversed(left) if sheet.is_processing), None)
+        messages = list(earlier)
+        processing = next((message for message in reversed(messages) if message.is_processing), None)
+        has_processing = rules.processing_message or processing is not None
         self._target = target
         self._limits = capabilities
         self._settings = settings
-        self._look = look
-        self._document = AnswerText(
+        self._rules = rules
+        self._answer = AnswerText(
             target,
             capabilities,
-            blocks=Blocks(ruler, settings.block_characters) if look.ends_at_paragraphs else None,
-            is_followed=look.preview == "stream" or look.processing_message or beside is not None,
+            blocks=Blocks(ruler, settings.block_characters) if rules.ends_at_paragraphs else None,
+            keeps_appended=rules.preview == "stream" or has_processing,
             silent=settings.silent,
-            earlier=[sheet for sheet in left if not sheet.is_processing],
+            earlier=[message for message in messages if not message.is_processing],
         )
-        self._activity = Activity(reasoning=settings.reasoning)
-        self._drawing = LivePreview(ruler, look, capabilities, settings, target)
-        self._aside: ProcessingMessage | None = None
-        if look.processing_message or beside is not None:
-            self._aside = ProcessingMessage(
-                ruler, settings, edit_every_s=edits_every_s(capabilities, target), sheet=beside
-            )
-        self._told = 0  # the edition of the document that the processing message follows
-        self._fresh: list[str] = []
-        self._heard_at = _NEVER  # when the last of them came
-        self._asked: list[tuple[Durable, TurnMessage]] = []
+        self._activity = TurnActivity(reasoning=settings.reasoning)
+        self._preview = LivePreview(ruler, rules, capabilities, settings, target)
+        self._processing: ProcessingMessage | None = None
+        if has_processing:
+            every_s = edits_every_s(capabilities, target)
+            self._processing = ProcessingMessage(ruler, settings, edit_every_s=every_s, message=processing)
+        self._processing_revision = 0  # the revision of the answer that the processing message shows
+        self._new_text: list[str] = []  # not yet fed to the answer
+        self._new_text_at = _NEVER
+        self._pending: list[tuple[Durable, TurnMessage]] = []
         self._interim: Interim | None = None
-        self._waiting = WaitUntil(_NEVER)
-        self._quiet_until = _NEVER  # before this nothing but an event or a receipt makes a difference
+        self._wait = WaitUntil(_NEVER)
+        self._quiet_until = _NEVER  # until then the answer of `next` is `_wait`, unless an event or outcome comes
         self._not_before = _NEVER
-        self._text_at = self._typed_at = self._sent_at = _NEVER
+        self._text_at = self._typing_at = self._sent_at = _NEVER
         self._is_running = True
-        self._is_stopped = False
+        self._is_cancelled = False
         self._is_closed = False
 
     def feed(self, event: Event, now: float) -> None:
-        """Take in what the agent said or did."""
-        # Nearly every event is a piece of text, which is looked at when something can be shown.
+        """Take in an event of the turn."""
+        # Nearly every event is a delta, which is read when something can be shown.
         if type(event) is TextDelta and event.parent_tool_id is None:
             if self._is_running:
-                self._fresh.append(event.text)
-                self._heard_at = now
+                self._new_text.append(event.text)
+                self._new_text_at = now
             return
         self._quiet_until = _NEVER
-        self._absorb(now)
+        self._feed_new_text(now)
         if self._is_running and getattr(event, "parent_tool_id", None) is None:
-            self._hear(event, now)
-        if self._aside is not None:
-            self._tell_aside(event, now)
+            self._feed_answer(event, now)
+        if self._processing is not None:
+            self._feed_processing(event, now)
         if self._activity.feed(event, now):
-            self._drawing.touch()
+            self._preview.mark_changed()
 
-    def _hear(self, event: Event, now: float) -> None:
-        document = self._document
+    def _feed_answer(self, event: Event, now: float) -> None:
+        answer = self._answer
         if isinstance(event, _BREAKS_TEXT):
-            document.end_block()
+            answer.break_text()
+        if self._rules.ends_at_blocks and isinstance(event, ToolFinished | BlockFinal):
+            answer.end_message()
         match event:
             case BlockFinal():
-                document.settle_block(event.text)
+                answer.close_block(event.text)
                 self._text_at = now
             case TextRetracted():
-                document.retract(event.scope)
+                answer.retract(event.scope)
             case Media():
-                document.show_media(event)
+                answer.add_media(event)
             case Error():
-                document.add_note(_complaint(event.message, event.code))
+                answer.add_note(_error_note(event.message, event.code))
             case TurnCompleted() | TurnFailed() | TurnCancelled():
                 self._end(event)
                 return
             case _:
                 return
-        self._drawing.touch()
+        self._preview.mark_changed()
 
     def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> None:
-        document = self._document
+        answer = self._answer
         self._is_running = False
         if isinstance(event, TurnCancelled):
-            self._is_stopped = True
-            document.break_off()
+            self._is_cancelled = True
+            answer.cancel()
             return
-        document.complete(event.text if isinstance(event, TurnCompleted) else None)
+        answer.complete(event.text if isinstance(event, TurnCompleted) else None)
         if isinstance(event, TurnFailed):
-            document.add_note(_complaint(event.message, event.code))
+            answer.add_note(_error_note(event.message, event.code))
         if self._settings.usage and (usage := self._activity.usage_line()):
-            document.add_note(usage)
-        document.end()
+            answer.add_note(usage)
+        answer.end()
 
     def close(self, now: float) -> None:
-        """No more events come. A turn that did not end by itself was cut off, and that is said."""
+        """No more events come. A turn without a terminal event was cut off, and the chat says so."""
         if self._is_running:
             self.feed(TurnFailed(message=CUT_OFF), now)
         self._quiet_until = _NEVER
         self._is_closed = True
 
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
-        """Take in what came of an operation that was asked for."""
+        """Take in the outcome of an operation that `next` returned."""
         self._quiet_until = _NEVER
         if isinstance(outcome, NotNow):
             wait = _RETRY_S if outcome.retry_after is None else outcome.retry_after
             self._not_before = max(self._not_before, now + wait)
-        for nth, (asked, sheet) in enumerate(self._asked):
-            if asked is operation:
-                del self._asked[nth]
-                sheet.answered(asked, outcome)
-                self._drawing.spent(now)
-                if self._is_stopped:
-                    self._document.sheaf.drop_unseen()
+        for index, (pending, message) in enumerate(self._pending):
+            if pending is operation:
+                del self._pending[index]
+                message.record_outcome(pending, outcome)
+                self._preview.note_send(now)
+                if self._is_cancelled:
+                    self._answer.messages.drop_unposted()
                 return
         if operation is not self._interim:
             return
         self._interim = None
-        if self._aside is not None and self._aside.learn(operation, outcome):
+        if self._processing is not None and self._processing.record_outcome(operation, outcome):
             return
         if isinstance(operation, Draft) and isinstance(outcome, Refused):
-            self._look = PRESENTATIONS["live" if self._limits.edits is not None else "final"]
-            self._drawing.turn_to(self._look)
+            self._rules = PRESENTATIONS["live" if self._limits.edits is not None else "final"]
+            self._preview.use_rules(self._rules)
         elif isinstance(operation, Edit | AppendStream | Draft):
-            self._drawing.learn(operation, outcome, self._document)
+            self._preview.record_outcome(operation, outcome, self._answer)
 
     @property
     def is_finished(self) -> bool:
         """Whether the turn has ended and every operation it needs was asked for."""
         if not self._is_closed:
             return False
-        sheets = self._document.sheaf.unfinished()
-        if any(not (sheet.is_over or sheet.final_is_sent) for sheet in sheets):
+        messages = self._answer.messages.unfinished()
+        if any(not (message.is_finished or message.final_is_sent) for message in messages):
             return False
-        return self._aside is None or self._aside.is_over
+        return self._processing is None or self._processing.is_finished
 
     def is_durable(self, operation: Operation) -> TypeGuard[Durable]:
-        """Whether what was asked for is to stay, and so is written down; an edit alone does not tell."""
-        return any(asked is operation for asked, _ in self._asked)
+        """Whether the operation has to be recorded. The type does not tell: an `Edit` can be both."""
+        return any(pending is operation for pending, _ in self._pending)
 
     @property
     def unsent(self) -> Snapshot:
         """The text that no durable operation carries yet, and the message that shows it."""
-        self._absorb(self._heard_at)
-        return self._document.unsaid(at_end=self._look.waits_for_end)
+        self._feed_new_text(self._new_text_at)
+        return self._answer.unsent(waits_for_end=self._rules.waits_for_end)
 
     def next(self, now: float) -> NextAction:
-        """What the channel shall be asked for now; or that there is nothing, or nothing before a certain time."""
+        """What the channel should do now, or when to ask again."""
         if now < self._quiet_until:
-            return self._waiting
-        if self._is_running and (self._asked or self._interim is not None):
+            return self._wait
+        if self._is_running and (self._pending or self._interim is not None):
             return IDLE
-        self._absorb(now)
-        step: NextAction
+        self._feed_new_text(now)
+        action: NextAction
         if not self._is_running:
-            step = self._sealed(now) or self._last(now)
-        elif self._look.waits_for_end:
-            step = self._between(now)
+            action = self._next_sealed(now) or self._next_after_end(now)
+        elif self._rules.waits_for_end:
+            action = self._next_interim(now)
         else:
-            self._document.advance()
-            step = (None if self._document.is_behind else self._sealed(now)) or self._between(now)
-        if isinstance(step, WaitUntil) and self._is_running and (self._look.waits_for_end or self._drawing.is_paced):
-            self._waiting, self._quiet_until = step, step.at
-        return step
+            self._answer.seal_parts()
+            action = (None if self._answer.is_behind else self._next_sealed(now)) or self._next_interim(now)
+        more_text_waits = self._is_running and (self._rules.waits_for_end or self._preview.waits_for_interval)
+        if isinstance(action, WaitUntil) and more_text_waits:
+            self._wait, self._quiet_until = action, action.at
+        return action
 
-    def _absorb(self, now: float) -> None:
-        """Take in the text that came, if any did."""
-        if not self._fresh:
+    def _feed_new_text(self, now: float) -> None:
+        """Feed the deltas that came since the last call."""
+        if not self._new_text:
             return
-        text = "".join(self._fresh)
-        self._fresh.clear()
-        document, activity = self._document, self._activity
-        document.hear(text)
+        text = "".join(self._new_text)
+        self._new_text.clear()
+        if self._rules.ends_at_blocks:
+            self._answer.end_message()
+        self._answer.feed(text)
         self._text_at = now
-        activity.settle()
-        for thought in document.reasoning:
-            activity.feed(ReasoningDelta(text=thought), now)
-        document.reasoning.clear()
-        if self._aside is not None:
-            self._tell_aside(None, now)
-        self._drawing.touch()
+        self._activity.clear_finished()
+        for reasoning in self._answer.reasoning:
+            self._activity.feed(ReasoningDelta(text=reasoning), now)
+        self._answer.reasoning.clear()
+        if self._processing is not None:
+            self._feed_processing(None, now)
+        self._preview.mark_changed()
 
-    def _tell_aside(self, event: Event | None, now: float) -> None:
-        """The processing message says what the answer will, and what is beside it."""
-        assert self._aside is not None, "only where there is one"
-        document = self._document
-        said = document.take_grown(None)
-        if self._told != document.edition:
-            self._told = document.edition
-            self._aside.feed(TextRetracted(scope="turn"), now)
-            said = document.text
-        if said:
-            self._aside.feed(TextDelta(text=said), now)
+    def _feed_processing(self, event: Event | None, now: float) -> None:
+        """Feed the processing message: new text of the answer, then the event."""
+        assert self._processing is not None, "only called where there is one"
+        text = self._answer.take_appended(None)
+        if self._processing_revision != self._answer.revision:
+            self._processing_revision = self._answer.revision
+            self._processing.feed(TextRetracted(scope="turn"), now)
+            text = self._answer.run.text
+        if text:
+            self._processing.feed(TextDelta(text=text), now)
         if event is not None and not isinstance(event, BlockFinal | TextRetracted):
-            self._aside.feed(event, now)
+            self._processing.feed(event, now)
 
-    def _sealed(self, now: float) -> Operation | WaitUntil | None:
-        """The first sealed sheet that does not say what it shall: what makes it so. None where there is none."""
-        for sheet in self._document.sheaf.unfinished():
-            # Behind the one that is being written there is only what shall not be there.
-            if sheet.is_over or sheet.final_is_sent or not sheet.is_sealed:
+    def _next_sealed(self, now: float) -> Operation | WaitUntil | None:
+        """The operation for the first sealed message that is not in its final state; None if there is none."""
+        for message in self._answer.messages.unfinished():
+            # Behind the open message there are only dropped ones.
+            if message.is_finished or message.final_is_sent or not message.is_sealed:
                 continue
-            if sheet.asked is not None:
+            if message.pending is not None:
                 return None
             if now < (due := max(self._not_before, self._human_due)):
                 return WaitUntil(due)
-            operation = sheet.closing(self._target, self._limits, self._tasks(sheet))
+            operation = message.final_operation(self._target, self._limits, self._stream_tasks(message))
             if isinstance(operation, Post | PostMedia):
-                self._document.sheaf.send_behind(sheet)
+                self._answer.messages.repost_after(message)
             if operation is not None:
-                return self._ask(operation, sheet, now)
+                return self._ask(operation, message, now)
         return None
 
-    def _tasks(self, sheet: TurnMessage) -> tuple[Task, ...]:
-        return self._activity.new_tasks() if sheet.is_stream and self._settings.tools else ()
+    def _stream_tasks(self, message: TurnMessage) -> tuple[Task, ...]:
+        return self._activity.changed_tasks() if message.is_stream and self._settings.tools else ()
 
     @property
     def _human_due(self) -> float:
         """When a person would have written the next message."""
-        return self._sent_at + self._settings.human_delay_s if self._look.ends_at_paragraphs else _NEVER
+        return self._sent_at + self._settings.human_delay_s if self._rules.ends_at_paragraphs else _NEVER
 
-    def _between(self, now: float) -> NextAction:
-        """What is shown while the turn runs, besides what is sealed."""
+    def _next_interim(self, now: float) -> NextAction:
+        """What to show while the turn runs, besides sealed messages."""
         if now < self._not_before:
             return WaitUntil(self._not_before)
-        steps: list[NextAction] = []
-        if not self._document.is_behind:
-            steps.append(self._drawing.step(self._document, self._activity, now))
-            if self._document.is_gathering:
-                steps.append(self._rest(now))
-        if self._aside is not None:
-            steps.append(self._aside.step(self._target, now))
-        steps.append(self._typing(now))
-        match _first(steps, now):
-            case Post(is_processing=True) as post if self._aside is not None:
-                return self._ask(post, self._aside.sheet, now)
+        actions: list[NextAction] = []
+        if not self._answer.is_behind:
+            actions.append(self._preview.next(self._answer, self._activity, now))
+            if self._answer.is_gathering:
+                actions.append(self._flush_blocks(now))
+        if self._processing is not None:
+            actions.append(self._processing.next(self._target, now))
+        actions.append(self._typing(now))
+        match _first_due(actions, now):
+            case Post(is_processing=True) as post if self._processing is not None:
+                return self._ask(post, self._processing.message, now)
             case Post() | OpenStream() | CloseStream() as durable:
-                return self._ask(durable, self._document.sheaf.opened_sheet(), now)
+                return self._ask(durable, self._answer.messages.open_or_begin(), now)
             case Edit() | AppendStream() | Draft() | Typing() as interim:
                 self._interim = interim
                 return interim
-            case step:
-                return step
+            case wait:
+                return wait
 
-    def _rest(self, now: float) -> NextAction:
-        """Paragraphs that waited for others go out once nothing came for a while."""
+    def _flush_blocks(self, now: float) -> NextAction:
+        """Send gathered paragraphs once no text came for a while."""
         if now < (due := self._text_at + self._settings.block_idle_s):
             return WaitUntil(due)
-        self._document.rest()
+        self._answer.flush_blocks()
         return WaitUntil(now)
 
     def _typing(self, now: float) -> NextAction:
-        """Shown while people see nothing else of the turn."""
+        """Show typing while people see nothing else of the turn."""
         lifetime = self._limits.typing_s
-        if lifetime is None or self._is_seen:
+        if lifetime is None or self._is_visible:
             return IDLE
-        if now < (due := self._typed_at + _TYPING_AGAIN * lifetime):
+        if now < (due := self._typing_at + _TYPING_AGAIN * lifetime):
             return WaitUntil(due)
-        self._typed_at = now
+        self._typing_at = now
         return Typing(target=self._target)
 
     @property
-    def _is_seen(self) -> bool:
-        """Whether a message shows that the turn goes on."""
-        if self._aside is not None and self._aside.sheet.message_id is not None:
+    def _is_visible(self) -> bool:
+        """Whether a message shows that the turn is running."""
+        if self._processing is not None and self._processing.is_visible:
             return True
-        return self._look.preview != "hidden" and self._drawing.is_seen
+        return self._rules.preview != "hidden" and self._preview.is_visible
 
-    def _last(self, now: float) -> NextAction:
-        """What is left when the turn ended and all it said is asked for."""
-        if self._aside is None:
+    def _next_after_end(self, now: float) -> NextAction:
+        """What is left once the turn has ended and its whole answer was asked for."""
+        if self._processing is None:
             return IDLE
-        operation = self._aside.closing(self._target, self._limits)
+        operation = self._processing.final_operation(self._target, self._limits)
         if operation is None:
             return IDLE
         if now < self._not_before:
             return WaitUntil(self._not_before)
-        return self._ask(operation, self._aside.sheet, now)
+        return self._ask(operation, self._processing.message, now)
 
-    def _ask(self, operation: Durable, sheet: TurnMessage, now: float) -> Durable:
-        sheet.asked = operation
-        self._asked.append((operation, sheet))
+    def _ask(self, operation: Durable, message: TurnMessage, now: float) -> Durable:
+        message.pending = operation
+        self._pending.append((operation, message))
         self._sent_at = now
-        self._drawing.spent(now)
+        self._preview.note_send(now)
         return operation
 
 
-def _first(steps: list[NextAction], now: float) -> NextAction:
-    """The first of several steps that is due, else the earliest time to ask again."""
+def _first_due(actions: list[NextAction], now: float) -> NextAction:
+    """The first action that is due, else the earliest time to ask again."""
     waits: list[WaitUntil] = []
-    for step in steps:
-        if isinstance(step, WaitUntil) and step.at > now:
-            waits.append(step)
-        elif not isinstance(step, Idle):
-            return step
+    for action in actions:
+        if isinstance(action, WaitUntil) and action.at > now:
+            waits.append(action)
+        elif not isinstance(action, Idle):
+            return action
     return min(waits, key=lambda wait: wait.at) if waits else IDLE
 
 
-def _complaint(message: str, code: str | None) -> str:
+def _error_note(message: str, code: str | None) -> str:
     return f"⚠️ {message} [{code}]" if code else f"⚠️ {message}"

@@ -1,8 +1,8 @@
-"""The messages of a turn as the ledger knows them: what a projector goes on with after a crash.
+"""Rebuilds the messages of a turn from the ledger, so that a projector continues with them after a crash.
 
-The events of the turn are fed again from the first on; the sheets made here are the ones that are there already, in
-order, and the projector changes only what is not as it shall be. Nothing is told apart by its content. What a message
-was made to show in between is not known: only the one that was being written last can show something else than it said.
+The turn's events are fed again from the first one. `restored_messages` gives the messages that already exist, in order,
+and the projector changes only what differs. Messages are matched by their order, never by their content. The ledger
+does not know interim edits: only the last open message can show something else than its last durable operation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def restored_messages(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
-    """The sheets that the deliveries of one turn left, all of them final, in the order of their ordinals.
+    """The messages of one turn from its deliveries, all of them final, in the order of their ordinals.
 
-    What did not arrive for sure, or may not have, is there as a sheet that is lost: it is not said again on its own.
+    A message that did not arrive, or may not have, is marked as lost: its text is not sent again as it is.
     """
-    sheets: list[TurnMessage] = []
-    by_message: dict[str, TurnMessage] = {}
+    messages: list[TurnMessage] = []
+    by_id: dict[str, TurnMessage] = {}
     replaced: dict[int, TurnMessage] = {}
     for delivery in sorted(deliveries, key=lambda known: (abs(known.ordinal), -known.ordinal)):
         if delivery.ordinal == NOTICE_ORDINAL:
@@ -33,42 +33,34 @@ def restored_messages(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
         operation = delivery.operation
         if isinstance(operation, Edit | Delete | CloseStream):
             message_id = operation.stream_id if isinstance(operation, CloseStream) else operation.message_id
-            sheet = by_message.get(message_id)
+            message = by_id.get(message_id)
         else:
-            sheet = replaced.get(-delivery.ordinal)
-            if sheet is None:
-                sheet = TurnMessage()
-                sheets.append(sheet)
-        if sheet is None:
+            message = replaced.get(-delivery.ordinal)
+            if message is None:
+                message = TurnMessage()
+                messages.append(message)
+        if message is None:
             continue
         if delivery.state is State.SUPERSEDED:
-            replaced[delivery.ordinal] = sheet
+            replaced[delivery.ordinal] = message
             continue
-        _apply(sheet, delivery)
-        if sheet.message_id is not None:
-            by_message[sheet.message_id] = sheet
-    there = [sheet for sheet in sheets if sheet.message_id is not None or sheet.lost]
-    if last := [sheet for sheet in there if not sheet.is_processing][-1:]:
+        _apply(message, delivery)
+        if message.message_id is not None:
+            by_id[message.message_id] = message
+    known = [message for message in messages if message.message_id is not None or message.lost]
+    if last := [message for message in known if not message.is_processing][-1:]:
         last[0].shown = None
-    return there
+    return known
 
 
-def _apply(sheet: TurnMessage, delivery: Delivery) -> None:
+def _apply(message: TurnMessage, delivery: Delivery) -> None:
     operation = delivery.operation
     if isinstance(operation, Post):
-        sheet.is_processing = sheet.is_processing or operation.is_processing
+        message.is_processing = message.is_processing or operation.is_processing
     if isinstance(operation, PostMedia):
-        sheet.media = operation
-    if delivery.state in UNDELIVERED or delivery.receipt is None:
-        if isinstance(operation, Post | PostMedia | OpenStream):
-            sheet.lost, sheet.message_id = True, None
-            sheet.said = None if isinstance(operation, PostMedia) else body_hash(operation.body)
-        return
-    if isinstance(operation, Delete):
-        sheet.message_id = sheet.said = sheet.shown = None
-        return
-    sheet.lost = False
-    sheet.message_id = delivery.receipt.message_id
-    if not isinstance(operation, PostMedia):
-        sheet.said = sheet.shown = body_hash(operation.body)
-        sheet.is_stream = isinstance(operation, OpenStream) and not delivery.receipt.degraded
+        message.media = operation
+    if delivery.state not in UNDELIVERED and delivery.receipt is not None:
+        message.record_delivered(operation, delivery.receipt)
+    elif isinstance(operation, Post | PostMedia | OpenStream):
+        message.lost, message.message_id = True, None
+        message.sent = None if isinstance(operation, PostMedia) else body_hash(operation.body)

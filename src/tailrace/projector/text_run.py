@@ -1,8 +1,8 @@
-"""The text of an answer between two things that are no text: what was said in it so far, and the parts it is cut into.
+"""A run of text: the text of an answer between two messages that are not text, such as media or an error.
 
-A flow is made of blocks, which runtimes seal, replace or take back; blocks that nothing but text came between are a run
-and are taken back together. Blocks stand apart by a blank line, and none stands in code that another one left open. It
-owns which text stands; the splitter cuts it. What a part looks like, and when it is sent, is left to others.
+A run is made of blocks, which runtimes complete, replace or retract. A blank line stands between two blocks, and code
+that a block left open is closed before the next one. The blocks since the last event that was not text (a tool call,
+for example) form a segment, which is retracted as a whole. The run owns which text is valid; the splitter cuts it.
 """
 
 from __future__ import annotations
@@ -20,71 +20,60 @@ if TYPE_CHECKING:
 
 
 class TextRun:
-    """One run of text. `parts` are certain; `tail` is what follows them and is not."""
+    """One run of text. `parts` are final; `tail` is the text behind them."""
 
-    __slots__ = (
-        "_block_start",
-        "_fresh",
-        "_is_sealed",
-        "_make",
-        "_pieces",
-        "_run_start",
-        "_splitter",
-        "_text_start",
-        "parts",
-    )
-
-    def __init__(self, make: Callable[[], Splitter]) -> None:
-        self._make = make
+    def __init__(self, make_splitter: Callable[[], Splitter]) -> None:
+        self._make_splitter = make_splitter
         self._pieces: list[str] = []
-        self._run_start = 0  # the piece that the run begins with
-        self._block_start = 0  # and the open block, with what parts it from the one before
-        self._text_start = 0  # and its text
-        self._is_sealed = False  # more text is another block
+        self._segment_start = 0  # the index of the segment's first piece
+        self._block_start = 0  # of the open block's, with the blank line before it
+        self._text_start = 0  # of the open block's, without that
+        self._part_ends: list[int] = []  # the number of pieces at each call of `end_part`
+        self._is_sealed = False  # more text begins another block
         self._splitter: Splitter | None = None
-        self._fresh: list[str] = []  # what the splitter has not seen
+        self._unsplit: list[str] = []  # not fed to the splitter yet
         self.parts: list[Part] = []
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return "".join(self._pieces)
 
     @property
     def block(self) -> str:
-        """The text of the open block; nothing where the last one is sealed."""
+        """The text of the open block; "" if the last one is sealed."""
         return "" if self._is_sealed else "".join(self._pieces[self._text_start :])
 
     @property
-    def said_anything(self) -> bool:
-        """Whether any text stands."""
+    def has_text(self) -> bool:
+        """Whether the run has any text."""
         return bool(self._pieces)
 
     @property
     def tail(self) -> str:
-        """The text behind the parts, with what has to be opened again for it."""
-        self.advance()
+        """The text behind the parts, with the markup that has to be opened again for it."""
+        self.split()
         if self._splitter is None:
             return ""
         tail = self._splitter.open_text
-        is_one_block = not (self._run_start or self._block_start or self._text_start)
+        is_one_block = not (self._segment_start or self._block_start or self._text_start)
         if is_one_block and len(self._pieces) > 1 and "".join(self._pieces) == tail:
-            self._pieces = [tail]  # most answers are one block and one message: one copy of it is enough
+            self._pieces = [tail]  # most answers are one block and one message: keep one copy of it
         return tail
 
     @property
-    def is_over(self) -> bool:
-        """Whether the tail is more than a message holds, and where it is cut is not decided yet."""
-        self.advance()
+    def is_over_limit(self) -> bool:
+        """Whether the tail is too long for one message, and where to cut it is not decided yet."""
+        self.split()
         return self._splitter is not None and self._splitter.is_over
 
     @property
-    def is_complete(self) -> bool:
-        """Whether there is a tail of which no more is said: its block is sealed."""
+    def has_sealed_tail(self) -> bool:
+        """Whether there is a tail that gets no more text in its block."""
         return self._is_sealed and bool(self.tail.strip())
 
     def feed(self, text: str) -> str:
-        """More text, of a new block where the last one is sealed; returns it with the blank line that comes before."""
+        """Add text; it begins a new block if the last one is sealed. Returns it with the blank line before it."""
         if not text:
             return ""
         gap = ""
@@ -94,17 +83,17 @@ class TextRun:
             before = "".join(self._pieces[-2:])
             gap = "" if before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
             if gap:
-                self._put(gap)
+                self._append(gap)
             self._text_start = len(self._pieces)
-        self._put(text)
+        self._append(text)
         return gap + text
 
-    def _put(self, text: str) -> None:
+    def _append(self, text: str) -> None:
         self._pieces.append(text)
-        self._fresh.append(text)
+        self._unsplit.append(text)
 
     def seal(self) -> str:
-        """Text that follows is another block; returns what ends the code that this one left open."""
+        """Complete the open block. Returns the fence that closes the code it left open."""
         if self._is_sealed or not self._pieces:
             return ""
         self._is_sealed = True
@@ -113,54 +102,68 @@ class TextRun:
         if closing and tail.endswith("\n"):
             closing = closing.removeprefix("\n")
         if closing:
-            self._put(closing)
+            self._append(closing)
         return closing
 
-    def end_run(self) -> None:
-        """Something else came: what was said before it stands."""
-        self._run_start = len(self._pieces)
+    def end_segment(self) -> None:
+        """Begin a new segment: a later retraction does not reach the text before it."""
+        self._segment_start = len(self._pieces)
 
     def replace_block(self, text: str) -> None:
-        """The open block says this instead; with an empty text it is taken back. All that follows is cut anew."""
-        self._begin_again(self._block_start)
+        """Replace the open block by this text, or remove it if that is empty, and cut the run anew."""
+        self._truncate(self._block_start)
         self.feed(text)
 
     def retract(self) -> None:
-        """The blocks since something else came were never said."""
-        self._begin_again(self._run_start)
+        """Remove the segment."""
+        self._truncate(self._segment_start)
 
     def clear(self) -> None:
-        """Nothing of it was said."""
-        self._begin_again(0)
+        """Remove all text."""
+        self._truncate(0)
 
-    def _begin_again(self, kept: int) -> None:
-        """Only so many pieces stand, and what follows is another block."""
-        self._pieces = self._pieces[:kept]
-        self._fresh = self._pieces.copy()
+    def _truncate(self, count: int) -> None:
+        """Keep so many pieces; text that follows begins another block."""
+        self._pieces = self._pieces[:count]
+        self._part_ends = [end for end in self._part_ends if end <= count]
         self._splitter = None
         self.parts = []
-        self._run_start = min(self._run_start, kept)
-        self._block_start = self._text_start = kept
-        self._is_sealed = kept > 0
+        start = 0
+        for end in self._part_ends:
+            self._unsplit = self._pieces[start:end]
+            self.close()
+            start = end
+        self._unsplit = self._pieces[start:]
+        self._segment_start = min(self._segment_start, count)
+        self._block_start = self._text_start = count
+        self._is_sealed = count > 0
 
-    def advance(self) -> None:
-        """Cut what has come since."""
-        if not self._fresh:
+    def split(self) -> None:
+        """Feed the new text to the splitter."""
+        if not self._unsplit:
             return
-        self._splitter = self._splitter or self._make()
-        self.parts += self._splitter.feed("".join(self._fresh))
-        self._fresh.clear()
+        self._splitter = self._splitter or self._make_splitter()
+        self.parts += self._splitter.feed("".join(self._unsplit))
+        self._unsplit.clear()
 
     def cut(self) -> bool:
-        """Cut now, though more would fit; whether there was a place for it."""
-        self.advance()
-        fresh = self._splitter.cut() if self._splitter is not None else []
-        self.parts += fresh
-        return bool(fresh)
+        """Cut now, although more text would fit. Returns False if there is no good boundary."""
+        self.split()
+        parts = self._splitter.cut() if self._splitter is not None else []
+        self.parts += parts
+        return bool(parts)
+
+    def end_part(self) -> bool:
+        """End the open part if its last block is complete; it also ends there when the text is cut anew."""
+        if not self.has_sealed_tail:
+            return False
+        self.close()
+        self._part_ends.append(len(self._pieces))
+        return True
 
     def close(self) -> None:
-        """No more text comes: all that is left becomes parts."""
-        self.advance()
+        """End the run: the tail becomes parts too."""
+        self.split()
         if self._splitter is not None:
             self.parts += self._splitter.close()
             self._splitter = None

@@ -1,10 +1,8 @@
-"""The tool calls of a turn: each as a line, those of a subagent below the call it works for, and as tasks.
+"""The tool calls of a turn: as lines, those of a subagent below the call it works for, and as tasks.
 
-Ids are the runtime's, and runtimes invent, leave out and repeat them: a call is found by the id it was last begun with,
-and what belongs to no call is passed over. What a tool prints or gives back is never shown: it was not made for the
-people in the chat.
-
-Nothing here grows with the number of calls that are over, but the list of changes until somebody asks for it.
+Ids come from the runtime, which may invent, omit or repeat them. An id means the last call that began with it; an
+event for an unknown id is ignored. What a tool prints or returns is never shown: it was not written for the people in
+the chat. Memory does not grow with finished calls, apart from the list of changed tasks until somebody takes it.
 """
 
 from __future__ import annotations
@@ -13,195 +11,204 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.events import BlockFinal, TextDelta, TextRetracted, ToolFinished, ToolInput, ToolProgress, ToolStarted
 from tailrace.operations import Task
-from tailrace.projector.wording import LINE, counted, ending, last_line, lasted, one_line, telling, whole_seconds
+from tailrace.projector.wording import (
+    LINE,
+    format_duration,
+    format_elapsed,
+    last_line,
+    main_argument,
+    one_line,
+    text_end,
+    whole_seconds,
+)
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    Outcome: TypeAlias = Literal["running", "done", "failed", "stopped"]
+    _State: TypeAlias = Literal["running", "done", "failed", "stopped"]
 
-_KEPT = 64  # calls that lines are made of; earlier ones are only counted
-_DEEPEST = 3  # lines are short, and who calls whom below that is of no interest
-_HEARD = 4 * LINE  # of what comes in pieces, the end that a line may be made of
-_TITLE = 256  # Slack's limit
-_STATUS_OF: dict[Outcome, Literal["pending", "in_progress", "complete", "error"]] = {
+_MAX_KEPT = 64  # earlier calls are only counted
+_MAX_DEPTH = 3  # deeper calls are indented no further, so that lines stay short
+_TEXT_KEPT = 4 * LINE  # the end of a subagent's text, enough to make a line of
+_MAX_TITLE = 256  # Slack's limit
+_STATUS: dict[_State, Literal["pending", "in_progress", "complete", "error"]] = {
     "running": "in_progress",
     "done": "complete",
     "failed": "error",
-    "stopped": "pending",  # neither at work nor done
+    "stopped": "pending",  # neither running nor done
 }
 
 
-class ToolCall:
-    """One call of a tool: what it is called for, and how it came out."""
+class ToolLine:
+    """One tool call as a line."""
 
-    __slots__ = ("name", "outcome", "started_at", "summary", "took")
+    __slots__ = ("argument", "duration_s", "name", "started_at", "state")
 
     def __init__(self, event: ToolStarted, now: float) -> None:
         self.name = one_line(event.name) or "tool"
-        self.summary = telling(event.arguments)
+        self.argument = main_argument(event.arguments)
         self.started_at = now
-        self.outcome: Outcome = "running"
-        self.took = 0.0
+        self.state: _State = "running"
+        self.duration_s = 0.0
 
     @property
     def title(self) -> str:
-        """The tool, and the argument that tells most."""
-        return f"{self.name}: {self.summary}" if self.summary else self.name
+        """The tool and its main argument."""
+        return f"{self.name}: {self.argument}" if self.argument else self.name
 
     @property
     def line(self) -> str:
-        """The call, however it came out."""
+        """The call without its outcome."""
         return f"🔧 {self.title}"
 
     @property
-    def resolved_line(self) -> str:
-        """The call, and how it came out."""
-        match self.outcome:
+    def line_with_outcome(self) -> str:
+        """The call with its outcome, if it has one."""
+        match self.state:
             case "running":
                 return self.line
             case "done":
-                return f"{self.line} ✓ {lasted(self.took)}"
+                return f"{self.line} ✓ {format_duration(self.duration_s)}"
             case "failed":
-                return f"{self.line} ✗ {lasted(self.took)}"
+                return f"{self.line} ✗ {format_duration(self.duration_s)}"
             case "stopped":
                 return f"{self.line} …"
 
     def finish(self, event: ToolFinished, now: float) -> None:
-        """It has answered."""
-        self.outcome = "failed" if event.is_error else "done"
-        self.took = now - self.started_at
+        """The call has returned."""
+        self.state = "failed" if event.is_error else "done"
+        self.duration_s = now - self.started_at
 
     def stop(self) -> None:
-        """It is over, and how it came out is not known; an answer may still come."""
-        self.outcome = "stopped"
+        """The call is over without a result; one may still come."""
+        self.state = "stopped"
 
 
-class _Step(ToolCall):
-    """A call among others: how deep it stands, what was last said under it, and since when it tells of its progress."""
+class _NestedCall(ToolLine):
+    """A call with its depth, the last text of the subagent below it, and its progress."""
 
-    __slots__ = ("depth", "number", "said", "since")
+    __slots__ = ("depth", "number", "progress_since", "text")
 
     def __init__(self, event: ToolStarted, now: float, number: int, depth: int) -> None:
         super().__init__(event, now)
         self.number = number
         self.depth = depth
-        self.said = ""
-        self.since: float | None = None
+        self.text = ""
+        self.progress_since: float | None = None  # the start by its last progress event
 
     def lines(self, now: float) -> list[str]:
-        """The call, and below it what was last said under it while it runs."""
-        indent = "  " * min(self.depth, _DEEPEST)
-        if self.outcome != "running":
-            return [indent + self.resolved_line]
-        at_work = f" ({counted(now - self.since)})" if self.since is not None else ""
-        said = last_line(self.said)
-        return [f"{indent}{self.line}{at_work}", *([f"{indent}  💬 {said}"] if said else [])]
+        """The call, and below it the subagent's last line while it runs."""
+        indent = "  " * min(self.depth, _MAX_DEPTH)
+        if self.state != "running":
+            return [indent + self.line_with_outcome]
+        elapsed = f" ({format_elapsed(now - self.progress_since)})" if self.progress_since is not None else ""
+        text = last_line(self.text)
+        return [f"{indent}{self.line}{elapsed}", *([f"{indent}  💬 {text}"] if text else [])]
 
     def task(self) -> Task:
-        """The call as platforms show it that have steps of their own."""
-        return Task(id=str(self.number), title=one_line(self.title, _TITLE), status=_STATUS_OF[self.outcome])
+        """The call as a task, for platforms that show tasks."""
+        return Task(id=str(self.number), title=one_line(self.title, _MAX_TITLE), status=_STATUS[self.state])
 
 
 class ToolCalls:
-    """The calls of one turn; made when there is one."""
+    """The tool calls of one turn."""
 
-    __slots__ = ("_changed", "_newest", "_open", "_steps", "left_out")
+    __slots__ = ("_calls", "_changed", "_count", "_open", "left_out")
 
     def __init__(self) -> None:
-        self._steps: list[_Step] = []  # as they are shown: each above those that were made under it
-        self._open: dict[str, _Step] = {}  # by its id, each call that has no answer
-        self._changed: dict[int, _Step] = {}  # since somebody asked for new tasks
-        self._newest = 0  # the number of the last call
-        self.left_out = 0  # so many calls that would be shown are not kept
+        self._calls: list[_NestedCall] = []  # in the order they are shown: each above the calls made under it
+        self._open: dict[str, _NestedCall] = {}  # calls without a result, by id
+        self._changed: dict[int, _NestedCall] = {}  # since `changed_tasks` was last called
+        self._count = 0
+        self.left_out = 0  # how many calls would be shown but are not kept
 
     def begin(self, event: ToolStarted, now: float) -> None:
-        """A call begins; one of the same id that has no answer will not get one."""
+        """Add a call. An open call with the same id will not get a result any more."""
         before = self._open.pop(event.id, None)
         if before is not None:
             self._stop(before)
-        place, depth = self._place(event.parent_tool_id)
-        self._newest += 1
-        step = self._open[event.id] = _Step(event, now, self._newest, depth)
-        self._changed[step.number] = step
-        self._steps.insert(place, step)
-        if len(self._steps) > _KEPT:
+        index, depth = self._position(event.parent_tool_id)
+        self._count += 1
+        call = self._open[event.id] = _NestedCall(event, now, self._count, depth)
+        self._changed[call.number] = call
+        self._calls.insert(index, call)
+        if len(self._calls) > _MAX_KEPT:
             self.left_out += 1
-            del self._steps[next((nth for nth, old in enumerate(self._steps) if old.outcome != "running"), 0)]
+            del self._calls[next((nth for nth, old in enumerate(self._calls) if old.state != "running"), 0)]
 
-    def _place(self, parent_id: str | None) -> tuple[int, int]:
-        """Where a call is shown and how deep: below what its parent called before, or last of all."""
+    def _position(self, parent_id: str | None) -> tuple[int, int]:
+        """The index and depth of a new call: behind the other calls of its parent, or last of all."""
         parent = self._open.get(parent_id) if parent_id is not None else None
-        if parent is None or parent not in self._steps:
-            return len(self._steps), 0
-        place = self._steps.index(parent) + 1
-        while place < len(self._steps) and self._steps[place].depth > parent.depth:
-            place += 1
-        return place, parent.depth + 1
+        if parent is None or parent not in self._calls:
+            return len(self._calls), 0
+        index = self._calls.index(parent) + 1
+        while index < len(self._calls) and self._calls[index].depth > parent.depth:
+            index += 1
+        return index, parent.depth + 1
 
-    def renew(self, event: ToolInput | ToolProgress | ToolFinished, now: float) -> bool:
-        """Something more is known of a call; whether that shows."""
-        step = self._called(event.id)
-        if step is None:
+    def update(self, event: ToolInput | ToolProgress | ToolFinished, now: float) -> bool:
+        """Take in news of a call. Returns True if a line changes."""
+        call = self._find(event.id)
+        if call is None:
             return False
         match event:
             case ToolProgress():
-                step.since = now - whole_seconds(event.elapsed_s)
-                step.said = ending(event.text, _HEARD) + "\n" if event.text else step.said
-                return step.outcome == "running"
+                call.progress_since = now - whole_seconds(event.elapsed_s)
+                call.text = text_end(event.text, _TEXT_KEPT) + "\n" if event.text else call.text
+                return call.state == "running"
             case ToolInput():
-                step.summary = telling(event.arguments)
+                call.argument = main_argument(event.arguments)
             case ToolFinished():
                 del self._open[event.id]
-                step.finish(event, now)
-        self._changed[step.number] = step
+                call.finish(event, now)
+        self._changed[call.number] = call
         return True
 
-    def _called(self, call_id: str | None) -> _Step | None:
-        """The call of that id that has no answer; without an id the newest."""
+    def _find(self, call_id: str | None) -> _NestedCall | None:
+        """The open call with that id; without an id the newest one."""
         if call_id is None:
             return next(reversed(self._open.values()), None)
         return self._open.get(call_id)
 
-    def hear(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str) -> bool:
-        """A subagent speaks, under the call that it works for; whether that shows."""
-        step = self._open.get(parent_id)
-        if step is None:
+    def feed_text(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str) -> bool:
+        """Take in text of a subagent, for the call it works for. Returns True if a line changes."""
+        call = self._open.get(parent_id)
+        if call is None:
             return False
         match event:
             case TextDelta():
-                step.said = ending(step.said + event.text, _HEARD)
+                call.text = text_end(call.text + event.text, _TEXT_KEPT)
             case BlockFinal():
-                step.said = ending(event.text or step.said, _HEARD) + "\n"
+                call.text = text_end(event.text or call.text, _TEXT_KEPT) + "\n"
             case TextRetracted():
-                step.said = ""
-        return step.outcome == "running"
+                call.text = ""
+        return call.state == "running"
 
-    def settle(self) -> None:
-        """Show only those from now on that still run."""
+    def clear_finished(self) -> None:
+        """From now on show only the calls that still run."""
         self.left_out = 0
-        self._steps = [step for step in self._steps if step.outcome == "running"]
+        self._calls = [call for call in self._calls if call.state == "running"]
 
     def stop(self) -> bool:
-        """Calls that have no answer count as over; whether there were any."""
-        running = [step for step in self._open.values() if step.outcome == "running"]
-        for step in running:
-            self._stop(step)
+        """The turn ended: stop the calls without a result. Returns False if there are none."""
+        running = [call for call in self._open.values() if call.state == "running"]
+        for call in running:
+            self._stop(call)
         return bool(running)
 
-    def _stop(self, step: _Step) -> None:
-        step.stop()
-        self._changed[step.number] = step
+    def _stop(self, call: _NestedCall) -> None:
+        call.stop()
+        self._changed[call.number] = call
 
     def lines(self, now: float) -> list[str]:
-        """Those that are kept, as lines."""
-        return [line for step in self._steps for line in step.lines(now)]
+        """The kept calls as lines."""
+        return [line for call in self._calls for line in call.lines(now)]
 
     def tasks(self) -> tuple[Task, ...]:
-        """Those that are kept, as tasks; each has a number of its own, whatever its id."""
-        return tuple(step.task() for step in self._steps)
+        """The kept calls as tasks. Their ids are numbers of our own: ids of runtimes repeat."""
+        return tuple(call.task() for call in self._calls)
 
-    def new_tasks(self) -> tuple[Task, ...]:
-        """Those that are new or another since this was last asked, kept or not."""
+    def changed_tasks(self) -> tuple[Task, ...]:
+        """The tasks that are new or changed since the last call, shown or not."""
         changed, self._changed = self._changed, {}
-        return tuple(step.task() for step in changed.values())
+        return tuple(call.task() for call in changed.values())

@@ -1,7 +1,7 @@
-"""What an agent does, in words that are safe to show: short, on one line, of whole characters, commanding nobody.
+"""Text from outside (tool names, arguments, reasoning) as lines that are safe to show, and durations as text.
 
-It owns how foreign text (names, arguments, thoughts) is cut down to a line and how a time is told. What the lines are
-about, and which are shown, is left to `activity` and `processing`.
+It owns how such a text is shortened to one line and made harmless. `activity`, `tool_calls` and `processing_text`
+decide which lines there are.
 """
 
 from __future__ import annotations
@@ -17,34 +17,38 @@ from tailrace.events import MAIN_ARGUMENTS
 from tailrace.markdown.graphemes import last_border
 
 LINE = 60
-"""The most characters of foreign text on a line."""
+"""The most characters of outside text on one line."""
 
 _LONGEST_S = 999_999_999.0
-# Controls, marks that reorder text on the screen, halves of surrogate pairs. Separators of lines are space by then.
-_COMMANDING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
+# Control characters, marks that reorder text on the screen, lone surrogates. Line separators are spaces by then.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _CLUSTER = regex.compile(r"\X")
+# Markup at any position; `_` within a word is none, and names of tools are full of it.
+_MARKUP = re.compile(r"[\\`*\[\]<~|]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])")
+# Markup at the start of a line: headings, quotes, lists, rules and the underlines of headings.
+_MARKUP_AT_START = re.compile(r"^(?:[#>+=-]|(\d+)(?=[.)]))")
 
 
 def one_line(text: str, length: int = LINE) -> str:
     """The beginning of the text on one line; `…` where there is more."""
     text = text.strip()
-    seen = _beginning(text, 4 * length)
-    line = _harmless(seen)
-    if len(line) <= length and len(seen) == len(text):
+    start = _text_start(text, 4 * length)
+    line = _safe_line(start)
+    if len(line) <= length and len(start) == len(text):
         return line
-    return _beginning(line, length - 1).rstrip() + "…"
+    return _text_start(line, length - 1).rstrip() + "…"
 
 
 def last_line(text: str, length: int = LINE) -> str:
-    """The end of the last line that says something; `…` before it where the line begins earlier."""
-    end = ending(text.rstrip(), 4 * length)
-    line = _harmless(end.rpartition("\n")[2])
-    return line if len(line) <= length else "…" + ending(line, length - 1).lstrip()
+    """The end of the last line that is not blank; `…` before it where the line begins earlier."""
+    end = text_end(text.rstrip(), 4 * length)
+    line = _safe_line(end.rpartition("\n")[2])
+    return line if len(line) <= length else "…" + text_end(line, length - 1).lstrip()
 
 
-def ending(text: str, length: int) -> str:
-    """The end of the text, at most so long, cut before a whole grapheme unless one alone is longer."""
+def text_end(text: str, length: int) -> str:
+    """The last characters of the text, at most `length`. A grapheme is cut only if it is longer than that."""
     start = len(text) - length
     if start <= 0:
         return text
@@ -55,43 +59,54 @@ def ending(text: str, length: int) -> str:
     return text[border:]
 
 
-def telling(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
-    """The argument that tells most about a call, on one line; nothing where none of the names is there.
+def escaped(line: str) -> str:
+    """The line as Markdown that renders as the line itself, with its indentation."""
+    words = line.lstrip(" \t")
+    indent = line[: len(line) - len(words)].expandtabs(4)
+    return "\xa0" * len(indent) + _MARKUP_AT_START.sub(_escaped_start, _MARKUP.sub(r"\\\g<0>", words))
 
-    Arguments are what a runtime made of them: a mapping, the JSON of one (perhaps half of it), anything.
+
+def _escaped_start(found: re.Match[str]) -> str:
+    return f"{found[0]}\\" if found[1] else f"\\{found[0]}"
+
+
+def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
+    """The first of these arguments that is there, on one line; "" without one.
+
+    Runtimes pass a mapping, its JSON (perhaps only the first half), or anything else.
     """
     if isinstance(arguments, str):
         arguments = _decoded(arguments)
     if not isinstance(arguments, dict):
         return ""
-    return next((line for name in names if (line := one_line(_words(arguments.get(name))))), "")
+    return next((line for name in names if (line := one_line(_as_text(arguments.get(name))))), "")
 
 
-def lasted(seconds: float) -> str:
-    """How long something took, as a person says it: `0.3s`, `12s`, `1m 05s`."""
+def format_duration(seconds: float) -> str:
+    """The duration of something that has ended: `0.3s`, `12s`, `1m 05s`."""
     if round(seconds, 1) < 10:
         return f"{max(0.0, seconds):.1f}s"
-    return counted(seconds + 0.5)
+    return format_elapsed(seconds + 0.5)
 
 
-def counted(seconds: float) -> str:
-    """So many whole seconds: `0s`, `12s`, `1m 05s`."""
+def format_elapsed(seconds: float) -> str:
+    """Whole seconds of something that still runs: `0s`, `12s`, `1m 05s`."""
     whole = whole_seconds(seconds)
     return f"{whole}s" if whole < 60 else f"{whole // 60}m {whole % 60:02d}s"
 
 
 def whole_seconds(seconds: float) -> int:
-    """The seconds as a number of few digits; what is told from outside may be negative, endless or no number."""
-    return int(min(max(0.0, seconds), _LONGEST_S))  # in this order 0 is what is left of no number
+    """The seconds as a short number; a runtime may report a negative number, infinity or NaN."""
+    return int(min(max(0.0, seconds), _LONGEST_S))  # in this order NaN becomes 0
 
 
-def _beginning(text: str, length: int) -> str:
-    """The beginning of the text, at most so long, cut behind a whole grapheme unless one alone is longer."""
+def _text_start(text: str, length: int) -> str:
+    """The first characters of the text, at most `length`. A grapheme is cut only if it is longer than that."""
     return text[: last_border(text, length) or length]
 
 
-def _harmless(text: str) -> str:
-    return _COMMANDING.sub(_REPLACEMENT, " ".join(text.split()))
+def _safe_line(text: str) -> str:
+    return _UNSAFE.sub(_REPLACEMENT, " ".join(text.split()))
 
 
 def _decoded(arguments: str) -> Any:
@@ -101,8 +116,8 @@ def _decoded(arguments: str) -> Any:
         return None
 
 
-def _words(argument: Any) -> str:
-    """The argument as text; a command may also come as a list of its words."""
+def _as_text(argument: Any) -> str:
+    """The argument as text; a command may also be a list of words."""
     if isinstance(argument, list | tuple):
         argument = " ".join(word for word in argument[:LINE] if isinstance(word, str))
     return argument if isinstance(argument, str) else ""

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
+    from tailrace.runtimes.permissions import Approver, Choice, Policy, Question
 
 
 class Approvals:
     """Decides for one turn; leaving it withdraws the questions that nobody has answered."""
 
-    def __init__(self, permissions: Policy, asks: Asks | None) -> None:
+    def __init__(self, permissions: Policy, approver: Approver | None) -> None:
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._open: set[asyncio.Task[None]] = set()
         self._awaited: set[asyncio.Future[Choice | None]] = set()
-        self._remarks: list[Event] = []
+        self._notices: list[Event] = []
         self._told_how = False
 
     async def __aenter__(self) -> Self:
@@ -53,19 +53,19 @@ class Approvals:
         return bool(self._open)
 
     @property
-    def has_a_say(self) -> bool:
+    def can_decide(self) -> bool:
         """Whether anything is decided here; where nobody can be asked, what waits for a person goes on waiting."""
-        return self._permissions != "ask" or self._asks is not None
+        return self._permissions != "ask" or self._approver is not None
 
     @property
-    def asks_a_person(self) -> bool:
+    def asks_person(self) -> bool:
         """Whether what is decided is decided by a person."""
-        return self._permissions == "ask" and self._asks is not None
+        return self._permissions == "ask" and self._approver is not None
 
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
         """See to it that `answer` is called, now or when the person has chosen; returns what is to be said of it."""
-        if self._permissions == "ask" and self._asks is not None:
-            asking = asyncio.create_task(self._ask(self._asks, question, answer))
+        if self._permissions == "ask" and self._approver is not None:
+            asking = asyncio.create_task(self._ask(self._approver, question, answer))
             self._open.add(asking)
             asking.add_done_callback(self._open.discard)
             awaited = "an answer" if question.allowing() is None else "permission"
@@ -77,7 +77,7 @@ class Approvals:
         hint, self._told_how = "" if self._told_how else f" {HOW_TO_ALLOW}", True
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
 
-    async def put(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
+    async def ask(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
         """The same for whoever waits for the choice: what is to be said of it first, and what will be chosen."""
         chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
         self._awaited.add(chosen)
@@ -89,16 +89,18 @@ class Approvals:
 
         return await self.decide(question, answer), chosen
 
-    def remarks(self) -> list[Event]:
+    def notices(self) -> list[Event]:
         """What is to be said of those who were asked since: why they could not be."""
-        remarks, self._remarks = self._remarks, []
+        remarks, self._notices = self._notices, []
         return remarks
 
-    async def _ask(self, asks: Asks, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> None:
+    async def _ask(
+        self, approver: Approver, question: Question, answer: Callable[[Choice | None], Awaitable[None]]
+    ) -> None:
         try:
-            choice = await asks.ask(question)
+            choice = await approver.ask(question)
         except Exception as error:  # noqa: BLE001  # somebody else's code; nobody was asked, and that is told
             told = f"Not allowed, because nobody could be asked: {question.title} ({error})"
-            self._remarks.append(Notice(text=told))
+            self._notices.append(Notice(text=told))
             choice = None
         await answer(choice if choice in question.choices else question.denying())

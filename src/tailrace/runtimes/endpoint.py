@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace.errors import RuntimeFault
-from tailrace.runtimes.characters import whole
 from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault, HttpRequest, HttpResponse, WebAddress, send_request
 from tailrace.runtimes.sse import Frame, FrameDecoder
+from tailrace.runtimes.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Hashable, Mapping
@@ -133,8 +133,8 @@ def frame_value(data: str) -> Any:
     try:
         value = json.loads(data)  # which takes halves of characters, as JavaScript writes them
         if isinstance(value, dict) and isinstance(piece := value.get("delta"), str):
-            return {**whole(value), "delta": piece}
-        return whole(value)
+            return {**replace_surrogates(value), "delta": piece}
+        return replace_surrogates(value)
     except (ValueError, RecursionError):
         return data
 
@@ -153,4 +153,4 @@ class SurrogateJoiner:
         if "\ud800" <= piece[-1:] <= "\udbff":
             self._halves[key] = piece[-1]
             piece = piece[:-1]
-        return piece if piece.isascii() else whole(piece)
+        return piece if piece.isascii() else replace_surrogates(piece)

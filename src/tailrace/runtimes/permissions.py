@@ -1,7 +1,7 @@
 """What an agent may do that it has to ask for: the question it asks, who is asked, and what is answered otherwise.
 
 Owns the words of it, and which of an agent's choices allows or denies the least. Which agent asks, and how the answer
-gets back to it, is for its runtime; where a person is asked is for whoever gives a runtime its `Asks`.
+gets back to it, is for its runtime; where a person is asked is for whoever gives a runtime its `Approver`.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ _APPROVALS = (
 )
 
 
-def approval(agent: str, tool: str, arguments: Any) -> Question:
+def approval_question(agent: str, tool: str, arguments: Any) -> Question:
     """May an agent call a tool that waits for approval?"""
     return Question(title=f"{agent} wants to call {tool}", arguments=arguments, choices=_APPROVALS)
 
 
-def may_allow(permissions: Policy, asks: Asks | None) -> bool:
+def may_allow(permissions: Policy, approver: Approver | None) -> bool:
     """Whether anything could be allowed; where not, an agent that denies by itself need not be taught to ask."""
-    return permissions == "allow" or (permissions == "ask" and asks is not None)
+    return permissions == "allow" or (permissions == "ask" and approver is not None)
 
 
-class Asks(Protocol):
+class Approver(Protocol):
     """Somebody who can put a question to the person whom the agent works for."""
 
     async def ask(self, question: Question) -> Choice | None:

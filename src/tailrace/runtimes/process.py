@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 LONGEST_LINE = 64 * 1024 * 1024
-SILENCE_S = 600.0
+SILENCE_TIMEOUT_S = 600.0
 _CHUNK = 64 * 1024
 _STDERR_KEPT = 8 * 1024
 # What programs written in Rust add to their last words; it is of no use to whoever reads them.
@@ -63,8 +63,9 @@ class AgentProcess:
 
     `env` is added to our own environment. `missing` is said where there is no such command: how to install it.
     `grace_s` is how long each polite signal is given before the next, harsher one; 0 is for an agent that would leave
-    its tools behind if it were asked: it is killed at once, and they with it. `silence_s` is how long it may say
-    nothing before it is given up; `is_excused` says that it has a reason, as a tool at work or a person who is asked.
+    its tools behind if it were asked: it is killed at once, and they with it. `silence_timeout_s` is how long it may
+    say nothing before it is given up; `is_excused` says that it has a reason, as a tool at work or a person who is
+    asked.
     """
 
     def __init__(
@@ -75,12 +76,12 @@ class AgentProcess:
         cwd: str | None = None,
         missing: str = "",
         grace_s: float = 5.0,
-        silence_s: float = SILENCE_S,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
     ) -> None:
         self.command = tuple(command)
         self.is_excused: Callable[[], bool] = lambda: False
         self.fault = ""  # why it was not read to its end
-        self._silence_s = silence_s
+        self._silence_timeout_s = silence_timeout_s
         self._kin = ProcessTree()
         self._env = {**os.environ, **(env or {}), **self._kin.environment}
         self._cwd = cwd
@@ -158,9 +159,13 @@ class AgentProcess:
         reading = asyncio.create_task(self._wires.stdout.read(_CHUNK))
         either: set[asyncio.Future[Any]] = {reading, self._wires.exited}
         try:
-            while not (await asyncio.wait(either, timeout=self._silence_s, return_when=asyncio.FIRST_COMPLETED))[0]:
+            while not (
+                await asyncio.wait(either, timeout=self._silence_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            )[0]:
                 if not self.is_excused():
-                    self.fault = f"{self.command[0]} has said nothing for {self._silence_s:g} seconds and was stopped."
+                    self.fault = (
+                        f"{self.command[0]} has said nothing for {self._silence_timeout_s:g} seconds and was stopped."
+                    )
                     return b""
             await asyncio.wait({reading}, timeout=_FAREWELL_S)
             return reading.result() if reading.done() else b""
@@ -191,10 +196,12 @@ class AgentProcess:
         with suppress(ConnectionError):
             self._wires.stdin.write(line + b"\n")
             try:
-                async with asyncio.timeout(self._silence_s):
+                async with asyncio.timeout(self._silence_timeout_s):
                     await self._wires.stdin.drain()
             except TimeoutError:
-                self.fault = f"{self.command[0]} has read nothing for {self._silence_s:g} seconds and was stopped."
+                self.fault = (
+                    f"{self.command[0]} has read nothing for {self._silence_timeout_s:g} seconds and was stopped."
+                )
 
     def close_input(self) -> None:
         """There is nothing more to say to it. Calling it twice is harmless."""

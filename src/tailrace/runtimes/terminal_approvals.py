@@ -1,4 +1,4 @@
-"""A person at the terminal is asked what an agent may do; an `Asks` for every runtime that takes one.
+"""A person at the terminal is asked what an agent may do; an `Approver` for every runtime that takes one.
 
 Owns the question as it stands on the screen and what is typed at it. Whoever else writes to the same screen waits for
 `settled` first, so that nothing is written over a question; `make_room` is called before one is shown. What was typed

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tailrace.deliveries import Delivery
-    from tailrace.delivery.dry_run import Moment
+    from tailrace.delivery.dry_run import PerformedCall
     from tailrace.operations import Durable, Operation
 
 _ARRIVALS = {
@@ -30,12 +30,12 @@ _ARRIVALS = {
 _THERE = (Arrival.DELIVERED, Arrival.DEGRADED)
 
 
-def rehearsed(moments: Iterable[Moment]) -> Account:
+def rehearsed(moments: Iterable[PerformedCall]) -> Account:
     """What a rehearsal comes to."""
     book = _Book()
     passing = 0
     for moment in moments:
-        if moment.stays:
+        if moment.is_durable:
             book.take(moment.operation, moment.message_id, at=moment.at)
         elif not isinstance(moment.operation, Typing):
             book.show(moment.operation)

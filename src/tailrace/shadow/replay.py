@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from tailrace.capabilities import Capabilities
-    from tailrace.delivery.dry_run import Projecting
+    from tailrace.delivery.dry_run import MakeProjector
     from tailrace.events import Event
     from tailrace.operations import Target
 
@@ -34,12 +34,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     capabilities: Capabilities
     settings: ProjectorSettings = ProjectorSettings()
-    projecting: Projecting = Projector
+    projecting: MakeProjector = Projector
     name: str = ""
 
     def account(self, events: Timed, target: Target) -> Account:
         """What it makes of a turn."""
-        return rehearsed(dry_run(events, target, self.capabilities, self.settings, projecting=self.projecting))
+        return rehearsed(dry_run(events, target, self.capabilities, self.settings, make_projector=self.projecting))
 
 
 def replay(

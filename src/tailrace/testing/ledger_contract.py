@@ -73,7 +73,7 @@ class LedgerContract(RecordsContract):
         """The event's text is the turn's input."""
         ledger = await house.open()
         await ledger.accept(inbound("e", "t", text="what now?"))
-        assert await ledger.interrupted() == []
+        assert await ledger.interrupted_turns() == []
         begun = await ledger.begin(Turn(turn_id="t", target=target("elsewhere")))
         assert (begun.state, begun.input, begun.attempt, begun.epoch) == (
             TurnState.RUNNING,
@@ -104,14 +104,14 @@ class LedgerContract(RecordsContract):
         ledger = await house.open()
         for name in ("rides", "flushed"):
             await ledger.begin(Turn(turn_id=name, target=target()))
-        ledger.remember("rides", Snapshot(text="H"))
-        ledger.remember("rides", Snapshot(text="Hello", message_id="7"))
-        ledger.remember("nobody", Snapshot(text="?"))
+        ledger.save_snapshot("rides", Snapshot(text="H"))
+        ledger.save_snapshot("rides", Snapshot(text="Hello", message_id="7"))
+        ledger.save_snapshot("nobody", Snapshot(text="?"))
         await ledger.plan([post("t")])
-        ledger.remember("flushed", Snapshot(text="Bye"))
+        ledger.save_snapshot("flushed", Snapshot(text="Bye"))
         await ledger.close()
         ledger = await house.open()
-        kept = {turn.turn_id: turn.snapshot for turn in await ledger.interrupted()}
+        kept = {turn.turn_id: turn.snapshot for turn in await ledger.interrupted_turns()}
         assert kept == {"rides": Snapshot(text="Hello", message_id="7"), "flushed": Snapshot(text="Bye")}
 
     @scenario
@@ -120,11 +120,11 @@ class LedgerContract(RecordsContract):
         ledger = await house.open()
         turn = await ledger.begin(Turn(turn_id="t", target=target()))
         ledger = await house.open()
-        ledger.remember("t", Snapshot(text="late"))
-        [found] = await ledger.interrupted()
+        ledger.save_snapshot("t", Snapshot(text="late"))
+        [found] = await ledger.interrupted_turns()
         assert found.snapshot == Snapshot()
         await ledger.end(turn, TurnState.INTERRUPTED)
-        ledger.remember("t", Snapshot(text="later"))
+        ledger.save_snapshot("t", Snapshot(text="later"))
         await ledger.plan([post("u")])
         assert (await ledger.begin(turn)).snapshot == Snapshot()
 
@@ -147,33 +147,35 @@ class LedgerContract(RecordsContract):
         """Nobody else remembers it: the platform was told that it was taken."""
         ledger = await house.open()
         await ledger.accept(inbound("e", turn_id="t"))
-        assert await ledger.interrupted(state=TurnState.ACCEPTED) == []
+        assert await ledger.interrupted_turns(state=TurnState.ACCEPTED) == []
         ledger = await house.open()
-        [left] = await ledger.interrupted(state=TurnState.ACCEPTED)
+        [left] = await ledger.interrupted_turns(state=TurnState.ACCEPTED)
         assert (left.turn_id, left.state, left.attempt) == ("t", TurnState.ACCEPTED, 0)
-        assert await ledger.interrupted() == []
+        assert await ledger.interrupted_turns() == []
         assert (await ledger.begin(left)).attempt == 1
-        assert await ledger.interrupted(state=TurnState.ACCEPTED) == []
+        assert await ledger.interrupted_turns(state=TurnState.ACCEPTED) == []
 
     @scenario
     async def test_an_interrupted_turn_is_ended_by_the_next_owner(self, house: House) -> None:
         """As it was last seen: not after somebody took it up."""
         ledger = await house.open()
         mine, taken = [await ledger.begin(Turn(turn_id=name, target=target())) for name in "ab"]
-        assert await ledger.interrupted() == []
+        assert await ledger.interrupted_turns() == []
         ledger = await house.open()
-        assert [turn.turn_id for turn in await ledger.interrupted()] == ["a", "b"]
-        assert [turn.turn_id for turn in await ledger.interrupted(limit=1)] == ["a"]
+        assert [turn.turn_id for turn in await ledger.interrupted_turns()] == ["a", "b"]
+        assert [turn.turn_id for turn in await ledger.interrupted_turns(limit=1)] == ["a"]
         await ledger.begin(taken)
         await refused(ledger.end(taken, TurnState.INTERRUPTED), Fenced)
         await ledger.end(mine, TurnState.INTERRUPTED, plan=[post("a", 1)])
-        assert await ledger.interrupted() == []
+        assert await ledger.interrupted_turns() == []
 
     @scenario
     async def test_deliveries_are_recorded_in_their_order_and_as_they_are(self, house: House) -> None:
         """Every field, through every kind of operation."""
         ledger = await house.open()
-        policy = Policy(idempotency=Keyed(window_s=60.0, scope="d"), on_unknown="resend", on_dead="halt", budget=3)
+        policy = Policy(
+            idempotency=Keyed(window_s=60.0, scope="d"), on_unknown="resend", on_dead="halt", max_attempts=3
+        )
         operations: tuple[Durable, ...] = (
             Post(target=target(), body=Body(text="a", entities=(Entity(type="b", offset=0, length=1),), html="<b>")),
             Edit(target=Target(channel="x", chat="1", thread="9"), message_id="7", body=Body(text="b")),
@@ -181,9 +183,9 @@ class LedgerContract(RecordsContract):
         )
         given = [plan(each, turn_id="t", ordinal=n, policy=policy, now=5.0) for n, each in enumerate(operations)]
         recorded = await ledger.plan(given)
-        assert [replace(row, place=0, epoch=0) for row in recorded] == given
+        assert [replace(row, position=0, epoch=0) for row in recorded] == given
         assert {row.epoch for row in recorded} == {ledger.epoch}
-        assert [row.place for row in recorded] == sorted({row.place for row in recorded})
+        assert [row.position for row in recorded] == sorted({row.position for row in recorded})
         changed = sending(recorded[0], now=6.0, again=True)
         [changed] = await ledger.move((recorded[0], changed))
         away = {
@@ -219,7 +221,7 @@ class LedgerContract(RecordsContract):
         first, second = await ledger.plan([sending(post("t", 1), now=6.0), post("t", 2)])
         assert (first.state, first.attempt, second.state) == (State.SENDING, 1, State.PLANNED)
         [third] = await ledger.plan([sending(post("t", 3), now=6.0)])
-        assert replace(third, place=0, epoch=0, updated_at=100.0) == post("t", 3)
+        assert replace(third, position=0, epoch=0, updated_at=100.0) == post("t", 3)
         [elsewhere] = await ledger.plan([sending(post("t", 4, chat="2"), now=6.0)])
         assert elsewhere.state is State.SENDING
         await refused(ledger.plan([post("t", 5), sending(post("t", 6), now=6.0)]), ValueError)
@@ -288,7 +290,7 @@ class LedgerContract(RecordsContract):
         assert names(await ledger.adopt(first.conversation, now=6.0, limit=9)) == ["t.0", "t.2"]
         assert names(await ledger.plan([post("u")])) == ["u.1"]
         assert names(await ledger.find(Query())) == ["u.1", "t.3", "t.2", "t.0", "t.-1", "t.1"]
-        assert second.place < third.place
+        assert second.position < third.position
 
     @scenario
     async def test_a_new_owner_adopts_what_is_open(self, house: House) -> None:
@@ -320,14 +322,14 @@ class LedgerContract(RecordsContract):
         [first] = await ledger.adopt("telegram:1", now=9.0, limit=9)
         await deliver(ledger, first)
         assert await ledger.adopt("telegram:1", now=9.0, limit=9) == []
-        [waiting] = await ledger.waiting()
+        [waiting] = await ledger.open_conversations()
         assert (waiting.state, waiting.epoch) == ("teleported", second.epoch)
         [late] = await ledger.plan([sending(post("u"), now=1.0)])
         assert late.state is State.PLANNED
         await refused(ledger.move((late, sending(late, now=1.0))), Fenced)
         assert await ledger.prune(Query()) == 1
         assert names(await ledger.find(Query())) == ["u.1", "t.3"]
-        assert third.place > second.place
+        assert third.position > second.position
 
     @scenario
     async def test_of_many_who_would_send_one_does(self, house: House) -> None:
@@ -362,7 +364,7 @@ class LedgerContract(RecordsContract):
         for row in await ledger.adopt("telegram:05", now=1.0, limit=9):
             await deliver(ledger, row)
         found, after = [], ""
-        while page := await ledger.waiting(after=after, limit=2):
+        while page := await ledger.open_conversations(after=after, limit=2):
             found += page
             after = page[-1].conversation
         assert [each.conversation for each in found] == [f"telegram:{chat}" for chat in chats if chat != "05"]
@@ -375,7 +377,7 @@ class LedgerContract(RecordsContract):
         ledger = await house.open()
         calls = [asyncio.ensure_future(ledger.plan([post("t", n)])) for n in range(1, 40)]
         found = asyncio.ensure_future(ledger.find(Query(), limit=99))
-        places = [row.place for [row] in await asyncio.gather(*calls)]
+        places = [row.position for [row] in await asyncio.gather(*calls)]
         assert places == sorted(places)
         assert len(await found) == 39
 

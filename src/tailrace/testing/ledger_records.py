@@ -76,8 +76,10 @@ class RecordsContract:
             (Query(channel="telegram", turn_id="c"), []),
         ):
             assert await ledger.find(query) == meant, query
-            assert [row for page in meant for row in await ledger.find(query, after=page.place + 1, limit=1)] == meant
-        assert await ledger.find(Query(), after=a.place) == []
+            assert [
+                row for page in meant for row in await ledger.find(query, after=page.position + 1, limit=1)
+            ] == meant
+        assert await ledger.find(Query(), after=a.position) == []
 
     @scenario
     async def test_pruning_forgets_what_is_final_and_nothing_else(self, house: House) -> None:
@@ -139,15 +141,15 @@ class RecordsContract:
             assert await ledger.accept(said) == turn_id
             turn = await ledger.begin(Turn(turn_id=turn_id, target=target()))
             assert (turn.input, turn.target.chat) == (text, text)
-            ledger.remember(turn_id, Snapshot(text=text, message_id=text))
+            ledger.save_snapshot(turn_id, Snapshot(text=text, message_id=text))
             [row] = await ledger.plan([sending(post(turn_id, 1, chat=text, text=text), now=1.0)])
             [row] = await ledger.move((row, moved(row, State.RETRY, now=2.0, error=text)))
             assert await ledger.find(Query(turn_id=turn_id, conversation=row.conversation)) == [row]
             assert await ledger.adopt(row.conversation, now=1.0, limit=9) == [row]
-        conversations = [each.conversation for each in await ledger.waiting()]
+        conversations = [each.conversation for each in await ledger.open_conversations()]
         assert conversations == sorted(target(text).conversation for text in AWKWARD)
         ledger = await house.open()
-        kept = {turn.turn_id: turn.snapshot.text for turn in await ledger.interrupted()}
+        kept = {turn.turn_id: turn.snapshot.text for turn in await ledger.interrupted_turns()}
         assert kept == {f"{index}{text}": text for index, text in enumerate(AWKWARD)}
 
     @scenario
@@ -165,7 +167,7 @@ class RecordsContract:
         broken = Turn(turn_id="\ud800", target=target(), input="\udfff")
         calls = (ledger.plan([post("a")]), ledger.begin(broken), ledger.plan([replace(post("b"), turn_id="\ud800")]))
         answers = await asyncio.gather(*calls, ledger.plan([post("c")]), return_exceptions=True)
-        ledger.remember("\ud800", Snapshot(text="\ud800"))
+        ledger.save_snapshot("\ud800", Snapshot(text="\ud800"))
         assert [type(answer) for answer in answers if isinstance(answer, BaseException)] in (
             [],
             [UnicodeEncodeError, UnicodeEncodeError],

@@ -84,7 +84,7 @@ def post(turn_id: str, ordinal: int = 1, *, chat: str = "1", text: str = "hello"
 
 def delivered(delivery: Delivery, *, now: float = 200.0) -> Delivery:
     """The same after it arrived."""
-    return moved(delivery, State.DELIVERED, now=now, receipt=Receipt(message_id=f"m{delivery.place}"))
+    return moved(delivery, State.DELIVERED, now=now, receipt=Receipt(message_id=f"m{delivery.position}"))
 
 
 async def deliver(ledger: Ledger, delivery: Delivery, *, now: float = 200.0) -> Delivery:

@@ -74,7 +74,7 @@ class RuntimeContract:
         events = _closable(runtime)
         assert processes() == [], "`run` must do nothing until it is iterated, and has started a process"
         await events.aclose()
-        await nothing_runs(player.patience_s)
+        await nothing_runs(player.turn_timeout_s)
 
     @scenario
     async def test_a_cut_stream_is_a_failure_wherever_it_is_cut(self, player: Player) -> None:
@@ -133,13 +133,13 @@ class RuntimeContract:
         said = "".join(FIRST)
         broken = [*player.text(*FIRST), *player.malformed(), *player.cut()]
         runtime = await player.runtime(broken, _conversation(player))
-        heard = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+        heard = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, turn_timeout_s=player.turn_timeout_s)
         end = heard.terminal
         assert isinstance(end, TurnFailed), f"the stream broke at a malformed event, the turn ended as {end!r}"
         assert end.code, f"a failure has a code, so that programs can tell it: {end!r}"
         assert heard.texts == [said], f"{said!r} was said before the malformed event; what is left is {heard.texts}"
         _tells_of_it(heard, player, runtime)
-        again = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+        again = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, turn_timeout_s=player.turn_timeout_s)
         assert isinstance(again.terminal, TurnCompleted), f"the next turn suffers from it: {again.terminal!r}"
         assert again.texts == ["".join(FIRST), "".join(SECOND)], "the next turn suffers from it"
 
@@ -148,7 +148,7 @@ class RuntimeContract:
         """An agent that goes on may be heard on, or the turn may end there; either is said."""
         native = [*player.text(*FIRST), *player.malformed(), *player.text(*SECOND), *player.ending()]
         runtime = await player.runtime(native)
-        heard = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+        heard = await hear(runtime.run(PROMPT), at_most=_MOST_EVENTS, turn_timeout_s=player.turn_timeout_s)
         whole = ["".join(FIRST), "".join(SECOND)] if isinstance(heard.terminal, TurnCompleted) else ["".join(FIRST)]
         assert heard.texts == whole, f"{whole} was said, what is left is {heard.texts}"
         _tells_of_it(heard, player, runtime)
@@ -190,7 +190,9 @@ def _conversation(player: Player) -> list[Any]:
 
 async def _turn(player: Player, native: Sequence[Any], *, at_most: int = _MOST_EVENTS) -> Heard:
     """The turn that comes of a stream; what is wrong with it by the grammar fails the test."""
-    heard = await hear((await player.runtime(native)).run(PROMPT), at_most=at_most, patience_s=player.patience_s)
+    heard = await hear(
+        (await player.runtime(native)).run(PROMPT), at_most=at_most, turn_timeout_s=player.turn_timeout_s
+    )
     assert heard.diagnostics == [], f"the stream breaks the grammar of a turn: {heard.diagnostics[0].message}"
     return heard
 
@@ -212,11 +214,11 @@ async def _left_everywhere(player: Player, leave: _Leaving) -> list[list[Event]]
     """Turns of an agent that does not end by itself, each left at another event; what was heard of each."""
     said: list[Event] = []
     runtime = await player.runtime(_conversation(player))
-    await hear(_noted(runtime, said), at_most=_MOST_EVENTS, patience_s=player.patience_s)
+    await hear(_noted(runtime, said), at_most=_MOST_EVENTS, turn_timeout_s=player.turn_timeout_s)
     # What comes only because the agent has ended cannot be waited for here.
     count = max(at for at, event in enumerate(said) if isinstance(event, _CONTENT)) + 1
     runtimes = [await player.runtime([*_conversation(player), STALL]) for _ in range(count + 1)]
-    return await asyncio.gather(*(leave(runtime, at, player.patience_s) for at, runtime in enumerate(runtimes)))
+    return await asyncio.gather(*(leave(runtime, at, player.turn_timeout_s) for at, runtime in enumerate(runtimes)))
 
 
 async def _noted(runtime: Runtime, said: list[Event]) -> AsyncGenerator[Event, None]:
@@ -227,7 +229,7 @@ async def _noted(runtime: Runtime, said: list[Event]) -> AsyncGenerator[Event, N
             yield event
 
 
-async def _closed_after(runtime: Runtime, count: int, patience_s: float) -> list[Event]:
+async def _closed_after(runtime: Runtime, count: int, turn_timeout_s: float) -> list[Event]:
     """Read so many events and close the turn; what was heard."""
     heard: list[Event] = []
 
@@ -238,13 +240,13 @@ async def _closed_after(runtime: Runtime, count: int, patience_s: float) -> list
         await events.aclose()
 
     reading = asyncio.create_task(read())
-    await asyncio.wait({reading}, timeout=patience_s)
+    await asyncio.wait({reading}, timeout=turn_timeout_s)
     assert reading.done(), f"closing the turn after {heard} takes for ever"
     await reading
     return heard
 
 
-async def _cancelled_after(runtime: Runtime, count: int, patience_s: float) -> list[Event]:
+async def _cancelled_after(runtime: Runtime, count: int, turn_timeout_s: float) -> list[Event]:
     """Read on and be cancelled when so many events are heard; what was heard."""
     heard: list[Event] = []
     enough = asyncio.Event()
@@ -261,11 +263,11 @@ async def _cancelled_after(runtime: Runtime, count: int, patience_s: float) -> l
     reading = asyncio.create_task(read())
     waiting = asyncio.create_task(enough.wait())
     either: set[asyncio.Task[Any]] = {reading, waiting}
-    await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(either, timeout=turn_timeout_s, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     assert enough.is_set(), f"the turn does not go on behind {heard}"
     reading.cancel()
-    await asyncio.wait({reading}, timeout=patience_s)
+    await asyncio.wait({reading}, timeout=turn_timeout_s)
     assert reading.done(), f"a reader that is cancelled after {heard} cannot leave"
     if not reading.cancelled() and (error := reading.exception()) is not None:
         raise error
@@ -281,14 +283,14 @@ def _closable(runtime: Runtime) -> AsyncGenerator[Event, None]:
 
 async def _is_over(player: Player, turns: list[list[Event]]) -> None:
     """Nothing of the agent runs, and whoever showed the turns can end them."""
-    await nothing_runs(player.patience_s)
+    await nothing_runs(player.turn_timeout_s)
     try:
-        async with asyncio.timeout(player.patience_s):
+        async with asyncio.timeout(player.turn_timeout_s):
             await player.at_rest()
     except TimeoutError:
         raise AssertionError("a turn was left, and the agent is still at work") from None
     for heard in turns:
-        whole = await hear(told(heard), at_most=len(heard) + 2, patience_s=player.patience_s, cancelled=True)
+        whole = await hear(told(heard), at_most=len(heard) + 2, turn_timeout_s=player.turn_timeout_s, cancelled=True)
         if not any(isinstance(event, Terminal) for event in heard):
             assert isinstance(whole.terminal, TurnCancelled), f"a turn that was left ended as {whole.terminal!r}"
         at_work = open_tools(whole.events)[-1:]
@@ -299,7 +301,7 @@ async def _work(player: Player, native: Sequence[Any]) -> int:
     """The lines that are run for a turn."""
     runtime = await player.runtime([*native, *player.ending()])
     with Work() as work:
-        heard = await hear(runtime.run(PROMPT), at_most=2 * LONG_TURN, patience_s=player.patience_s)
+        heard = await hear(runtime.run(PROMPT), at_most=2 * LONG_TURN, turn_timeout_s=player.turn_timeout_s)
     assert isinstance(heard.terminal, TurnCompleted), f"the agent was done, but the turn ended as {heard.terminal!r}"
     return work.lines
 

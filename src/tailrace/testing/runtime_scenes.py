@@ -18,7 +18,7 @@ from tailrace.assembler import append_event_to_chunks
 from tailrace.capabilities import DISCORD
 from tailrace.chunks import Chunk, TextChunk
 from tailrace.contract import checked
-from tailrace.delivery.dry_run import Moment, dry_run
+from tailrace.delivery.dry_run import PerformedCall, dry_run
 from tailrace.events import Error, Notice, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Target
 from tailrace.ports import Prompt, Runtime
@@ -64,7 +64,7 @@ class Player:
     names: Sequence[str] = ()
     """How a failure calls whoever failed, where that is not the runtime's `name`."""
 
-    patience_s = 60.0
+    turn_timeout_s = 60.0
     """How long a turn may take, or leaving it, before it is taken for one that never ends."""
 
     async def runtime(self, *turns: Sequence[Any]) -> Runtime:
@@ -118,7 +118,7 @@ def scenario(play: Callable[[Any, Player], Awaitable[None]]) -> Callable[[Played
             player = self.player(tmp_path)
             try:
                 await play(self, player)
-                await nothing_runs(player.patience_s)
+                await nothing_runs(player.turn_timeout_s)
             finally:
                 await player.leave()
 
@@ -172,12 +172,12 @@ class Heard:
         ]
 
 
-async def hear(events: AsyncIterator[Event], *, at_most: int, patience_s: float, cancelled: bool = False) -> Heard:
+async def hear(events: AsyncIterator[Event], *, at_most: int, turn_timeout_s: float, cancelled: bool = False) -> Heard:
     """Hear a turn to its end; one that says more than `at_most` events, or nothing for too long, never ends."""
     heard = Heard()
     try:
         async with (
-            asyncio.timeout(patience_s),
+            asyncio.timeout(turn_timeout_s),
             aclosing(
                 checked(events, turn_id="t", cancelled=lambda: cancelled, on_diagnostic=heard.diagnostics.append)
             ) as passed,
@@ -214,7 +214,7 @@ def open_tools(events: Iterable[Event]) -> list[list[str]]:
     ]
 
 
-def _on_discord(events: Iterable[Event], apart_s: float) -> list[Moment]:
+def _on_discord(events: Iterable[Event], apart_s: float) -> list[PerformedCall]:
     timed = [(at * apart_s, event) for at, event in enumerate(events)]
     return list(dry_run(timed, Target(channel="discord", chat="1"), DISCORD))
 
@@ -238,9 +238,9 @@ def processes() -> list[str]:
     return found
 
 
-async def nothing_runs(patience_s: float) -> None:
+async def nothing_runs(turn_timeout_s: float) -> None:
     """See that no process is left; those that were killed may take a moment to go."""
-    for _look in range(round(patience_s / _LOOK_EVERY_S)):
+    for _look in range(round(turn_timeout_s / _LOOK_EVERY_S)):
         if not processes():
             return
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -105,7 +105,7 @@ async def _chosen(ledger: Ledger, asked: _Asked) -> list[Delivery]:
     """Those that are meant, oldest first. What people were told of a missing part is sent again only by its name."""
     if asked.ids:
         found = {delivery_id: await found_by_id(ledger, delivery_id) for delivery_id in asked.ids}
-        return sorted(found.values(), key=lambda delivery: delivery.place)
+        return sorted(found.values(), key=lambda delivery: delivery.position)
     states = OPEN | UNDELIVERED if asked.query.states is None else asked.query.states
     query = Query(
         states=states,

@@ -78,7 +78,7 @@ def _facts(delivery: Delivery) -> list[tuple[str, str]]:
         ("not until", _when(delivery.not_before)),
         ("changed", _when(delivery.updated_at)),
         ("policy", f"{_repeating(delivery)}; on unknown {policy.on_unknown}, on dead {policy.on_dead}"),
-        ("limits", f"{policy.budget} tries, {span(policy.max_age_s)}"),
+        ("limits", f"{policy.max_attempts} tries, {span(policy.max_age_s)}"),
         ("key", delivery.key),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]

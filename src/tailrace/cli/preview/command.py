@@ -112,7 +112,7 @@ def _json_lines(performances: Iterable[Performance]) -> Iterable[str]:
             told = {
                 "channel": performance.channel,
                 "at": round(moment.at, 3),
-                "stays": moment.stays,
+                "stays": moment.is_durable,
                 "sizes": [performance.extent(seen).size for seen in moment.chat],
                 "operation": msgspec.to_builtins(moment.operation),
             }

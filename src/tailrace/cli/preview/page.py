@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.cli.preview.performing import Calls, Performance
-    from tailrace.delivery.dry_run import Moment, Seen
+    from tailrace.delivery.dry_run import PerformedCall, VisibleMessage
     from tailrace.operations import Task
 
 _FRAME_S = 0.2  # so close together, appends are one picture
@@ -95,14 +95,14 @@ def _row(performance: Performance, calls: Calls) -> str:
     times = f" ×{calls.count}" if calls.count > 1 else ""
     number = f"#{as_text(calls.message_id)}" if calls.message_id else ""
     size = f"{performance.extent(seen).size:,}" if seen is not None else ""
-    kind, stays = ("stays", "● yes") if calls.last.stays else ("passes", "")
+    kind, stays = ("stays", "● yes") if calls.last.is_durable else ("passes", "")
     return (
         f'<tr class="{kind}" data-at="{calls.at:.2f}"><td>{calls.at:.2f} s</td><td>{calls.kind}{times}</td>'
         f'<td>{number}</td><td class="number">{size}</td><td>{stays}</td></tr>'
     )
 
 
-def _message(performance: Performance, seen: Seen) -> str:
+def _message(performance: Performance, seen: VisibleMessage) -> str:
     kinds = {"aside": seen.is_processing, "streaming": seen.is_stream, "draft": not seen.message_id}
     classes = " ".join(["message", *(kind for kind, is_so in kinds.items() if is_so)])
     return (
@@ -111,11 +111,11 @@ def _message(performance: Performance, seen: Seen) -> str:
     )
 
 
-def _body(performance: Performance, seen: Seen) -> str:
+def _body(performance: Performance, seen: VisibleMessage) -> str:
     return f'<div class="body">{shown(seen.body, performance.capabilities.dialect)}</div>'
 
 
-def _medium(seen: Seen) -> str:
+def _medium(seen: VisibleMessage) -> str:
     """The place of a picture or a file; what is there is not loaded."""
     caption = f"<figcaption>{as_text(seen.body.text)}</figcaption>" if seen.body.text else ""
     return f'<figure class="medium"><div class="picture">{as_text(seen.media)}</div>{caption}</figure>'
@@ -126,7 +126,7 @@ def _tasks(tasks: Sequence[Task]) -> str:
     return f'<ul class="tasks">{"".join(items)}</ul>' if tasks else ""
 
 
-def _footer(performance: Performance, seen: Seen) -> str:
+def _footer(performance: Performance, seen: VisibleMessage) -> str:
     extent = performance.extent(seen)
     name = f"#{as_text(seen.message_id)}" if seen.message_id else "draft"
     meter = (
@@ -159,7 +159,7 @@ class _Film:
         """The versions of messages, each by what it keeps of another and how it goes on; and the frames by time."""
         return msgspec.json.encode({"versions": self._versions, "frames": self._frames}).decode()
 
-    def _picture(self, moment: Moment) -> list[int]:
+    def _picture(self, moment: PerformedCall) -> list[int]:
         picture = [self._version(seen) for seen in moment.chat]
         if (draft := draft_of(moment)) is not None:
             picture.append(self._version(draft))
@@ -167,7 +167,7 @@ class _Film:
             picture.append(self._added("typing", _TYPING))
         return picture
 
-    def _version(self, seen: Seen) -> int:
+    def _version(self, seen: VisibleMessage) -> int:
         return self._added(f"#{seen.message_id}", _message(self._performance, seen))
 
     def _added(self, name: str, html: str) -> int:

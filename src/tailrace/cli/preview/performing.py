@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.capabilities import CHANNELS, Capabilities
-from tailrace.delivery.dry_run import Moment, Seen, dry_run
+from tailrace.delivery.dry_run import PerformedCall, VisibleMessage, dry_run
 from tailrace.markdown import units
 from tailrace.markdown.dialects import renderer
 from tailrace.operations import AppendStream, CloseStream, Delete, Edit, OpenStream, Post, PostMedia, Target
@@ -50,7 +50,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     count: int
-    last: Moment
+    last: PerformedCall
 
     @property
     def kind(self) -> str:
@@ -71,7 +71,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
                 return ""
 
     @property
-    def shown(self) -> Seen | None:
+    def shown(self) -> VisibleMessage | None:
         """What people see of it after the last: the message or the draft; None where there is nothing to see."""
         if not self.message_id:
             return draft_of(self.last) if not self.last.is_typing else None
@@ -84,10 +84,10 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     capabilities: Capabilities
     look: str
-    moments: tuple[Moment, ...]
+    moments: tuple[PerformedCall, ...]
 
     @property
-    def chat(self) -> tuple[Seen, ...]:
+    def chat(self) -> tuple[VisibleMessage, ...]:
         """What stands in the end."""
         return self.moments[-1].chat if self.moments else ()
 
@@ -99,13 +99,13 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """What it takes, in a line."""
-        stay = sum(moment.stays for moment in self.moments)
+        stay = sum(moment.is_durable for moment in self.moments)
         messages, calls = counted(len(self.chat), "message"), counted(len(self.moments), "call")
         return f"{messages} · {calls}, {stay} to stay · {self.ends_at:.1f} s"
 
     def calls(self, *, within_s: float) -> Iterator[Calls]:
         """The calls in order; appends to one message belong together within so many seconds of their first."""
-        group: list[Moment] = []
+        group: list[PerformedCall] = []
         for moment in self.moments:
             if group and not (_goes_on(group[-1], moment) and moment.at - group[0].at < within_s):
                 yield Calls(at=group[0].at, count=len(group), last=group[-1])
@@ -114,7 +114,7 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True):
         if group:
             yield Calls(at=group[0].at, count=len(group), last=group[-1])
 
-    def extent(self, seen: Seen) -> Extent:
+    def extent(self, seen: VisibleMessage) -> Extent:
         """How much a message holds."""
         limits = self.capabilities
         if seen.media:
@@ -136,9 +136,9 @@ def perform(turn: Turn, channel: str, settings: ProjectorSettings, *, group: boo
     return Performance(channel=channel, capabilities=capabilities, look=name, moments=moments)
 
 
-def draft_of(moment: Moment) -> Seen | None:
+def draft_of(moment: PerformedCall) -> VisibleMessage | None:
     """What is shown as no message yet; None where nothing is."""
-    return Seen(message_id="", body=moment.draft) if moment.draft is not None else None
+    return VisibleMessage(message_id="", body=moment.draft) if moment.draft is not None else None
 
 
 def counted(number: int, noun: str) -> str:
@@ -146,7 +146,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _goes_on(before: Moment, after: Moment) -> bool:
+def _goes_on(before: PerformedCall, after: PerformedCall) -> bool:
     """Whether one append follows another."""
     match before.operation, after.operation:
         case AppendStream(stream_id=one), AppendStream(stream_id=other):

@@ -17,7 +17,7 @@ from tailrace.cli.preview.styled import styled
 
 if TYPE_CHECKING:
     from tailrace.cli.preview.performing import Calls, Performance
-    from tailrace.delivery.dry_run import Seen
+    from tailrace.delivery.dry_run import VisibleMessage
     from tailrace.operations import Task
 
 _ROW_S = 5.0  # so close together, appends are one row
@@ -63,7 +63,7 @@ def _print_head(console: Console, performance: Performance) -> None:
     console.print()
 
 
-def _bubble(performance: Performance, seen: Seen) -> Panel:
+def _bubble(performance: Performance, seen: VisibleMessage) -> Panel:
     extent = performance.extent(seen)
     name = f"#{seen.message_id}" if seen.message_id else "draft"
     about = [name, *(["processing"] if seen.is_processing else []), str(extent)]
@@ -79,7 +79,7 @@ def _bubble(performance: Performance, seen: Seen) -> Panel:
     )
 
 
-def _content(performance: Performance, seen: Seen) -> RenderableType:
+def _content(performance: Performance, seen: VisibleMessage) -> RenderableType:
     if seen.media:
         return Text(visible("\n".join(filter(None, (f"▸ {seen.media}", seen.body.text)))))
     return styled(shown(seen.body, performance.capabilities.dialect))
@@ -94,7 +94,7 @@ def _table(performance: Performance) -> Table:
     for head in ("AT", "CALL", "MESSAGE", "HOLDS", "STAYS"):
         table.add_column(head, justify="right" if head in {"AT", "HOLDS"} else "left")
     for calls in performance.calls(within_s=_ROW_S):
-        table.add_row(*_cells(performance, calls), style="" if calls.last.stays else "dim")
+        table.add_row(*_cells(performance, calls), style="" if calls.last.is_durable else "dim")
     return table
 
 
@@ -104,5 +104,5 @@ def _cells(performance: Performance, calls: Calls) -> tuple[str, ...]:
         f"{calls.kind} ×{calls.count}" if calls.count > 1 else calls.kind,
         f"#{calls.message_id}" if calls.message_id else "",
         f"{performance.extent(calls.shown).size:,}" if calls.shown is not None else "",
-        "stays" if calls.last.stays else "",
+        "stays" if calls.last.is_durable else "",
     )

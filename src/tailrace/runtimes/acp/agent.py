@@ -21,8 +21,8 @@ import msgspec
 
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.runtimes.acp.shapes import refusal_of, within
-from tailrace.runtimes.characters import line_value
-from tailrace.runtimes.process import SILENCE_S, AgentProcess
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S, AgentProcess
+from tailrace.runtimes.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 UPDATE, PERMISSION = "session/update", "session/request_permission"
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
-_PATIENCE_S = 60.0
+_SILENCE_TIMEOUT_S = 60.0
 # A cancelled agent puts its session in order, which takes the known ones some milliseconds. This and the signals
 # that follow are over in less time than a person waits for an agent that was told to stop.
 _CANCEL_S = 0.5
@@ -84,7 +84,7 @@ class AcpAgent:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        silence_s: float = SILENCE_S,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
     ) -> None:
         self.command = tuple(command)
         self.cwd = str(Path(cwd or ".").absolute())
@@ -99,7 +99,7 @@ class AcpAgent:
             cwd=self.cwd,
             missing="Install it, or name it by its path.",
             grace_s=_GRACE_S,
-            silence_s=silence_s,
+            silence_timeout_s=silence_timeout_s,
         )
         self._process.is_excused = lambda: not self._listens or self.is_excused()
         self.is_excused: Callable[[], bool] = lambda: False
@@ -176,7 +176,7 @@ class AcpAgent:
     async def _hear(self, line: bytes) -> None:
         self._speaks.set()
         try:
-            message = line_value(line, _decoder)
+            message = decode_line(line, _decoder)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             if self._listens:
                 await self._said.put(line)
@@ -205,9 +205,9 @@ class AcpAgent:
         number = next(self._numbers)
         answer = self._calls[number] = asyncio.get_running_loop().create_future()
         await self._send(id=number, method=method, params=params)
-        await asyncio.wait({answer, self._life}, timeout=_PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({answer, self._life}, timeout=_SILENCE_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
-            silence = f"{self.label} did not answer {method} within {_PATIENCE_S:.0f} seconds"
+            silence = f"{self.label} did not answer {method} within {_SILENCE_TIMEOUT_S:.0f} seconds"
             raise AgentFault(silence if self.runs else self.end)
         if answer.result().error is not None:
             message, code = refusal_of(answer.result().error)

@@ -14,7 +14,7 @@ import msgspec
 
 from tailrace.runtimes.acp.agent import AgentFault, RequestRefused
 from tailrace.runtimes.acp.shapes import within
-from tailrace.runtimes.process import SILENCE_S
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S
 from tailrace.runtimes.sessions import SessionFiles, sessions_directory
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent is run.
 
     `env` is added to our environment. `mode` and `auth` are ids of the agent's own, like `plan` and `gemini-api-key`.
-    `keep_s` is how long an agent is kept for the next turn of its conversation, 0 for not at all. `silence_s` is how
-    long it may say nothing at a prompt, while no tool is at work.
+    `retention_s` is how long an agent is kept for the next turn of its conversation, 0 for not at all.
+    `silence_timeout_s` is how long it may say nothing at a prompt, while no tool is at work.
     """
 
     cwd: str | None = None
     env: dict[str, str] | None = None
     mode: str | None = None
     auth: str | None = None
-    keep_s: float = 300.0
-    silence_s: float = SILENCE_S
+    retention_s: float = 300.0
+    silence_timeout_s: float = SILENCE_TIMEOUT_S
 
 
 async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> list[str]:

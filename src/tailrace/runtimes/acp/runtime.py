@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Policy
+    from tailrace.runtimes.permissions import Approver, Policy
 
 _KEPT_AT_MOST = 8
 
@@ -32,7 +32,7 @@ _KEPT_AT_MOST = 8
 class AcpRuntime:
     """An agent's command as a runtime; `permissions` say what becomes of what it must ask for.
 
-    With `ask` the person is asked by `asks`; without one nothing is allowed.
+    With `ask` the person is asked by `approver`; without one nothing is allowed.
     """
 
     name = "acp"
@@ -42,12 +42,12 @@ class AcpRuntime:
         command: str | Sequence[str],
         *,
         permissions: Policy = "deny",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         options: AcpOptions | None = None,
     ) -> None:
         self._command = _words(command)
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._options = options or AcpOptions()
         self._kept: dict[str, tuple[AcpAgent, asyncio.TimerHandle]] = {}
 
@@ -61,7 +61,12 @@ class AcpRuntime:
                     async for event in events:
                         yield event
                 return
-        agent = AcpAgent(self._command, env=self._options.env, cwd=self._options.cwd, silence_s=self._options.silence_s)
+        agent = AcpAgent(
+            self._command,
+            env=self._options.env,
+            cwd=self._options.cwd,
+            silence_timeout_s=self._options.silence_timeout_s,
+        )
         try:
             async with aclosing(self._turn(agent, prompt)) as events:
                 async for event in events:
@@ -78,14 +83,14 @@ class AcpRuntime:
         try:
             remarks = [] if agent.session_id else await open_session(agent, self._options, session)
             translator = AcpTranslator(self.name, agent=agent.name)
-            turn = AcpTurn(agent, translator, permissions=self._permissions, asks=self._asks)
+            turn = AcpTurn(agent, translator, permissions=self._permissions, approver=self._approver)
             for event in (event for remark in remarks for event in translator.remark(remark)):
                 yield event
             async with aclosing(turn.run(prompt.text)) as events:
                 async for event in events:
                     yield event
         finally:
-            if turn is not None and turn.is_sound and session and self._options.keep_s > 0:
+            if turn is not None and turn.is_sound and session and self._options.retention_s > 0:
                 self._keep(session, agent)
             else:
                 await agent.close()
@@ -108,7 +113,7 @@ class AcpRuntime:
 
     def _keep(self, session: str, agent: AcpAgent) -> None:
         self._dismiss(session)
-        timer = asyncio.get_running_loop().call_later(self._options.keep_s, self._dismiss, session)
+        timer = asyncio.get_running_loop().call_later(self._options.retention_s, self._dismiss, session)
         self._kept[session] = (agent, timer)
         if len(self._kept) > _KEPT_AT_MOST:
             self._dismiss(next(iter(self._kept)))

@@ -83,7 +83,7 @@ class _Call:
         self.printed: list[str] = []
 
 
-_Teller: TypeAlias = "Callable[[AcpTranslator, Any], list[Event]]"
+_Handler: TypeAlias = "Callable[[AcpTranslator, Any], list[Event]]"
 
 
 class AcpTranslator:
@@ -94,7 +94,7 @@ class AcpTranslator:
 
     def __init__(self, runtime: str = "acp", *, agent: str = "") -> None:
         self._agent = agent
-        self._narration = TurnTranslation(runtime)
+        self._turn = TurnTranslation(runtime)
         self._calls: dict[str, _Call] = {}
         self._unfinished: set[str] = set()
         self._block: tuple[str | None, str | None] | None = None
@@ -118,7 +118,7 @@ class AcpTranslator:
         self._now = at_s
         update = within(params, "update")
         kind = str(within(update, "sessionUpdate"))
-        if kind in _SILENT or (self._narration.is_over and kind != "tool_call_update"):
+        if kind in _SILENT or (self._turn.is_finished and kind != "tool_call_update"):
             return []
         try:
             if kind in self._TOLD:
@@ -134,7 +134,7 @@ class AcpTranslator:
 
     def remark(self, text: str) -> list[Event]:
         """A remark of the system."""
-        return self._aside(partial(self._narration.notice, text))
+        return self._aside(partial(self._turn.notice, text))
 
     def asked(self, params: Any) -> tuple[list[Event], Question | None]:
         """The agent asks for permission: what for, where that can be understood."""
@@ -153,23 +153,23 @@ class AcpTranslator:
 
     def answered(self, result: Any) -> list[Event]:
         """The prompt is answered: the turn is over, in whatever way that is meant. Another answer says nothing."""
-        if self._narration.is_over:
+        if self._turn.is_finished:
             return []
         try:
             ended = msgspec.convert(result, Ended)
         except msgspec.ValidationError:
-            self._narration.fail("the agent ended the turn without saying how", code="malformed")
+            self._turn.fail("the agent ended the turn without saying how", code="malformed")
             return self.close()
         events = [*self._settle(), *self._spent(ended)]
         if ended.stop_reason == "cancelled":
             return [*events, *self.close(cancelled=True)]
         if self._began_again and within(ended.meta, "quota", "model_usage") == []:
-            self._narration.fail("the model's answer broke off", code="cut_off")
+            self._turn.fail("the model's answer broke off", code="cut_off")
         elif self._has_failed:
-            self._narration.fail("".join(self._reason).strip(), code="system_error")
+            self._turn.fail("".join(self._reason).strip(), code="system_error")
         elif ended.stop_reason in _CUT_SHORT:
-            events += self._narration.notice(_CUT_SHORT[ended.stop_reason])
-        self._narration.complete(stop_reason=ended.stop_reason)
+            events += self._turn.notice(_CUT_SHORT[ended.stop_reason])
+        self._turn.complete(stop_reason=ended.stop_reason)
         return [*events, *self.close()]
 
     def refused(self, error: Any, *, login: str = "") -> list[Event]:
@@ -177,21 +177,21 @@ class AcpTranslator:
         message, code = refusal_of(error)
         said = "".join(self._spoken).strip()
         is_told = self._block is not None and said != "" and (message == said or message.endswith(f": {said}"))
-        taken_back = self._narration.final(self._block, "") if is_told else []
+        taken_back = self._turn.block_final(self._block, "") if is_told else []
         why = said if is_told else message
         if login and code == "auth_required":
             why = f"{why.rstrip('. ')}. {login}"
-        self._narration.fail(why, code=code)
+        self._turn.fail(why, code=code)
         return [*taken_back, *self.close()]
 
     def lost(self, reason: str, *, code: str = "cut_off") -> list[Event]:
         """There is nobody who could answer."""
-        self._narration.fail(reason, code=code)
+        self._turn.fail(reason, code=code)
         return self.close()
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
         """The stream is over: the one end of the turn."""
-        return [*self._settle(), *self._narration.end(cancelled=cancelled)]
+        return [*self._settle(), *self._turn.end(cancelled=cancelled)]
 
     def _spent(self, ended: Ended) -> list[Event]:
         counted = ended.usage
@@ -223,18 +223,18 @@ class AcpTranslator:
         heard = self._attempts.feed(piece, self._now)
         if heard.begins_again:
             self._began_again = True
-            events += self._narration.retry("the agent began its answer again", parent=said.parent)
+            events += self._turn.retract_try("the agent began its answer again", parent=said.parent)
         elif heard.may_begin_again:
-            events += self._narration.final(key, parent=said.parent)
-            events += self._narration.notice(MAY_HAVE_BEGUN_AGAIN, parent=said.parent)
-        return [*events, *self._narration.text(key, heard.text, parent=said.parent)]
+            events += self._turn.block_final(key, parent=said.parent)
+            events += self._turn.notice(MAY_HAVE_BEGUN_AGAIN, parent=said.parent)
+        return [*events, *self._turn.text_delta(key, heard.text, parent=said.parent)]
 
     def _turn_to(self, key: tuple[str | None, str | None]) -> list[Event]:
         """Another block begins: what a message before it said stands, and what somebody else said is apart."""
         events = self._settle()
         if self._last is not None and self._last[0] != key[0]:
-            events += self._narration.final(self._last, parent=self._last[0])
-        self._narration.settle(parent=key[0])
+            events += self._turn.block_final(self._last, parent=self._last[0])
+        self._turn.model_call_completed(parent=key[0])
         self._block = self._last = key
         self._spoken = []
         return events
@@ -242,13 +242,13 @@ class AcpTranslator:
     def _medium(self, said: Piece) -> list[Event]:
         media = as_media(said.content, said.parent)
         if media is None:
-            return self._aside(partial(self._narration.unknown, said.content))
+            return self._aside(partial(self._turn.unknown_event, said.content))
         return [*self._settle(), media]
 
     def _reflection(self, said: Piece) -> list[Event]:
         piece = as_text(said.content)
         if piece is None:
-            return self._aside(partial(self._narration.unknown, said.content))
+            return self._aside(partial(self._turn.unknown_event, said.content))
         thought = (said.parent, said.message_id)
         is_another = thought != self._thought or _HEADING.match(piece)
         if is_another:
@@ -257,13 +257,13 @@ class AcpTranslator:
             return []
         events = self._settle() if is_another else []
         self._thought = thought
-        return [*events, *self._narration.reasoning(piece, parent=said.parent)]
+        return [*events, *self._turn.reasoning_delta(piece, parent=said.parent)]
 
     def _settle(self) -> list[Event]:
         """Something else begins: the thought and the block are over, and what waited for that is told."""
         rest, self._attempts = self._attempts.close(), RestartDetector()
-        told = [] if self._block is None else self._narration.text(self._block, rest, parent=self._block[0])
-        ended = [] if self._thought is None else self._narration.reasoning_end(parent=self._thought[0])
+        told = [] if self._block is None else self._turn.text_delta(self._block, rest, parent=self._block[0])
+        ended = [] if self._thought is None else self._turn.reasoning_end(parent=self._thought[0])
         held, self._held = self._held, []
         self._thought = self._block = None
         return [*told, *ended, *(event for tell in held for event in tell())]
@@ -272,11 +272,11 @@ class AcpTranslator:
         """Something unknown. An agent may print a log without end while it speaks, which is not to be held."""
         if len(self._held) >= _MOST_HELD:
             return []
-        return self._aside(partial(self._narration.unknown, said, kind=kind))
+        return self._aside(partial(self._turn.unknown_event, said, kind=kind))
 
     def _aside(self, tell: Callable[[], list[Event]]) -> list[Event]:
         if self._block is None:
-            return [] if self._narration.is_over else tell()
+            return [] if self._turn.is_finished else tell()
         self._held.append(tell)
         return []
 
@@ -294,14 +294,14 @@ class AcpTranslator:
         call = self._calls.get(name)
         events: list[Event] = []
         if call is None:
-            if self._narration.is_over:
+            if self._turn.is_finished:
                 return []
             call = self._calls[name] = _Call(tool)
             self._unfinished.add(name)
-            events += [*self._settle(), *self._narration.tool(name, tool.label, call.input, parent=call.parent)]
-        elif tool.raw_input and tool.raw_input != call.input and not self._narration.is_over:
+            events += [*self._settle(), *self._turn.tool_call(name, tool.label, call.input, parent=call.parent)]
+        elif tool.raw_input and tool.raw_input != call.input and not self._turn.is_finished:
             call.input = tool.raw_input
-            events += self._narration.tool(name, tool.label, call.input, parent=call.parent)
+            events += self._turn.tool_call(name, tool.label, call.input, parent=call.parent)
         call.is_launch = call.is_launch or within(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
         events += self._printed(call, tool)
         return [*events, *self._finished(call, tool)] if tool.ends else events
@@ -311,18 +311,18 @@ class AcpTranslator:
         piece = within(tool.meta, "terminal_output_delta", "data")
         if isinstance(piece, str):
             call.printed.append(piece)
-            return self._narration.output(tool.tool_call_id, piece)
+            return self._turn.tool_output(tool.tool_call_id, piece)
         if tool.ends or not call.runs or not (whole := said_by(tool.content)):
             return []
         call.printed = [whole]
-        return self._narration.output_snapshot(tool.tool_call_id, whole)
+        return self._turn.tool_output_snapshot(tool.tool_call_id, whole)
 
     def _finished(self, call: _Call, tool: Tool) -> list[Event]:
         self._unfinished.discard(tool.tool_call_id)
         result = _IN_BACKGROUND if call.is_launch else tool.raw_output
         if not isinstance(result, str):
             result = said_by(tool.content) or "".join(call.printed) or result
-        return self._narration.result(
+        return self._turn.tool_result(
             tool.tool_call_id, "" if result is None else result, is_error=tool.status == "failed", parent=call.parent
         )
 
@@ -357,11 +357,11 @@ class AcpTranslator:
             self._has_failed, self._reason = status == "systemError", []
         match within(session.meta, "codex", "error"):
             case {"willRetry": True, "message": str(message)}:
-                again = self._narration.retry(message)
+                again = self._turn.retract_try(message)
                 return [*again, *self._settle(), Status(text=message)]
         return []
 
-    _TOLD: ClassVar[dict[str, tuple[type, _Teller]]] = {
+    _TOLD: ClassVar[dict[str, tuple[type, _Handler]]] = {
         "agent_message_chunk": (Piece, _message),
         "agent_thought_chunk": (Piece, _reflection),
         "tool_call": (Tool, _begun),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tailrace.runtimes.acp.agent import AcpAgent
     from tailrace.runtimes.acp.translator import AcpTranslator
-    from tailrace.runtimes.permissions import Asks, Choice, Policy
+    from tailrace.runtimes.permissions import Approver, Choice, Policy
 
 # How long tools that were left running at the end of a turn may still tell how they came out.
 _LATE_S = 1.0
@@ -28,18 +28,18 @@ class AcpTurn:
     """A turn of an agent whose session is open; `is_sound` where the agent is fit for another one."""
 
     def __init__(
-        self, agent: AcpAgent, translator: AcpTranslator, *, permissions: Policy, asks: Asks | None = None
+        self, agent: AcpAgent, translator: AcpTranslator, *, permissions: Policy, approver: Approver | None = None
     ) -> None:
         self.is_sound = False
         self._agent = agent
         self._translator = translator
-        self._deciding = Approvals(permissions, asks)
+        self._approvals = Approvals(permissions, approver)
         self._unanswered: list[Message] = []
         self._is_over = False
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
         """The events of the turn; closing this cancels it. Raises `AgentFault` where nobody was there to hear it."""
-        self._agent.is_excused = lambda: self._deciding.is_waiting or self._translator.awaits_tools
+        self._agent.is_excused = lambda: self._approvals.is_waiting or self._translator.awaits_tools
         await self._agent.prompt(text)
         try:
             first = await self._agent.next()
@@ -64,7 +64,7 @@ class AcpTurn:
         return None
 
     async def _heard(self, message: Message | bytes | None) -> list[Event]:
-        events = self._told(self._deciding.remarks())
+        events = self._told(self._approvals.notices())
         match message:
             case None:
                 self._is_over = True
@@ -85,7 +85,7 @@ class AcpTurn:
 
     async def _leave(self) -> None:
         """Whatever was asked needs no answer any more; an agent that is still at work is told to stop."""
-        self._deciding.withdraw()
+        self._approvals.withdraw()
         unanswered, self._unanswered = self._unanswered, []
         await self._agent.withdraw(unanswered)
         if not self._is_over and self._agent.runs:
@@ -109,7 +109,7 @@ class AcpTurn:
             chosen = {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
             await self._agent.answer(request, chosen)
 
-        return [*events, *self._told(await self._deciding.decide(question, answer))]
+        return [*events, *self._told(await self._approvals.decide(question, answer))]
 
     def _told(self, events: Iterable[Event]) -> list[Event]:
         """What is to be said of it, in its place in what the agent says."""

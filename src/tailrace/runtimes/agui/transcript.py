@@ -13,7 +13,7 @@ import msgspec
 
 from tailrace.runtimes.agui.expansion import Expansion
 from tailrace.runtimes.agui.shapes import Interrupt
-from tailrace.runtimes.growing import grow, settled
+from tailrace.runtimes.growing_text import append_text, join_texts
 from tailrace.runtimes.sdk import as_text
 
 
@@ -75,7 +75,7 @@ class Transcript:
         """
         answered = {as_text(message["toolCallId"]) for message in self._messages if "toolCallId" in message}
         messages: list[dict[str, Any]] = []
-        for message in map(settled, self._messages):
+        for message in map(join_texts, self._messages):
             calls = [call for call in _calls(message) if questions or as_text(call["id"]) in answered]
             rest = {name: value for name, value in message.items() if name != "toolCalls"}
             if calls or rest.get("content") or rest.get("role") != "assistant":
@@ -89,14 +89,14 @@ class Transcript:
             case {"type": "TEXT_MESSAGE_START", "messageId": str(message)}:
                 self._message(message, event.get("role", "assistant"))
             case {"type": "TEXT_MESSAGE_CONTENT", "messageId": str(message), "delta": str(piece)}:
-                grow(self._message(message, "assistant"), "content", piece)
+                append_text(self._message(message, "assistant"), "content", piece)
             case {"type": "REASONING_MESSAGE_CONTENT", "messageId": str(message), "delta": str(piece)}:
-                grow(self._message(message, "reasoning"), "content", piece)
+                append_text(self._message(message, "reasoning"), "content", piece)
             case {"type": "TOOL_CALL_START", "toolCallId": str(call), "toolCallName": str(name)}:
                 self._call(call, name, event.get("parentMessageId"))
             case {"type": "TOOL_CALL_ARGS", "toolCallId": str(call), "delta": str(piece)}:
                 if isinstance(function := self._calls.get(call, {}).get("function"), dict):
-                    grow(function, "arguments", piece)
+                    append_text(function, "arguments", piece)
             case {"type": "TOOL_CALL_RESULT", "messageId": str(message), "toolCallId": str(call), "content": content}:
                 self._add({"id": message, "role": "tool", "toolCallId": call, "content": content})
             case {"type": "REASONING_ENCRYPTED_VALUE", "entityId": str(entity), "encryptedValue": str(value)}:

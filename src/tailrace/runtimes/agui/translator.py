@@ -45,7 +45,7 @@ class _Recent:
         return 0 < self._length == len(piece) and "".join(self._pieces) == piece
 
 
-_Teller: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
+_Handler: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 
 
 class AguiTranslator:
@@ -56,7 +56,7 @@ class AguiTranslator:
     """
 
     def __init__(self, run_id: str = "", names: Mapping[str, str] | None = None) -> None:
-        self._narration = TurnTranslation("the AG-UI agent")
+        self._turn = TurnTranslation("the AG-UI agent")
         self._expansion = Expansion()
         self._asked_for = self._run = run_id
         self._ending: shapes.Finished | shapes.Failed | None = None
@@ -94,18 +94,18 @@ class AguiTranslator:
     def broke(self, message: str, *, code: str, status_code: int | None = None) -> None:
         """The stream has ended with a failure of its own; once the run is over that means nothing."""
         if self._ending is None:
-            self._narration.fail(message, code=code, status_code=status_code)
+            self._turn.fail(message, code=code, status_code=status_code)
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
         """The stream is over: the one end of the turn."""
         match self._ending:
             case shapes.Failed(message=message, code=code):
-                self._narration.fail(as_text(message), code=None if code is None else as_text(code))
+                self._turn.fail(as_text(message), code=None if code is None else as_text(code))
             case shapes.Finished(result=result):
                 cancelled = cancelled or self._ending.is_cancelled
                 words = None if result is None else as_text(result)
-                self._narration.complete(text=words, stop_reason="interrupt" if self.questions else "")
-        return self._narration.end(cancelled=cancelled)
+                self._turn.complete(text=words, stop_reason="interrupt" if self.questions else "")
+        return self._turn.end(cancelled=cancelled)
 
     def _tell(self, event: Any) -> list[Event]:
         kind = event.get("type") if isinstance(event, dict) else None
@@ -117,7 +117,7 @@ class AguiTranslator:
                 pass
         elif isinstance(kind, str) and kind in self._SILENT:
             return []
-        return self._narration.unknown(event)
+        return self._turn.unknown_event(event)
 
     # Who speaks
 
@@ -128,7 +128,7 @@ class AguiTranslator:
         if lane in self._parents:
             return [], self._parents[lane]
         self._parents[lane] = lane
-        return self._narration.tool(lane, "subagent"), lane
+        return self._turn.tool_call(lane, "subagent"), lane
 
     def _parent_of(self, entity: str, lane: str | None) -> tuple[list[Event], str | None]:
         """The same of whoever began this message or call; if nobody did, it is whoever speaks of it first."""
@@ -150,12 +150,12 @@ class AguiTranslator:
         if parent is None:
             self._said.append(piece.delta)
         self._thinking.pop(parent, None)
-        return [*begun, *self._narration.text(piece.message_id, piece.delta, parent=parent)]
+        return [*begun, *self._turn.text_delta(piece.message_id, piece.delta, parent=parent)]
 
     def _ended(self, message: shapes.Ended) -> list[Event]:
         begun, parent = self._parent_of(message.message_id, message.subagent_run_id)
         self._forget(self._owners[message.message_id])
-        return [*begun, *self._narration.final(message.message_id, parent=parent)]
+        return [*begun, *self._turn.block_final(message.message_id, parent=parent)]
 
     # Thoughts
 
@@ -171,9 +171,9 @@ class AguiTranslator:
             return begun
         events: list[Event] = []
         if self._thinking.get(parent, piece.message_id) != piece.message_id:
-            events += self._narration.reasoning_end(parent=parent)
+            events += self._turn.reasoning_end(parent=parent)
         self._thinking[parent] = piece.message_id
-        return [*begun, *events, *self._narration.reasoning(piece.delta, parent=parent)]
+        return [*begun, *events, *self._turn.reasoning_delta(piece.delta, parent=parent)]
 
     def _is_repeated(self, piece: shapes.Piece) -> bool:
         """Whether a thought begins, in the middle of a message, with all that was thought before it.
@@ -199,14 +199,14 @@ class AguiTranslator:
         begun, parent = self._parent_of(thought.message_id, thought.subagent_run_id)
         # One that was sealed has ended with that.
         was_open = self._thinking.pop(parent, None) is not None
-        return [*begun, *(self._narration.reasoning_end(parent=parent) if was_open else [])]
+        return [*begun, *(self._turn.reasoning_end(parent=parent) if was_open else [])]
 
     def _sealed(self, sealed: shapes.Sealed) -> list[Event]:
         if sealed.entity_id not in self._thoughts:
             return []  # the seal of a call or of a message is nothing that is shown
         begun, parent = self._parent_of(sealed.entity_id, sealed.subagent_run_id)
         self._thinking.pop(parent, None)
-        return [*begun, *self._narration.reasoning_end(sealed.encrypted_value, parent=parent)]
+        return [*begun, *self._turn.reasoning_end(sealed.encrypted_value, parent=parent)]
 
     # Tools
 
@@ -214,12 +214,12 @@ class AguiTranslator:
         call = called.tool_call_id
         self._owners[call] = called.subagent_run_id
         self._names[call] = called.tool_call_name
-        if not self._narration.knows(call):
+        if not self._turn.is_open_call(call):
             self._arguments[call] = []
         begun, parent = self._parent(called.subagent_run_id)
         self._thinking.pop(parent, None)
         self._forget(called.subagent_run_id)
-        return [*begun, *self._narration.tool(call, called.tool_call_name, parent=parent)]
+        return [*begun, *self._turn.tool_call(call, called.tool_call_name, parent=parent)]
 
     def _argument(self, piece: shapes.Arguments) -> list[Event]:
         if piece.tool_call_id in self._arguments:
@@ -239,7 +239,7 @@ class AguiTranslator:
         begun, parent = self._parent_of(call, result.subagent_run_id)
         text = shapes.text_of(result.content)
         given = result.content if text is None else _unquoted(text)
-        return [*begun, *self._narration.result(call, given, name=self._names.get(call, ""), parent=parent)]
+        return [*begun, *self._turn.tool_result(call, given, name=self._names.get(call, ""), parent=parent)]
 
     # Subagents
 
@@ -249,17 +249,17 @@ class AguiTranslator:
             return []
         begun, above = self._parent(invoked.parent_subagent_run_id)
         self._parents[invoked.subagent_run_id] = invoked.subagent_run_id
-        return [*begun, *self._narration.tool(invoked.subagent_run_id, invoked.name or "subagent", parent=above)]
+        return [*begun, *self._turn.tool_call(invoked.subagent_run_id, invoked.name or "subagent", parent=above)]
 
     def _returned(self, returned: shapes.Returned) -> list[Event]:
-        if not self._narration.knows(returned.subagent_run_id):
+        if not self._turn.is_open_call(returned.subagent_run_id):
             return []  # the call that started it has a result of its own
-        return self._narration.result(returned.subagent_run_id, returned.result)
+        return self._turn.tool_result(returned.subagent_run_id, returned.result)
 
     def _gave_up(self, returned: shapes.Returned) -> list[Event]:
         message = returned.message or "the subagent has failed"
-        if self._narration.knows(returned.subagent_run_id):
-            return self._narration.result(returned.subagent_run_id, message, is_error=True)
+        if self._turn.is_open_call(returned.subagent_run_id):
+            return self._turn.tool_result(returned.subagent_run_id, message, is_error=True)
         return [Error(message=message, parent_tool_id=self._parents.get(returned.subagent_run_id))]
 
     # What it is at
@@ -309,7 +309,7 @@ class AguiTranslator:
             if heard.startswith(message.text, place):
                 place += len(message.text)
             elif place == len(heard):
-                events += self._narration.final(("snapshot", index), message.text)
+                events += self._turn.block_final(("snapshot", index), message.text)
             else:
                 break
         return events
@@ -319,7 +319,7 @@ class AguiTranslator:
         self.questions = run.interrupts or self.questions
         events = self._unsaid()
         for index, question in enumerate(self.questions):
-            events += self._narration.final(("question", index), self._asked(question))
+            events += self._turn.block_final(("question", index), self._asked(question))
         return [*events, *_spent(run.tokens)]
 
     def _asked(self, question: shapes.Interrupt) -> str:
@@ -333,7 +333,7 @@ class AguiTranslator:
         self._ending = run
         return _spent(run.tokens)
 
-    _TABLE: ClassVar[dict[str, tuple[type, _Teller]]] = {
+    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
         "RUN_STARTED": (shapes.Begun, _begun),
         "RUN_FINISHED": (shapes.Finished, _finished),
         "RUN_ERROR": (shapes.Failed, _failed),

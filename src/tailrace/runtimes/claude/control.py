@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.permissions import Choice, Question
+from tailrace.runtimes.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def asked_in(line: bytes) -> Asked | None:
     if b'"control_request"' not in line:
         return None
     try:
-        message = line_value(line, _decoder)
+        message = decode_line(line, _decoder)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     try:

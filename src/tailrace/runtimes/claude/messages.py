@@ -59,8 +59,8 @@ class _Stream:
 class Messages:
     """All messages of one turn, the agent's and its subagents'. `wonder` is asked about kinds nobody has heard of."""
 
-    def __init__(self, narration: TurnTranslation, wonder: Callable[[str], list[Event]]) -> None:
-        self._narration = narration
+    def __init__(self, turn: TurnTranslation, wonder: Callable[[str], list[Event]]) -> None:
+        self._turn = turn
         self._wonder = wonder
         self._count = 0
         self._streams: dict[str | None, _Stream] = {}
@@ -140,11 +140,11 @@ class Messages:
                 block.echo = self._standing.pop(0) if self._standing else None
             told = self._say(block, begun.text, parent)
         elif begun.type == "thinking":
-            told = self._narration.reasoning(begun.thinking, parent=parent)
+            told = self._turn.reasoning_delta(begun.thinking, parent=parent)
         elif begun.type == "redacted_thinking":
             told = self._redacted(begun, parent)
         elif begun.type.endswith("tool_use"):
-            told = self._narration.tool(begun.id, begun.name, parent=parent)
+            told = self._turn.tool_call(begun.id, begun.name, parent=parent)
         return told
 
     def _grow(self, block: _Piecemeal, delta: Delta, parent: str | None) -> list[Event]:
@@ -152,7 +152,7 @@ class Messages:
             case "text_delta":
                 return self._say(block, delta.text, parent)
             case "thinking_delta":
-                return self._narration.reasoning(delta.thinking, parent=parent)
+                return self._turn.reasoning_delta(delta.thinking, parent=parent)
             case "signature_delta":
                 block.signature += delta.signature
                 return []
@@ -163,7 +163,7 @@ class Messages:
 
     def _say(self, block: _Piecemeal, piece: str, parent: str | None) -> list[Event]:
         if block.echo is None:
-            return self._narration.text(block.key, piece, parent=parent)
+            return self._turn.text_delta(block.key, piece, parent=parent)
         expected = block.echo[block.echoed : block.echoed + len(piece)]
         if piece == expected:
             block.echoed += len(piece)
@@ -171,9 +171,9 @@ class Messages:
         echo, block.echo = block.echo, None
         if piece.startswith(expected) and block.echoed + len(expected) == len(echo):
             block.is_echo = True
-            return self._narration.text(block.key, piece[len(expected) :], parent=parent)
+            return self._turn.text_delta(block.key, piece[len(expected) :], parent=parent)
         self._standing.clear()
-        return self._narration.text(block.key, echo[: block.echoed] + piece, parent=parent)
+        return self._turn.text_delta(block.key, echo[: block.echoed] + piece, parent=parent)
 
     def _stop(self, block: _Piecemeal, parent: str | None) -> list[Event]:
         block.is_stopped = True
@@ -190,7 +190,7 @@ class Messages:
             if block.kind == "text":
                 self._void_texts.setdefault(parent, []).append(block.key)
             elif block.kind.endswith("tool_use"):
-                told += self._narration.result(block.call, _BROKE_OFF, is_error=True, parent=parent)
+                told += self._turn.tool_result(block.call, _BROKE_OFF, is_error=True, parent=parent)
             if self._speaking is block:
                 self._speaking = None
         stream.blocks.clear()
@@ -198,7 +198,7 @@ class Messages:
 
     def _take_back(self, parent: str | None) -> list[Event]:
         keys = self._void_texts.pop(parent, [])
-        return [event for key in keys for event in self._narration.final(key, "", parent=parent)]
+        return [event for key in keys for event in self._turn.block_final(key, "", parent=parent)]
 
     # As wholes
 
@@ -215,7 +215,7 @@ class Messages:
     def tool_result(self, block: Block, parent: str | None) -> list[Event]:
         """What a tool returned."""
         is_error = block.is_error is True
-        return self._narration.result(block.tool_use_id, shown(block.content), is_error=is_error, parent=parent)
+        return self._turn.tool_result(block.tool_use_id, shown(block.content), is_error=is_error, parent=parent)
 
     def _piecemeal(self, block: Block, line: AssistantLine) -> _Piecemeal | None:
         """The block as it came in pieces before. Qwen Code gives its whole to a message of another name."""
@@ -233,13 +233,13 @@ class Messages:
         if block.type == "text":
             told = self._whole_text(block.text, piecemeal, parent)
         elif block.type.endswith("tool_use"):
-            told = self._narration.tool(block.id, block.name, block.input, parent=parent)
+            told = self._turn.tool_call(block.id, block.name, block.input, parent=parent)
         elif block.type.endswith("tool_result"):
             told = self.tool_result(block, parent)
         elif piecemeal is not None:
             told = []  # a thought is told by its pieces
         elif block.type == "thinking":
-            told = self._narration.reasoning(block.thinking, parent=parent)
+            told = self._turn.reasoning_delta(block.thinking, parent=parent)
             told += self._thought(block.signature, parent)
         elif block.type == "redacted_thinking":
             told = self._redacted(block, parent)
@@ -258,20 +258,20 @@ class Messages:
             if self._speaking is piecemeal:
                 self._speaking = None
             if echo is None:
-                return self._narration.final(key, None if piecemeal.is_echo else text, parent=parent)
+                return self._turn.block_final(key, None if piecemeal.is_echo else text, parent=parent)
         if text == echo:
             return []
-        return [*self._narration.text(key, text, parent=parent), *self._narration.final(key, parent=parent)]
+        return [*self._turn.text_delta(key, text, parent=parent), *self._turn.block_final(key, parent=parent)]
 
     # Thoughts
 
     def _thought(self, signature: str, parent: str | None) -> list[Event]:
-        return self._narration.reasoning_end({"signature": signature} if signature else None, parent=parent)
+        return self._turn.reasoning_end({"signature": signature} if signature else None, parent=parent)
 
     def _redacted(self, block: Block, parent: str | None) -> list[Event]:
         """A thought that only its provider can read: without words, but with a place where it is kept."""
         return [
-            *self._narration.reasoning("", parent=parent),
+            *self._turn.reasoning_delta("", parent=parent),
             ReasoningDelta(text="", parent_tool_id=parent),
-            *self._narration.reasoning_end({"redacted_thinking": block.data}, parent=parent),
+            *self._turn.reasoning_end({"redacted_thinking": block.data}, parent=parent),
         ]

@@ -20,7 +20,7 @@ from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
-from tailrace.runtimes.process import SILENCE_S, AgentProcess
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tailrace.ports import Prompt
     from tailrace.runtimes.claude.control import Asked
-    from tailrace.runtimes.permissions import Asks, Choice, Policy
+    from tailrace.runtimes.permissions import Approver, Choice, Policy
 
 _FLAGS = ("-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose")
 _ASKING = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
@@ -44,12 +44,12 @@ class ClaudeRuntime:
 
     `env` is added to our environment, `cwd` is where the agent works. Conversations belong to that directory: in
     another one Claude begins anew. What it may do without asking is in its own settings; what it asks for is decided
-    by `permissions`, and `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
-    `silence_s` is how long it may say nothing while no tool is at work.
+    by `permissions`, and `approver` is who is asked. `sessions` is the folder where it is kept which conversation is
+    whose. `silence_timeout_s` is how long it may say nothing while no tool is at work.
     """
 
     name = "claude"
-    silence_s = SILENCE_S
+    silence_timeout_s = SILENCE_TIMEOUT_S
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class ClaudeRuntime:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._command = tuple(command)
         self._env = env
         self._cwd = cwd
         self._permissions = permissions
-        self._asks = asks
-        self._is_asked = may_allow(permissions, asks)  # what nobody allows Claude denies by itself
+        self._approver = approver
+        self._is_asked = may_allow(permissions, approver)  # what nobody allows Claude denies by itself
         self._conversations = Conversations(self.name, sessions)
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -90,7 +90,9 @@ class ClaudeRuntime:
 
     def _process(self, flags: Sequence[str]) -> AgentProcess:
         command = (*self._command, *flags)
-        return AgentProcess(command, env=self._env, cwd=self._cwd, missing=_MISSING, silence_s=self.silence_s)
+        return AgentProcess(
+            command, env=self._env, cwd=self._cwd, missing=_MISSING, silence_timeout_s=self.silence_timeout_s
+        )
 
     async def _told(
         self, prompt: Prompt, resumed: str, translator: ClaudeTranslator, remark: _Remark
@@ -99,9 +101,9 @@ class ClaudeRuntime:
         flags = (*_FLAGS, *(_ASKING if self._is_asked else ()), *(("--resume", resumed) if resumed else ()))
         async with (
             self._process(flags) as process,
-            Approvals(self._permissions, self._asks) as deciding,
+            Approvals(self._permissions, self._approver) as approvals,
         ):
-            process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
+            process.is_excused = lambda: translator.is_at_work or approvals.is_waiting
             text = prompt.text.encode(errors="replace")
             await process.write(msgspec.json.encode(spoken(text.decode())) if self._is_asked else text)
             ending = InputEnd(process.close_input)
@@ -113,10 +115,10 @@ class ClaudeRuntime:
                     told = (
                         translator.feed(line)
                         if asked is None
-                        else translator.aside(await _decided(asked, process, deciding))
+                        else translator.aside(await _decided(asked, process, approvals))
                     )
                     remembered = self._conversations.remember(prompt, translator.session_id)
-                    told += translator.aside([*deciding.remarks(), *remembered])
+                    told += translator.aside([*approvals.notices(), *remembered])
                     for event in told:
                         yield event
                     ending.look(translator)
@@ -147,13 +149,13 @@ class InputEnd:
             self._timer = asyncio.get_running_loop().call_later(_GOES_ON_S, self._close)
 
 
-async def _decided(asked: Asked, process: AgentProcess, deciding: Approvals) -> list[Event]:
+async def _decided(asked: Asked, process: AgentProcess, approvals: Approvals) -> list[Event]:
     """See to it that what Claude asks is answered; what is to be said of that."""
     tool = asked.tool
     if tool is None:
         await process.write(response(asked.id, None))
         return []
-    questions = questions_of(tool, has_person=deciding.asks_a_person)
+    questions = questions_of(tool, has_person=approvals.asks_person)
     if not questions:
         await process.write(response(asked.id, decision(tool, ())))
         return [NOBODY_ANSWERED]
@@ -164,9 +166,9 @@ async def _decided(asked: Asked, process: AgentProcess, deciding: Approvals) -> 
         if is_settled(questions, choices):
             await process.write(response(asked.id, decision(tool, choices)))
         else:
-            await deciding.decide(questions[len(choices)], answer)
+            await approvals.decide(questions[len(choices)], answer)
 
-    return await deciding.decide(questions[0], answer)
+    return await approvals.decide(questions[0], answer)
 
 
 def is_gone(translator: ClaudeTranslator) -> bool:

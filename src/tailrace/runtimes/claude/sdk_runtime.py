@@ -21,7 +21,7 @@ from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
-from tailrace.runtimes.process import SILENCE_S
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S
 from tailrace.runtimes.sdk import json_value, load_sdk, wrong_agent_type
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Choice, Policy
+    from tailrace.runtimes.permissions import Approver, Choice, Policy
 
 # What is to be told: lines for the translator, and events of our own; None when there is no more.
 _Lines: TypeAlias = "asyncio.Queue[dict[str, Any] | Event | None]"
@@ -42,24 +42,24 @@ _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class ClaudeSdkRuntime:
     """Claude with `ClaudeAgentOptions` of one's own; `sessions` is where it is kept which conversation is whose.
 
-    What Claude asks for is decided by `permissions`, and `asks` is who is asked, unless the options say otherwise.
-    `silence_s` is how long it may say nothing while no tool is at work.
+    What Claude asks for is decided by `permissions`, and `approver` is who is asked, unless the options say otherwise.
+    `silence_timeout_s` is how long it may say nothing while no tool is at work.
     """
 
     name = "claude-sdk"
-    silence_s = SILENCE_S
+    silence_timeout_s = SILENCE_TIMEOUT_S
 
     def __init__(
         self,
         options: Any = None,
         *,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._sdk = load_sdk("claude_agent_sdk", extra="claude")
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._options = options if options is not None else self._sdk.ClaudeAgentOptions()
         self._conversations = Conversations("claude", sessions)  # which are the command's, however it is run
 
@@ -72,12 +72,12 @@ class ClaudeSdkRuntime:
             return
         resumed = self._conversations.of(prompt)
         while True:
-            translator, deciding = ClaudeTranslator(self.name), Approvals(self._permissions, self._asks)
+            translator, approvals = ClaudeTranslator(self.name), Approvals(self._permissions, self._approver)
             lines: _Lines = asyncio.Queue()
             # The SDK must be left in the task that entered it, and whoever closes this may be in another.
-            playing = asyncio.create_task(self._play(prompt.text, resumed, lines, deciding))
+            playing = asyncio.create_task(self._play(prompt.text, resumed, lines, approvals))
             try:
-                while (line := await self._next(lines, translator, deciding)) is not None:
+                while (line := await self._next(lines, translator, approvals)) is not None:
                     told = translator.feed(line) if isinstance(line, dict) else translator.aside([line])
                     told += translator.aside(self._conversations.remember(prompt, translator.session_id))
                     for event in told:
@@ -94,22 +94,22 @@ class ClaudeSdkRuntime:
         for event in with_login_hint(self.name, translator.end(remark)):
             yield event
 
-    async def _next(self, lines: _Lines, translator: ClaudeTranslator, deciding: Approvals) -> Any:
+    async def _next(self, lines: _Lines, translator: ClaudeTranslator, approvals: Approvals) -> Any:
         """The next line; raises `RuntimeFault` when none came for too long without a reason."""
         while True:
             try:
-                async with asyncio.timeout(self.silence_s):
+                async with asyncio.timeout(self.silence_timeout_s):
                     return await lines.get()
             except TimeoutError:
-                if not (translator.is_at_work or deciding.is_waiting):
-                    said = f"claude has said nothing for {self.silence_s:g} seconds and was stopped."
+                if not (translator.is_at_work or approvals.is_waiting):
+                    said = f"claude has said nothing for {self.silence_timeout_s:g} seconds and was stopped."
                     raise RuntimeFault(said) from None
 
-    async def _play(self, text: str, resumed: str, lines: _Lines, deciding: Approvals) -> str:
+    async def _play(self, text: str, resumed: str, lines: _Lines, approvals: Approvals) -> str:
         """Run one turn and hand over its lines, None at last; returns what the SDK raised, in words."""
         try:
-            async with deciding:
-                await self._connected(text, resumed, lines, deciding)
+            async with approvals:
+                await self._connected(text, resumed, lines, approvals)
         except Exception as error:  # noqa: BLE001  # the SDK's own code, whose failure is the turn's
             return str(error) or type(error).__name__
         else:
@@ -117,9 +117,9 @@ class ClaudeSdkRuntime:
         finally:
             lines.put_nowait(None)
 
-    async def _connected(self, text: str, resumed: str, lines: _Lines, deciding: Approvals) -> None:
+    async def _connected(self, text: str, resumed: str, lines: _Lines, approvals: Approvals) -> None:
         options = dataclasses.replace(
-            self._options, include_partial_messages=True, resume=resumed or None, **self._deciding(lines, deciding)
+            self._options, include_partial_messages=True, resume=resumed or None, **self._deciding(lines, approvals)
         )
         client = self._sdk.ClaudeSDKClient(options)
         answered = asyncio.Event()
@@ -131,7 +131,7 @@ class ClaudeSdkRuntime:
                 if line.get("type") == "result":
                     answered.set()
         except asyncio.CancelledError:
-            deciding.withdraw()  # Claude is not to be interrupted while it waits for an answer
+            approvals.withdraw()  # Claude is not to be interrupted while it waits for an answer
             with suppress(Exception):
                 async with asyncio.timeout(_INTERRUPT_S):
                     await client.interrupt()
@@ -139,10 +139,10 @@ class ClaudeSdkRuntime:
         finally:
             await client.disconnect()
 
-    def _deciding(self, lines: _Lines, deciding: Approvals) -> dict[str, Any]:
+    def _deciding(self, lines: _Lines, approvals: Approvals) -> dict[str, Any]:
         """The option by which Claude asks; none where the options have one, or nothing is to be decided here."""
         given = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
-        if not may_allow(self._permissions, self._asks) or any(option is not None for option in given):
+        if not may_allow(self._permissions, self._approver) or any(option is not None for option in given):
             return {}
 
         async def can_use_tool(name: str, arguments: dict[str, Any], context: Any) -> Any:
@@ -153,7 +153,7 @@ class ClaudeSdkRuntime:
                 permission_suggestions=suggestions,
                 title=getattr(context, "title", None),
             )
-            decided = decision(tool, await _choices(tool, lines, deciding))
+            decided = decision(tool, await _choices(tool, lines, approvals))
             if decided["behavior"] == "deny":
                 return self._sdk.PermissionResultDeny(message=decided["message"])
             kept = context.suggestions if "updatedPermissions" in decided else ()
@@ -164,19 +164,19 @@ class ClaudeSdkRuntime:
         return {"can_use_tool": can_use_tool}
 
 
-async def _choices(tool: ToolRequest, lines: _Lines, deciding: Approvals) -> list[Choice | None]:
+async def _choices(tool: ToolRequest, lines: _Lines, approvals: Approvals) -> list[Choice | None]:
     """What is chosen for the tool; what is to be said of it goes among the lines."""
     choices: list[Choice | None] = []
-    questions = questions_of(tool, has_person=deciding.asks_a_person)
+    questions = questions_of(tool, has_person=approvals.asks_person)
     if not questions:
         lines.put_nowait(NOBODY_ANSWERED)
         return choices
     while not choices or not is_settled(questions, choices):
-        events, chosen = await deciding.put(questions[len(choices)])
+        events, chosen = await approvals.ask(questions[len(choices)])
         for event in events:
             lines.put_nowait(event)
         choices.append(await chosen)
-        for event in deciding.remarks():
+        for event in approvals.notices():
             lines.put_nowait(event)
     return choices
 

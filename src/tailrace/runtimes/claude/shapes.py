@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tailrace.runtimes.characters import line_value
+from tailrace.runtimes.surrogates import decode_line
 
 
 class Tokens(msgspec.Struct):
@@ -187,7 +187,7 @@ _SHAPES: dict[Any, type[Line]] = {
 def understood(line: bytes | Mapping[str, Any]) -> Line | None:
     """The line, given as JSON or as what that says; None where it is none of these."""
     try:
-        return line_value(line, _decoder) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
+        return decode_line(line, _decoder) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, TypeError):
         return None
 
@@ -197,7 +197,7 @@ def readable(line: bytes | Mapping[str, Any]) -> Any:
     if not isinstance(line, bytes):
         return line
     try:
-        return line_value(line, _anything)
+        return decode_line(line, _anything)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return line.decode(errors="replace")
 

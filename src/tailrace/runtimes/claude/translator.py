@@ -59,8 +59,8 @@ class ClaudeTranslator:
 
     def __init__(self, runtime: str = "claude") -> None:
         self.session_id = ""  # by which the conversation can be gone on with; empty before it has begun
-        self._narration = TurnTranslation(runtime)
-        self._messages = Messages(self._narration, self._wonder)
+        self._turn = TurnTranslation(runtime)
+        self._messages = Messages(self._turn, self._wonder)
         self._waiting: list[Event] = []
         self._in_background: set[str] = set()
         self._model = ""
@@ -86,18 +86,18 @@ class ClaudeTranslator:
     def end(self, remark: str = "") -> list[Event]:
         """The one end of the turn; `remark` is what is known beside the lines of why they ended."""
         told, self._waiting = self._waiting, []
-        result, complaint, narration = self._result, self._complaint, self._narration
+        result, complaint, turn = self._result, self._complaint, self._turn
         if result is None:
             if complaint is not None:
-                narration.fail(complaint.message.text, code=complaint.error, status_code=complaint.api_error_status)
+                turn.fail(complaint.message.text, code=complaint.error, status_code=complaint.api_error_status)
             elif remark:
-                narration.fail(remark, code="cut_off")
-            return self._started([*told, *narration.end()])
+                turn.fail(remark, code="cut_off")
+            return self._started([*told, *turn.end()])
         if result.is_error:
             code = result.subtype if result.subtype.startswith("error") else result.terminal_reason
-            narration.fail(self.complaint or remark, code=code, status_code=result.api_error_status)
-        narration.complete(text=result.result, stop_reason=result.stop_reason or "")
-        return self._started([*told, *narration.end(cancelled=result.is_aborted)])
+            turn.fail(self.complaint or remark, code=code, status_code=result.api_error_status)
+        turn.complete(text=result.result, stop_reason=result.stop_reason or "")
+        return self._started([*told, *turn.end(cancelled=result.is_aborted)])
 
     @property
     def complaint(self) -> str:
@@ -107,7 +107,7 @@ class ClaudeTranslator:
     @property
     def is_at_work(self) -> bool:
         """Whether a tool is at work, which may take its time in silence."""
-        return self._narration.has_open_tools
+        return self._turn.has_open_calls
 
     @property
     def is_at_rest(self) -> Literal["", "for now", "for good"]:
@@ -121,7 +121,7 @@ class ClaudeTranslator:
         if self._is_started or not (told or self.session_id):
             return told
         self._is_started = True
-        return [TurnStarted(runtime=self._narration.runtime, session_id=self.session_id or None), *told]
+        return [TurnStarted(runtime=self._turn.runtime, session_id=self.session_id or None), *told]
 
     def _in_turn(self, told: list[Event]) -> list[Event]:
         """What would break the text that the agent is in waits until that is out."""
@@ -137,7 +137,7 @@ class ClaudeTranslator:
 
     def _wonder(self, kind: str) -> list[Event]:
         """A line that nobody has heard of."""
-        return [] if kind in _NOISE else self._narration.unknown(readable(self._line), kind=kind)
+        return [] if kind in _NOISE else self._turn.unknown_event(readable(self._line), kind=kind)
 
     def _tell(self, line: Line) -> list[Event]:
         match line:
@@ -185,7 +185,7 @@ class ClaudeTranslator:
                 why = line.error_status or line.error or "no answer"
                 told = [Status(text=f"the model failed ({why}), trying again: {line.attempt} of {line.max_retries}")]
             case "permission_denied":
-                told = self._narration.notice(f"{line.tool_name} was not allowed: {line.message}")
+                told = self._turn.notice(f"{line.tool_name} was not allowed: {line.message}")
             case "task_started" | "task_progress":
                 seconds = line.usage.duration_ms / 1000 if line.usage is not None else 0.0
                 told = self._progress(line.tool_use_id, seconds, line.description)
@@ -207,10 +207,10 @@ class ClaudeTranslator:
         if line.tool_use_id is None or line.tool_use_id not in self._in_background:
             return []  # one that was waited for returns by itself
         self._in_background.remove(line.tool_use_id)
-        return self._narration.result(line.tool_use_id, line.summary, is_error=line.status != "completed")
+        return self._turn.tool_result(line.tool_use_id, line.summary, is_error=line.status != "completed")
 
     def _progress(self, call: str | None, seconds: float, text: str = "") -> list[Event]:
-        if call is None or not self._narration.knows(call):
+        if call is None or not self._turn.is_open_call(call):
             return []
         return [ToolProgress(id=call, elapsed_s=seconds, text=text or None)]
 

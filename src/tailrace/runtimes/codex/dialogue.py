@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.codex.items import unwrapped
 from tailrace.runtimes.codex.translator import CodexTranslator
 from tailrace.runtimes.permissions import Choice, Question
+from tailrace.runtimes.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ class CodexDialogue:
     def feed(self, line: bytes) -> list[Event]:
         """One line of the server's."""
         try:
-            message = line_value(line, _decoder)
+            message = decode_line(line, _decoder)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self.translator.wonder("line", line.decode(errors="replace"))
         if message.method is not None and message.id is not None:

@@ -24,10 +24,10 @@ _SILENT = {"userMessage", "hookPrompt", "subAgentActivity", "enteredReviewMode",
 
 
 class CodexItems:
-    """The items of one turn, told to its narration. `parent` is the call under which a subagent speaks."""
+    """The items of one turn, told to its turn. `parent` is the call under which a subagent speaks."""
 
-    def __init__(self, narration: TurnTranslation) -> None:
-        self._narration = narration
+    def __init__(self, turn: TurnTranslation) -> None:
+        self._turn = turn
         # Providers use ids again, so a block is known by how many began before it.
         self._count = 0
         self._blocks: dict[str, int] = {}
@@ -44,21 +44,21 @@ class CodexItems:
         if item.type == "contextCompaction":
             return [Status(text="Shortening the conversation", parent_tool_id=parent)]
         if (describe := _CALLS.get(item.type)) is not None:
-            return self._narration.tool(item.id, *describe(item), parent=parent)
+            return self._turn.tool_call(item.id, *describe(item), parent=parent)
         return []
 
     def said(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
         """More of a message."""
-        return self._narration.text(self._block(item_id), piece, parent=parent)
+        return self._turn.text_delta(self._block(item_id), piece, parent=parent)
 
     def thought(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
         """More of a thought."""
         self._thoughts.add(item_id)
-        return self._narration.reasoning(piece, parent=parent)
+        return self._turn.reasoning_delta(piece, parent=parent)
 
     def thought_break(self, item_id: str, parent: str | None) -> list[Event]:
         """A thought goes on with another paragraph."""
-        return self._narration.reasoning("\n\n", parent=parent) if item_id in self._thoughts else []
+        return self._turn.reasoning_delta("\n\n", parent=parent) if item_id in self._thoughts else []
 
     def done(self, item: Item, parent: str | None) -> list[Event] | None:
         """An item is complete; None for one of a type that nobody knows."""
@@ -67,15 +67,15 @@ class CodexItems:
         if item.type == "reasoning":
             return self._thought_done(item, parent)
         if item.type == "error":
-            return self._narration.notice(item.message, parent=parent)
+            return self._turn.notice(item.message, parent=parent)
         if item.type == "todoList":
             return [_plan(item, parent)]
         if (describe := _CALLS.get(item.type)) is not None:
             begun: list[Event] = []
-            if not self._narration.knows(item.id):
-                begun = self._narration.tool(item.id, *describe(item), parent=parent)
+            if not self._turn.is_open_call(item.id):
+                begun = self._turn.tool_call(item.id, *describe(item), parent=parent)
             result, is_error = _outcome(item)
-            return [*begun, *self._narration.result(item.id, result, is_error=is_error, parent=parent)]
+            return [*begun, *self._turn.tool_result(item.id, result, is_error=is_error, parent=parent)]
         return [] if item.type in _SILENT or item.type == "contextCompaction" else None
 
     def _message_done(self, item: Item, parent: str | None) -> list[Event]:
@@ -83,17 +83,17 @@ class CodexItems:
         if self._done.get(item.id) == item.text:
             return []
         self._done[item.id] = item.text
-        told = self._narration.final(self._block(item.id), item.text, parent=parent)
+        told = self._turn.block_final(self._block(item.id), item.text, parent=parent)
         del self._blocks[item.id]
         return told
 
     def _thought_done(self, item: Item, parent: str | None) -> list[Event]:
         if item.id in self._thoughts:
             self._thoughts.discard(item.id)
-            return self._narration.reasoning_end(parent=parent)
+            return self._turn.reasoning_end(parent=parent)
         raw = [text for text in item.content if isinstance(text, str)]
-        told = self._narration.reasoning(item.text or "\n\n".join(item.summary or raw), parent=parent)
-        return [*told, *self._narration.reasoning_end(parent=parent)] if told else []
+        told = self._turn.reasoning_delta(item.text or "\n\n".join(item.summary or raw), parent=parent)
+        return [*told, *self._turn.reasoning_end(parent=parent)] if told else []
 
     def _block(self, item_id: str) -> int:
         if item_id not in self._blocks:

@@ -21,14 +21,14 @@ from tailrace.runtimes.codex.dialogue import Asked, CodexDialogue
 from tailrace.runtimes.codex.translator import CodexExecTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.login_hints import with_login_hint
-from tailrace.runtimes.process import SILENCE_S, AgentProcess
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Choice, Policy
+    from tailrace.runtimes.permissions import Approver, Choice, Policy
 
 _MISSING = "Install codex with: npm install -g @openai/codex"
 # One that does not know the command says so, or takes it for a prompt and misses a terminal.
@@ -42,13 +42,13 @@ class CodexRuntime:
     """codex. `command` may carry options of its own (`-c model="…"`, `-c sandbox_mode="workspace-write"`).
 
     `env` is added to our environment, `cwd` is where the agent works. What codex may do without asking is its own
-    `approval_policy`; what it asks for is decided by `permissions`, and `asks` is who is asked. `sessions` is the
-    folder where it is kept which conversation is whose. `silence_s` is how long it may say nothing while no tool is at
-    work.
+    `approval_policy`; what it asks for is decided by `permissions`, and `approver` is who is asked. `sessions` is the
+    folder where it is kept which conversation is whose. `silence_timeout_s` is how long it may say nothing while no
+    tool is at work.
     """
 
     name = "codex"
-    silence_s = SILENCE_S
+    silence_timeout_s = SILENCE_TIMEOUT_S
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class CodexRuntime:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._command = tuple(command)
         self._env = env
         self._cwd = cwd
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._conversations = Conversations(self.name, sessions)
         self._warned: set[str] = set()
 
@@ -87,22 +87,24 @@ class CodexRuntime:
 
     def _process(self, *arguments: str) -> AgentProcess:
         command = (*self._command, *arguments)
-        return AgentProcess(command, env=self._env, cwd=self._cwd, missing=_MISSING, silence_s=self.silence_s)
+        return AgentProcess(
+            command, env=self._env, cwd=self._cwd, missing=_MISSING, silence_timeout_s=self.silence_timeout_s
+        )
 
     async def _served(self, prompt: Prompt, dialogue: CodexDialogue) -> AsyncGenerator[Event, None]:
         """A turn of `codex app-server`; where there is no such command, nothing at all and no end."""
         translator = dialogue.translator
         async with self._process("app-server") as process, _farewell(process, dialogue):
-            async with Approvals(self._permissions, self._asks) as deciding, aclosing(process.lines()) as lines:
-                process.is_excused = lambda: translator.is_at_work or deciding.is_waiting
+            async with Approvals(self._permissions, self._approver) as approvals, aclosing(process.lines()) as lines:
+                process.is_excused = lambda: translator.is_at_work or approvals.is_waiting
                 await _send(process, dialogue)
                 async for line in lines:
                     told = with_login_hint(self.name, dialogue.feed(line))
                     remembered = self._conversations.remember(prompt, translator.thread_id or "")
-                    for event in (*deciding.remarks(), *remembered, *told):
+                    for event in (*approvals.notices(), *remembered, *told):
                         yield event
                     for asked in dialogue.questions():
-                        for event in await deciding.decide(asked.question, _answering(process, dialogue, asked)):
+                        for event in await approvals.decide(asked.question, _answering(process, dialogue, asked)):
                             yield event
                     await _send(process, dialogue)
                     if translator.is_over:

@@ -27,7 +27,6 @@ from tailrace.events import (
     ToolProgress,
     Usage,
 )
-from tailrace.runtimes.characters import line_value
 from tailrace.runtimes.codex.items import CodexItems
 from tailrace.runtimes.codex.shapes import (
     ErrorSaid,
@@ -43,6 +42,7 @@ from tailrace.runtimes.codex.shapes import (
     TurnSaid,
     UsageSaid,
 )
+from tailrace.runtimes.surrogates import decode_line
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _AGAIN = re.compile(r"Reconnecting\b")
 _WORD = re.compile(r"_([a-z])")
 _decoder = msgspec.json.Decoder(Line)
 
-_Teller: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] | None]"
+_Handler: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] | None]"
 
 
 class CodexTranslator:
@@ -68,8 +68,8 @@ class CodexTranslator:
 
     def __init__(self, warned: set[str] | None = None) -> None:
         self.thread_id: str | None = None
-        self._narration = TurnTranslation("codex")
-        self._items = CodexItems(self._narration)
+        self._turn = TurnTranslation("codex")
+        self._items = CodexItems(self._turn)
         self._warned = set() if warned is None else warned
         self._has_begun = False
         self._children: dict[str, str] = {}  # under which call each thread of a subagent speaks
@@ -78,12 +78,12 @@ class CodexTranslator:
     @property
     def is_over(self) -> bool:
         """Whether the turn has ended."""
-        return self._narration.is_over
+        return self._turn.is_finished
 
     @property
     def is_at_work(self) -> bool:
         """Whether a tool is at work, which may take its time in silence."""
-        return self._narration.has_open_tools
+        return self._turn.has_open_calls
 
     def feed(self, method: str, params: Any) -> list[Event]:
         """One notification."""
@@ -93,22 +93,22 @@ class CodexTranslator:
 
     def remark(self, text: str) -> list[Event]:
         """Something that whoever talks with the server has to say."""
-        return [] if self.is_over else self._narration.notice(text)
+        return [] if self.is_over else self._turn.notice(text)
 
     def wonder(self, kind: str, said: Any) -> list[Event]:
         """Something unknown."""
-        return self._narration.unknown({kind: said}, kind=kind)
+        return self._turn.unknown_event({kind: said}, kind=kind)
 
     def fail(self, message: str) -> list[Event]:
         """The turn cannot go on."""
-        self._narration.fail(message)
-        return self._narration.end()
+        self._turn.fail(message)
+        return self._turn.end()
 
     def close(self, why: str = "") -> list[Event]:
         """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
         if why:
-            self._narration.fail(why, code="cut_off")
-        return self._narration.end()
+            self._turn.fail(why, code="cut_off")
+        return self._turn.end()
 
     def _told(self, method: str, params: Any) -> list[Event]:
         if method in self._TABLE:
@@ -128,8 +128,8 @@ class CodexTranslator:
         thread = params.get("threadId") if isinstance(params, dict) else None
         if method != "turn/completed" or (isinstance(thread, str) and self._parent(thread) is not None):
             return []
-        self._narration.fail("codex ended its turn without saying how", code="malformed")
-        return self._narration.end()
+        self._turn.fail("codex ended its turn without saying how", code="malformed")
+        return self._turn.end()
 
     def _parent(self, thread_id: str | None) -> str | None:
         if thread_id is None or self.thread_id in {None, thread_id}:
@@ -162,7 +162,7 @@ class CodexTranslator:
         return self._items.thought_break(said.item_id, parent)
 
     def _printed(self, said: Piece, _: str | None) -> list[Event]:
-        return self._narration.output(said.item_id, said.delta)
+        return self._turn.tool_output(said.item_id, said.delta)
 
     def _progress(self, said: Piece, parent: str | None) -> list[Event]:
         return [ToolProgress(id=said.item_id, text=said.message, parent_tool_id=parent)]
@@ -173,10 +173,10 @@ class CodexTranslator:
         error = said.error
         if said.will_retry:
             why = error.additional_details or error.message
-            return [*self._narration.retry(why, parent=parent), Status(text=error.message, parent_tool_id=parent)]
+            return [*self._turn.retract_try(why, parent=parent), Status(text=error.message, parent_tool_id=parent)]
         if parent is not None:
             return [Error(message=error.message, code=error.code, parent_tool_id=parent)]
-        self._narration.fail(error.message, code=error.code, status_code=error.status_code)
+        self._turn.fail(error.message, code=error.code, status_code=error.status_code)
         return []
 
     def _turn_begun(self, _: TurnSaid, parent: str | None) -> list[Event]:
@@ -189,17 +189,17 @@ class CodexTranslator:
             return []
         if turn.status == "completed":
             texts = [item.text for item in turn.items if item.type == "agentMessage"]
-            self._narration.complete(text=texts[-1] if texts else None)
+            self._turn.complete(text=texts[-1] if texts else None)
         elif turn.status != "interrupted":
             error = turn.error or Failure(message=f"the turn ended as {turn.status}")
-            self._narration.fail(error.message, code=error.code, status_code=error.status_code)
-        return self._narration.end(cancelled=turn.status == "interrupted")
+            self._turn.fail(error.message, code=error.code, status_code=error.status_code)
+        return self._turn.end(cancelled=turn.status == "interrupted")
 
     def _usage(self, said: UsageSaid, parent: str | None) -> list[Event]:
         if not self._has_begun:
             return []  # what the last turn of a resumed thread has spent
         # It is told when a model call is complete: what was said until then is not said again.
-        self._narration.settle(parent=parent)
+        self._turn.model_call_completed(parent=parent)
         last = said.token_usage.last
         return [Usage(**msgspec.structs.asdict(last), scope="request", parent_tool_id=parent)]
 
@@ -208,7 +208,7 @@ class CodexTranslator:
         if warning in self._warned:
             return []
         self._warned.add(warning)
-        return self._narration.notice(warning, parent=parent)
+        return self._turn.notice(warning, parent=parent)
 
     def _rerouted(self, said: Rerouted, parent: str | None) -> list[Event]:
         return [ModelChanged(model_id=said.to_model)] if parent is None else []
@@ -217,7 +217,7 @@ class CodexTranslator:
         items = tuple(PlanItem(title=step.step, status=step.status) for step in said.plan)
         return [PlanUpdated(items=items, parent_tool_id=parent)]
 
-    _TABLE: ClassVar[dict[str, tuple[type[Said], _Teller]]] = {
+    _TABLE: ClassVar[dict[str, tuple[type[Said], _Handler]]] = {
         "item/started": (ItemSaid, _item_begun),
         "item/completed": (ItemSaid, _item_done),
         "item/agentMessage/delta": (Piece, _message_piece),
@@ -244,30 +244,30 @@ class CodexExecTranslator:
 
     def __init__(self) -> None:
         self.thread_id: str | None = None
-        self._narration = TurnTranslation("codex")
-        self._items = CodexItems(self._narration)
+        self._turn = TurnTranslation("codex")
+        self._items = CodexItems(self._turn)
 
     @property
     def is_at_work(self) -> bool:
         """Whether a tool is at work, which may take its time in silence."""
-        return self._narration.has_open_tools
+        return self._turn.has_open_calls
 
     def feed(self, line: bytes) -> list[Event]:
         """One line."""
-        if self._narration.is_over:
+        if self._turn.is_finished:
             return []
         try:
-            said = line_value(line, _decoder)
+            said = decode_line(line, _decoder)
             told = self._told(said) if said.item is None else self._item_told(said.type, _item(said.item))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             told = None
-        return self._narration.unknown(line.decode(errors="replace")) if told is None else told
+        return self._turn.unknown_event(line.decode(errors="replace")) if told is None else told
 
     def close(self, why: str = "") -> list[Event]:
         """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
         if why:
-            self._narration.fail(why, code="cut_off")
-        return self._narration.end()
+            self._turn.fail(why, code="cut_off")
+        return self._turn.end()
 
     def _item_told(self, kind: str, item: Item) -> list[Event] | None:
         match kind:
@@ -288,17 +288,17 @@ class CodexExecTranslator:
             case "turn.started":
                 pass
             case "error" if _AGAIN.match(said.message):
-                events = [*self._narration.retry(said.message), Status(text=said.message)]
+                events = [*self._turn.retract_try(said.message), Status(text=said.message)]
             case "error":
-                self._narration.fail(said.message)
+                self._turn.fail(said.message)
             case "turn.failed":
-                self._narration.fail(said.error.message if said.error is not None else "")
-                events = self._narration.end()
+                self._turn.fail(said.error.message if said.error is not None else "")
+                events = self._turn.end()
             case "turn.completed":
-                self._narration.complete()
+                self._turn.complete()
                 if said.usage is not None:  # counted from the beginning of the thread, which may be turns ago
                     events = [Usage(**msgspec.structs.asdict(said.usage), scope="session")]
-                events = [*events, *self._narration.end()]
+                events = [*events, *self._turn.end()]
             case _:
                 return None
         return events

@@ -19,14 +19,14 @@ from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
-from tailrace.runtimes.process import SILENCE_S, AgentProcess
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Policy
+    from tailrace.runtimes.permissions import Approver, Policy
 
 _UNKNOWN_OPTION = re.compile(r"(?i)unknown (argument|option)")
 _UNASKED = "This gemini cannot ask: what its approval mode does not allow it does not do."
@@ -42,14 +42,14 @@ class GeminiRuntime:
 
     `env` is added to our environment, `cwd` is where the agent works. Conversations belong to that directory: in
     another one gemini begins anew. `sessions` is the folder where it is kept which conversation is whose.
-    `silence_s` is how long it may say nothing while no tool is at work.
+    `silence_timeout_s` is how long it may say nothing while no tool is at work.
 
-    What its approval mode does not allow is decided by `permissions`, and `asks` is who is asked: it runs as
+    What its approval mode does not allow is decided by `permissions`, and `approver` is who is asked: it runs as
     `gemini --acp` then. Where nobody is asked and nothing more is allowed it does not do it, and prints `stream-json`.
     """
 
     name = "gemini"
-    silence_s = SILENCE_S
+    silence_timeout_s = SILENCE_TIMEOUT_S
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class GeminiRuntime:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._command = tuple(command)
@@ -66,8 +66,8 @@ class GeminiRuntime:
         self._cwd = cwd
         self._conversations = Conversations(self.name, sessions)
         self._permissions = permissions
-        self._asks = asks
-        self._is_asked = may_allow(permissions, asks)
+        self._approver = approver
+        self._is_asked = may_allow(permissions, approver)
         self._asking: AcpRuntime | None = None
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -90,9 +90,9 @@ class GeminiRuntime:
 
     def _acp(self) -> AcpRuntime:
         if self._asking is None:
-            options = AcpOptions(cwd=self._cwd, env=dict(self._env or {}), silence_s=self.silence_s)
+            options = AcpOptions(cwd=self._cwd, env=dict(self._env or {}), silence_timeout_s=self.silence_timeout_s)
             command = (*self._command, "--acp")
-            self._asking = AcpRuntime(command, permissions=self._permissions, asks=self._asks, options=options)
+            self._asking = AcpRuntime(command, permissions=self._permissions, approver=self._approver, options=options)
             self._asking.name = self.name
         return self._asking
 
@@ -141,7 +141,12 @@ class GeminiRuntime:
     def _process(self, resumed: str) -> AgentProcess:
         command = (*self._command, "--output-format", "stream-json", *(("--resume", resumed) if resumed else ()))
         return AgentProcess(
-            command, env=self._env, cwd=self._cwd, missing=_MISSING, grace_s=_GRACE_S, silence_s=self.silence_s
+            command,
+            env=self._env,
+            cwd=self._cwd,
+            missing=_MISSING,
+            grace_s=_GRACE_S,
+            silence_timeout_s=self.silence_timeout_s,
         )
 
 

@@ -56,7 +56,7 @@ class GeminiTranslator:
 
     def __init__(self) -> None:
         self.session_id = ""
-        self._narration = TurnTranslation("gemini")
+        self._turn = TurnTranslation("gemini")
         self._block = 0
         self._attempts = RestartDetector()
         self._has_failed = False
@@ -64,32 +64,32 @@ class GeminiTranslator:
     @property
     def is_over(self) -> bool:
         """Whether the turn has ended."""
-        return self._narration.is_over
+        return self._turn.is_finished
 
     @property
     def is_at_work(self) -> bool:
         """Whether a tool is at work, which may take its time in silence."""
-        return self._narration.has_open_tools
+        return self._turn.has_open_calls
 
     def feed(self, line: bytes) -> list[Event]:
         """One line."""
-        if self._narration.is_over:
+        if self._turn.is_finished:
             return []
         value = frame_value(line.decode(errors="replace"))
         try:
             said = msgspec.convert(value, _Line)
         except msgspec.ValidationError:
-            return self._narration.unknown(value)
+            return self._turn.unknown_event(value)
         told = self._told(said)
-        return self._narration.unknown(value) if told is None else told
+        return self._turn.unknown_event(value) if told is None else told
 
     def close(self, why: str = "") -> list[Event]:
         """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
-        if self._narration.is_over:
+        if self._turn.is_finished:
             return []
         if why:
-            self._narration.fail(why, code="cut_off")
-        return [*self._end_block(), *self._narration.end()]
+            self._turn.fail(why, code="cut_off")
+        return [*self._end_block(), *self._turn.end()]
 
     def _told(self, said: _Line) -> list[Event] | None:
         match said.type:
@@ -112,49 +112,49 @@ class GeminiTranslator:
             return []
         if not said.delta:
             self._block += 1
-            return [*self._end_block(), *self._narration.final(("whole", self._block), said.content)]
+            return [*self._end_block(), *self._turn.block_final(("whole", self._block), said.content)]
         heard = self._attempts.feed(said.content, _seconds(said.timestamp))
         again: list[Event] = []
         if heard.begins_again:
-            again = self._narration.retry("gemini began its answer again")
+            again = self._turn.retract_try("gemini began its answer again")
         elif heard.may_begin_again:
-            again = [*self._narration.final(self._block), *self._narration.notice(MAY_HAVE_BEGUN_AGAIN)]
+            again = [*self._turn.block_final(self._block), *self._turn.notice(MAY_HAVE_BEGUN_AGAIN)]
             self._block += 1
-        return [*again, *self._narration.text(self._block, heard.text)]
+        return [*again, *self._turn.text_delta(self._block, heard.text)]
 
     def _end_block(self) -> list[Event]:
         """What is said from here on is another block. Words that a failed turn repeats are not said twice."""
         rest = self._attempts.close()
-        told = [] if self._has_failed else self._narration.text(self._block, rest)
-        told += self._narration.final(self._block)
+        told = [] if self._has_failed else self._turn.text_delta(self._block, rest)
+        told += self._turn.block_final(self._block)
         self._block += 1
         self._attempts = RestartDetector()
         return told
 
     def _tool(self, said: _Line) -> list[Event]:
         if said.type == "tool_use":
-            return self._narration.tool(said.tool_id, said.tool_name, said.parameters)
+            return self._turn.tool_call(said.tool_id, said.tool_name, said.parameters)
         complaint = said.error.message if said.error is not None else ""
-        return self._narration.result(said.tool_id, said.output or complaint, is_error=said.status == "error")
+        return self._turn.tool_result(said.tool_id, said.output or complaint, is_error=said.status == "error")
 
     def _error(self, said: _Line) -> list[Event]:
         if said.severity != "error":
             return [*self._end_block(), Error(message=said.message)]
         self._has_failed = True
-        self._narration.fail(said.message)
+        self._turn.fail(said.message)
         return []
 
     def _result(self, said: _Line) -> list[Event]:
         if said.status != "success":
             self._has_failed = True
-            self._narration.fail(said.error.message if said.error is not None else "gemini failed")
-        self._narration.complete()
+            self._turn.fail(said.error.message if said.error is not None else "gemini failed")
+        self._turn.complete()
         rest = self._end_block()
         spent: list[Event] = []
         if said.stats is not None:
             spent = [Usage(**msgspec.structs.asdict(said.stats), scope="turn")]
         cancelled = said.error is not None and said.error.type == _CANCELLED
-        return [*rest, *spent, *self._narration.end(cancelled=cancelled)]
+        return [*rest, *spent, *self._turn.end(cancelled=cancelled)]
 
 
 def _seconds(timestamp: str) -> float | None:

@@ -39,14 +39,14 @@ class _ModelCall:
         self.arguments: dict[Hashable, list[str]] = {}
 
 
-_Teller: TypeAlias = "Callable[[LangGraphTranslator, Any], list[Event]]"
+_Handler: TypeAlias = "Callable[[LangGraphTranslator, Any], list[Event]]"
 
 
 class LangGraphTranslator:
     """One run: `feed` what it streams, then say how it ended (`finished` or `raised`), then `close`."""
 
     def __init__(self) -> None:
-        self._narration = TurnTranslation("langgraph")
+        self._turn = TurnTranslation("langgraph")
         self._ordinal = 0
         self._newest: dict[str, _ModelCall] = {}  # by the task it is made in
         self._heard: dict[str, _ModelCall | None] = {}  # by message; None for one that no model said in this run
@@ -60,28 +60,28 @@ class LangGraphTranslator:
         if mode in self._SILENT:
             return []
         try:
-            return self._TABLE[mode](self, payload) if mode in self._TABLE else self._narration.unknown(native)
+            return self._TABLE[mode](self, payload) if mode in self._TABLE else self._turn.unknown_event(native)
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError):
-            return self._narration.unknown(native)
+            return self._turn.unknown_event(native)
 
     def finished(self) -> list[Event]:
         """The graph has come to its end, or to a point where it waits for somebody."""
         if not self._waiting:
-            self._narration.complete()
+            self._turn.complete()
             return []
         words = f"Waiting for an answer: {', '.join(self._waiting.values())}"
-        self._narration.complete(text=words, stop_reason="interrupted")
+        self._turn.complete(text=words, stop_reason="interrupted")
         return [Status(text=words)]
 
     def raised(self, failure: SdkFailure) -> list[Event]:
         """The graph has ended with an exception."""
         code = _CODES.get(failure.kind, "runtime_raised")
-        self._narration.fail(failure.message, code=code, status_code=failure.status_code)
+        self._turn.fail(failure.message, code=code, status_code=failure.status_code)
         return []
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
         """The stream is over: the one end of the turn."""
-        return self._narration.end(cancelled=cancelled)
+        return self._turn.end(cancelled=cancelled)
 
     # While it is said
 
@@ -106,7 +106,7 @@ class LangGraphTranslator:
             place = piece.index if piece.index is not None else piece.id or next(reversed(call.tools), None)
             if piece.id:
                 call.tools[place] = piece.id
-                events += self._narration.tool(piece.id, piece.name or "", parent=call.parent)
+                events += self._turn.tool_call(piece.id, piece.name or "", parent=call.parent)
             call.arguments.setdefault(place, []).append(piece.args or "")
         events += _spent(message, call.parent)
         return [*events, *self._end(call)] if message.chunk_position == "last" else events
@@ -119,7 +119,7 @@ class LangGraphTranslator:
         run = message.id if message.id and "run-" in message.id else None
         if call is None or call.is_over or (run and call.run and run != call.run):
             if call is not None and not call.is_over and message.chunk_position is not msgspec.UNSET:
-                events = self._narration.retry("the model was asked again", parent=call.parent)
+                events = self._turn.retract_try("the model was asked again", parent=call.parent)
             call = self._open(tasks)
         call.run = run or call.run
         if message.id:
@@ -139,26 +139,26 @@ class LangGraphTranslator:
     def _block(self, call: _ModelCall, block: Block) -> list[Event]:
         if block.type == "text" and block.text:
             call.texts.add(block.index)
-            return self._narration.text((call.ordinal, block.index), block.text, parent=call.parent)
+            return self._turn.text_delta((call.ordinal, block.index), block.text, parent=call.parent)
         if block.type not in _THOUGHTS:
             return []
-        events = self._narration.reasoning(block.thought, parent=call.parent) if block.thought else []
+        events = self._turn.reasoning_delta(block.thought, parent=call.parent) if block.thought else []
         metadata = block.signature or block.encrypted_content
-        return [*events, *self._narration.reasoning_end(metadata, parent=call.parent)] if metadata else events
+        return [*events, *self._turn.reasoning_end(metadata, parent=call.parent)] if metadata else events
 
     def _end(self, call: _ModelCall) -> list[Event]:
         """The model has said all there is: the arguments of its calls are complete."""
         call.is_over = True
-        self._narration.settle(parent=call.parent)
+        self._turn.model_call_completed(parent=call.parent)
         events: list[Event] = []
         for place, tool in call.tools.items():
-            if self._narration.knows(tool):
+            if self._turn.is_open_call(tool):
                 arguments = json_or_text("".join(call.arguments[place]))
-                events += self._narration.tool(tool, "", arguments, parent=call.parent)
+                events += self._turn.tool_call(tool, "", arguments, parent=call.parent)
         return events
 
     def _answer(self, answer: Answer, tasks: list[str]) -> list[Event]:
-        return self._narration.result(
+        return self._turn.tool_result(
             answer.tool_call_id,
             answer.content,
             is_error=answer.status == "error",
@@ -179,7 +179,7 @@ class LangGraphTranslator:
         for block in message.blocks:
             events += self._block(call, block)
         for made in message.tool_calls:
-            events += self._narration.tool(made.call, made.name, made.args, parent=call.parent)
+            events += self._turn.tool_call(made.call, made.name, made.args, parent=call.parent)
         return [*events, *_spent(message, call.parent)]
 
     def _corrected(self, call: _ModelCall | None, message: Message) -> list[Event]:
@@ -187,7 +187,7 @@ class LangGraphTranslator:
         if call is None or len(call.texts) != 1:
             return []
         key = (call.ordinal, next(iter(call.texts)))
-        return self._narration.snapshot(key, message.text, parent=call.parent)
+        return self._turn.text_snapshot(key, message.text, parent=call.parent)
 
     def _updates(self, payload: dict[str, Any]) -> list[Event]:
         events: list[Event] = []
@@ -236,7 +236,7 @@ class LangGraphTranslator:
                     words = status_text(interrupt)
             self._waiting[as_text(interrupt.get("id", place))] = words
 
-    _TABLE: ClassVar[dict[str, _Teller]] = {
+    _TABLE: ClassVar[dict[str, _Handler]] = {
         "messages": _messages,
         "updates": _updates,
         "values": _values,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.openai_agents.translator import OpenAIAgentsTranslator
-from tailrace.runtimes.permissions import approval
+from tailrace.runtimes.permissions import approval_question
 from tailrace.runtimes.sdk import failure_from, json_or_text, json_value, load_sdk, wrong_agent_type
 from tailrace.runtimes.sessions import private_file, session_of, sessions_directory
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Choice, Policy, Question
+    from tailrace.runtimes.permissions import Approver, Choice, Policy, Question
 
 # An event of the SDK and the call under which it happened; None when there are no more.
 _Heard: TypeAlias = "tuple[str | None, Any] | None"
@@ -47,7 +47,7 @@ class OpenAIAgentsRuntime:
     """An `agents.Agent` as a runtime. `options` go to `Runner.run_streamed` as they are: `max_turns`, `context`, …
 
     What a conversation remembers is kept in a file of this user, unless `session` gives the session of a prompt itself,
-    or None for an agent without memory. Calls that need approval are decided by `permissions`, and `asks` is who is
+    or None for an agent without memory. Calls that need approval are decided by `permissions`, and `approver` is who is
     asked; where nobody can be, the turn ends with what it waits for.
     """
 
@@ -59,13 +59,13 @@ class OpenAIAgentsRuntime:
         *,
         session: Callable[[Prompt], Any] | None = None,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         **options: Any,
     ) -> None:
         self._agent = agent
         self._session = session
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -98,7 +98,7 @@ class OpenAIAgentsRuntime:
     ) -> AsyncGenerator[Event, None]:
         """A run, and one more for each time that calls were approved or not."""
         start: Any = text
-        async with Approvals(self._permissions, self._asks) as deciding:
+        async with Approvals(self._permissions, self._approver) as approvals:
             while True:
                 run_streamed = partial(runner.run_streamed, self._agent, start, session=session, **self._options)
                 async with _Run(run_streamed) as run:
@@ -106,25 +106,25 @@ class OpenAIAgentsRuntime:
                         call, native = heard
                         for event in translator.feed(_plain(native), parent=call):
                             yield event
-                    if not run.result.interruptions or not deciding.has_a_say:
+                    if not run.result.interruptions or not approvals.can_decide:
                         for event in _finish(translator, run.result):
                             yield event
                         return
                     start = run.result.to_state()
                     for item in run.result.interruptions:
-                        events, chosen = await deciding.put(_question(item))
+                        events, chosen = await approvals.ask(_question(item))
                         for event in events:
                             yield event
                         if not _decide(start, item, await chosen):
                             translator.deny(json_value(item.raw_item))
-                        for event in deciding.remarks():
+                        for event in approvals.notices():
                             yield event
 
 
 def _question(item: Any) -> Question:
     raw = json_value(item.raw_item)
     arguments = json_or_text(raw.get("arguments")) if isinstance(raw, dict) else None
-    return approval(str(item.agent.name), item.name or "a tool", arguments)
+    return approval_question(str(item.agent.name), item.name or "a tool", arguments)
 
 
 def _decide(state: Any, item: Any, choice: Choice | None) -> bool:

@@ -56,14 +56,14 @@ class _Voice:
         self.messages, self.thoughts, self.calls = set(), set(), set()
 
 
-_Teller: TypeAlias = "Callable[[OpenAIAgentsTranslator, _Voice, Any], list[Event]]"
+_Handler: TypeAlias = "Callable[[OpenAIAgentsTranslator, _Voice, Any], list[Event]]"
 
 
 class OpenAIAgentsTranslator:
     """One run: `feed` its events, then say how it ended (`finished` or `raised`), then `close`."""
 
     def __init__(self) -> None:
-        self._narration = TurnTranslation("openai-agents")
+        self._turn = TurnTranslation("openai-agents")
         self._voices: dict[str | None, _Voice] = {}
         self._trouble: Trouble | None = None
         self._denied: set[str] = set()
@@ -83,7 +83,7 @@ class OpenAIAgentsTranslator:
                     return self._agent(voice, agent)
         except msgspec.ValidationError:
             pass
-        return self._narration.unknown(event)
+        return self._turn.unknown_event(event)
 
     def deny(self, raw_item: Any) -> None:
         """This call may not be made. The SDK tells the model so, as what the tool gave back."""
@@ -103,24 +103,24 @@ class OpenAIAgentsTranslator:
         if waiting:
             words = f"Waiting for approval: {', '.join(waiting)}"
             events.append(Status(text=words))
-            self._narration.complete(text=words, stop_reason="approval")
+            self._turn.complete(text=words, stop_reason="approval")
         elif output is not None:
-            self._narration.complete(text=as_text(output))
+            self._turn.complete(text=as_text(output))
         return events
 
     def raised(self, failure: SdkFailure) -> list[Event]:
         """The run has ended with an exception; what a guardrail objects to must not stand."""
         trouble = self._trouble or Trouble()
-        self._narration.fail(
+        self._turn.fail(
             trouble.message or trouble.reason or failure.message,
             code=trouble.code or _CODES.get(failure.kind, "runtime_raised"),
             status_code=failure.status_code,
         )
-        return self._narration.retract_turn(failure.message) if failure.kind in _RETRACTING else []
+        return self._turn.retract_turn(failure.message) if failure.kind in _RETRACTING else []
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
         """The stream is over: the one end of the turn."""
-        return self._narration.end(cancelled=cancelled)
+        return self._turn.end(cancelled=cancelled)
 
     # What the model says, while it says it
 
@@ -129,30 +129,30 @@ class OpenAIAgentsTranslator:
             shape, tell = self._RAW[kind]
             return tell(self, voice, msgspec.convert(said, shape))
         # The provider's finer steps, of which there are ever more; what they lead to is told by the items.
-        return [] if kind.startswith("response.") else self._narration.unknown(said)
+        return [] if kind.startswith("response.") else self._turn.unknown_event(said)
 
     def _begun(self, voice: _Voice, _: Answer) -> list[Event]:
         is_repeated = voice.is_answering
         voice.begin()
-        return self._narration.retry("the model was asked again", parent=voice.parent) if is_repeated else []
+        return self._turn.retract_try("the model was asked again", parent=voice.parent) if is_repeated else []
 
     def _text(self, voice: _Voice, piece: Piece) -> list[Event]:
         voice.messages.add(piece.output_index)
         key = (voice.parent, voice.ordinal, piece.output_index, piece.content_index)
-        return self._narration.text(key, piece.delta, parent=voice.parent)
+        return self._turn.text_delta(key, piece.delta, parent=voice.parent)
 
     def _thought(self, voice: _Voice, piece: Piece) -> list[Event]:
         before, voice.section = voice.section, (piece.output_index, piece.summary_index or piece.content_index)
         goes_on = before is None or before == voice.section or before[0] != piece.output_index
         voice.thoughts.add(piece.output_index)
-        return self._narration.reasoning(piece.delta if goes_on else f"\n\n{piece.delta}", parent=voice.parent)
+        return self._turn.reasoning_delta(piece.delta if goes_on else f"\n\n{piece.delta}", parent=voice.parent)
 
     def _added(self, voice: _Voice, announced: Announced) -> list[Event]:
         item = announced.item
         if not item.is_call or item.tool.startswith(_HANDOFF):
             return []
         voice.calls.add(item.call)
-        return self._narration.tool(item.call, item.tool, parent=voice.parent)
+        return self._turn.tool_call(item.call, item.tool, parent=voice.parent)
 
     def _done(self, voice: _Voice, announced: Announced) -> list[Event]:
         item, place = announced.item, announced.output_index
@@ -167,7 +167,7 @@ class OpenAIAgentsTranslator:
 
     def _answered(self, voice: _Voice, answer: Answer) -> list[Event]:
         voice.is_answering = False
-        self._narration.settle(parent=voice.parent)
+        self._turn.model_call_completed(parent=voice.parent)
         spent = answer.response.usage
         if spent is None:
             return []
@@ -190,7 +190,7 @@ class OpenAIAgentsTranslator:
         events: list[Event] = []
         for index, part in enumerate(item.content or ()):
             key = (voice.parent, voice.ordinal, place, index)
-            events += self._narration.final(key, part.text or part.refusal, parent=voice.parent)
+            events += self._turn.block_final(key, part.text or part.refusal, parent=voice.parent)
         return events
 
     def _message_item(self, voice: _Voice, item: RunItem) -> list[Event]:
@@ -203,8 +203,8 @@ class OpenAIAgentsTranslator:
     def _reflection(self, voice: _Voice, item: Item, *, was_heard: bool) -> list[Event]:
         sections = [] if was_heard else item.summary or item.content or []
         return [
-            *self._narration.reasoning("\n\n".join(section.text for section in sections), parent=voice.parent),
-            *self._narration.reasoning_end(item.encrypted_content, parent=voice.parent),
+            *self._turn.reasoning_delta("\n\n".join(section.text for section in sections), parent=voice.parent),
+            *self._turn.reasoning_end(item.encrypted_content, parent=voice.parent),
         ]
 
     def _reflection_item(self, voice: _Voice, item: RunItem) -> list[Event]:
@@ -215,12 +215,12 @@ class OpenAIAgentsTranslator:
 
     def _call(self, voice: _Voice, item: Item) -> list[Event]:
         voice.calls.add(item.call)
-        events = self._narration.tool(item.call, item.tool, item.parameters, parent=voice.parent)
+        events = self._turn.tool_call(item.call, item.tool, item.parameters, parent=voice.parent)
         if not item.is_hosted:
             return events
         is_error = item.error is not None or item.status == "failed"
         result = item.error if item.error is not None else item.output or ""
-        return [*events, *self._narration.result(item.call, result, is_error=is_error, parent=voice.parent)]
+        return [*events, *self._turn.tool_result(item.call, result, is_error=is_error, parent=voice.parent)]
 
     def _call_item(self, voice: _Voice, item: RunItem) -> list[Event]:
         return [] if item.raw_item.call in voice.calls else self._call(voice, item.raw_item)
@@ -229,14 +229,14 @@ class OpenAIAgentsTranslator:
         call = item.raw_item.call
         has_raised = isinstance(item.output, str) and item.output.startswith(_TOOL_RAISED)
         is_error = has_raised or call in self._denied
-        return self._narration.result(call, item.output, is_error=is_error, parent=voice.parent)
+        return self._turn.tool_result(call, item.output, is_error=is_error, parent=voice.parent)
 
     def _handoff_item(self, voice: _Voice, item: RunItem) -> list[Event]:
         """A handoff under a name of its own was taken for a tool until now."""
         call = item.raw_item.call
-        if not self._narration.knows(call):
+        if not self._turn.is_open_call(call):
             return []
-        return self._narration.result(call, item.raw_item.output, parent=voice.parent)
+        return self._turn.tool_result(call, item.raw_item.output, parent=voice.parent)
 
     def _approval_item(self, voice: _Voice, item: RunItem) -> list[Event]:
         return [Status(text=f"Waiting for approval: {item.raw_item.tool}", parent_tool_id=voice.parent)]
@@ -247,7 +247,7 @@ class OpenAIAgentsTranslator:
             return []
         return [Status(text=f"Handed over to {agent}", parent_tool_id=voice.parent)]
 
-    _RAW: ClassVar[dict[str, tuple[type, _Teller]]] = {
+    _RAW: ClassVar[dict[str, tuple[type, _Handler]]] = {
         "response.created": (Answer, _begun),
         "response.output_text.delta": (Piece, _text),
         "response.refusal.delta": (Piece, _text),
@@ -260,7 +260,7 @@ class OpenAIAgentsTranslator:
         "response.incomplete": (Answer, _broken),
         "error": (Trouble, _errored),
     }
-    _ITEMS: ClassVar[dict[str, _Teller]] = {
+    _ITEMS: ClassVar[dict[str, _Handler]] = {
         "message_output_created": _message_item,
         "reasoning_item_created": _reflection_item,
         "tool_called": _call_item,

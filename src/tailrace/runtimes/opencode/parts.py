@@ -21,10 +21,10 @@ _SILENT = {"agent", "compaction", "file", "patch", "retry", "snapshot", "subtask
 
 
 class OpencodeParts:
-    """The parts of one turn, told to its narration. `parent` is the call under which a subagent speaks."""
+    """The parts of one turn, told to its turn. `parent` is the call under which a subagent speaks."""
 
-    def __init__(self, narration: TurnTranslation, *, tells_again: bool = False) -> None:
-        self._narration = narration
+    def __init__(self, turn: TurnTranslation, *, tells_again: bool = False) -> None:
+        self._turn = turn
         self._tells_again = tells_again  # where nothing else tells that the model is asked again
         self._thoughts: dict[str, list[str]] = {}  # what was told of each thought that is not complete
         self._texts: dict[str, tuple[str, str]] = {}  # by its id, the message and the part that a text is
@@ -50,9 +50,9 @@ class OpencodeParts:
         """More of a part. Of what kind it is was told before; where it was not, all of it is told when it is."""
         if part_id in self._thoughts:
             self._thoughts[part_id].append(piece)
-            return self._narration.reasoning(piece, parent=parent) if piece else []
+            return self._turn.reasoning_delta(piece, parent=parent) if piece else []
         if part_id in self._texts:
-            return self._narration.text(self._texts[part_id], piece, parent=parent)
+            return self._turn.text_delta(self._texts[part_id], piece, parent=parent)
         return []
 
     def _text(self, part: Part, parent: str | None) -> list[Event]:
@@ -60,21 +60,21 @@ class OpencodeParts:
             return []
         key = self._texts[part.id] = (part.message_id, part.id)
         if part.is_complete:
-            return self._narration.final(key, part.text, parent=parent)
-        return self._narration.snapshot(key, part.text, parent=parent)
+            return self._turn.block_final(key, part.text, parent=parent)
+        return self._turn.text_snapshot(key, part.text, parent=parent)
 
     def _thought(self, part: Part, parent: str | None) -> list[Event]:
         said = "".join(self._thoughts.setdefault(part.id, []))
         rest = part.text.removeprefix(said) if part.text.startswith(said) else ""
-        told = self._narration.reasoning(rest, parent=parent) if rest else []
+        told = self._turn.reasoning_delta(rest, parent=parent) if rest else []
         self._thoughts[part.id].append(rest)
         if not part.is_complete:
             return told
         del self._thoughts[part.id]
         if not part.text and part.metadata is not None:
             # A thought that only its provider can read: without words, but with a place where it is kept.
-            told = [*self._narration.reasoning("", parent=parent), ReasoningDelta(text="", parent_tool_id=parent)]
-        return [*told, *self._narration.reasoning_end(part.metadata, parent=parent)]
+            told = [*self._turn.reasoning_delta("", parent=parent), ReasoningDelta(text="", parent_tool_id=parent)]
+        return [*told, *self._turn.reasoning_end(part.metadata, parent=parent)]
 
     def _tool(self, part: Part, parent: str | None) -> list[Event] | None:
         call, state = part.call_id, part.state
@@ -85,18 +85,18 @@ class OpencodeParts:
         if isinstance(child := state.metadata.get("sessionId"), str):
             self.children[child] = call
         arguments = state.input or None
-        is_news = not self._narration.knows(call) or (arguments is not None and arguments != self._inputs.get(call))
-        told = self._narration.tool(call, part.tool, arguments, parent=parent) if is_news else []
+        is_news = not self._turn.is_open_call(call) or (arguments is not None and arguments != self._inputs.get(call))
+        told = self._turn.tool_call(call, part.tool, arguments, parent=parent) if is_news else []
         self._inputs[call] = arguments
         if state.status == "running":
             output = state.metadata.get("output")
-            return [*told, *self._narration.output_snapshot(call, output if isinstance(output, str) else "")]
+            return [*told, *self._turn.tool_output_snapshot(call, output if isinstance(output, str) else "")]
         if state.status == "pending":
             return told
         self._finished.add(part.id)
         is_error = state.status == "error" or state.metadata.get("exit") not in {None, 0}
         result = state.error if state.status == "error" else state.output
-        return [*told, *self._narration.result(call, result, is_error=is_error, parent=parent)]
+        return [*told, *self._turn.tool_result(call, result, is_error=is_error, parent=parent)]
 
     def _step_begun(self, part: Part, parent: str | None) -> list[Event]:
         is_again = part.message_id in self._steps
@@ -104,11 +104,11 @@ class OpencodeParts:
         if not is_again:
             return []
         told = [Status(text="Asking the model again", parent_tool_id=parent)] if self._tells_again else []
-        return [*self._narration.retry("the model was asked again", parent=parent), *told]
+        return [*self._turn.retract_try("the model was asked again", parent=parent), *told]
 
     def _step_done(self, part: Part, parent: str | None) -> list[Event]:
         self._steps.pop(part.message_id, None)
-        self._narration.settle(parent=parent)
+        self._turn.model_call_completed(parent=parent)
         if parent is None:
             self.reason = part.reason
         if (tokens := part.tokens) is None:

@@ -22,14 +22,14 @@ from tailrace.runtimes.http import HttpFault
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.opencode.server import COMMAND, PASSWORD, OpencodeServer, address_in
 from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
-from tailrace.runtimes.process import SILENCE_S, AgentProcess
+from tailrace.runtimes.process import SILENCE_TIMEOUT_S, AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Choice, Policy
+    from tailrace.runtimes.permissions import Approver, Choice, Policy
 
 _MISSING = "Install opencode with: npm install -g opencode-ai"
 _START_S = 60.0
@@ -47,12 +47,13 @@ class OpencodeRuntime:
     """opencode. Its model and what it may do without asking are in its own `opencode.json`.
 
     `env` is added to our environment, `cwd` is where the agent works. What it asks for is decided by `permissions`, and
-    `asks` is who is asked. `sessions` is the folder where it is kept which conversation is whose. `silence_s` is how
-    long it may say nothing; `opencode run` is given more time, since it is silent while a tool is at work.
+    `approver` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
+    `silence_timeout_s` is how long it may say nothing; `opencode run` is given more time, since it is silent while a
+    tool is at work.
     """
 
     name = "opencode"
-    silence_s = SILENCE_S
+    silence_timeout_s = SILENCE_TIMEOUT_S
 
     def __init__(
         self,
@@ -61,14 +62,14 @@ class OpencodeRuntime:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         sessions: Path | None = None,
     ) -> None:
         self._command = tuple(command)
         self._env = dict(env or {})
         self._cwd = cwd
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._conversations = Conversations(self.name, sessions)
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -94,14 +95,14 @@ class OpencodeRuntime:
         env = {**self._env, **({PASSWORD: password} if password else {})}
         grace_s = _GRACE_S if password else _NO_GRACE_S
         # `run` tells of a tool when it has ended, and until then says nothing.
-        silence_s = self.silence_s if password else _TOOLS_AT_MOST * self.silence_s
+        silence_timeout_s = self.silence_timeout_s if password else _TOOLS_AT_MOST * self.silence_timeout_s
         return AgentProcess(
             (*self._command, *arguments),
             env=env,
             cwd=self._cwd,
             missing=_MISSING,
             grace_s=grace_s,
-            silence_s=silence_s,
+            silence_timeout_s=silence_timeout_s,
         )
 
     async def _served(
@@ -137,20 +138,22 @@ class OpencodeRuntime:
         self, prompt: Prompt, server: OpencodeServer, translator: OpencodeTranslator
     ) -> AsyncGenerator[Event, None]:
         """What the server tells of the turn until it is over."""
-        async with Approvals(self._permissions, self._asks) as deciding, aclosing(server.events()) as events:
+        async with Approvals(self._permissions, self._approver) as approvals, aclosing(server.events()) as events:
             await anext(events, None)  # from now on nothing is missed
             await server.prompt(translator.session_id, prompt.text)
             clock = asyncio.get_running_loop().time
             heard_at = clock()
             async for native in events:
-                if not _is_heartbeat(native) or translator.is_at_work or deciding.is_waiting:
+                if not _is_heartbeat(native) or translator.is_at_work or approvals.is_waiting:
                     heard_at = clock()
-                elif clock() - heard_at >= self.silence_s:
-                    raise RuntimeFault(f"opencode has said nothing for {self.silence_s:g} seconds and was stopped.")
-                for event in (*deciding.remarks(), *with_login_hint(self.name, translator.feed(native))):
+                elif clock() - heard_at >= self.silence_timeout_s:
+                    raise RuntimeFault(
+                        f"opencode has said nothing for {self.silence_timeout_s:g} seconds and was stopped."
+                    )
+                for event in (*approvals.notices(), *with_login_hint(self.name, translator.feed(native))):
                     yield event
                 for asked in translator.asked():
-                    for event in await _answered(asked, server, deciding):
+                    for event in await _answered(asked, server, approvals):
                         yield event
                 if translator.is_over:
                     return
@@ -221,7 +224,7 @@ async def _read_on(process: AgentProcess, lines: AsyncGenerator[bytes, None]) ->
         await asyncio.wait({reading})
 
 
-async def _answered(asked: Asked, server: OpencodeServer, deciding: Approvals) -> list[Event]:
+async def _answered(asked: Asked, server: OpencodeServer, approvals: Approvals) -> list[Event]:
     """See to it that what the agent asks is answered; what is to be said of that."""
     if asked.question is None:
         await server.reject_question(asked.id)
@@ -231,7 +234,7 @@ async def _answered(asked: Asked, server: OpencodeServer, deciding: Approvals) -
         with suppress(RuntimeFault):  # a server that is gone ends the turn by itself
             await server.permit(asked.id, choice.id if choice is not None else "reject")
 
-    return await deciding.decide(asked.question, answer)
+    return await approvals.decide(asked.question, answer)
 
 
 @asynccontextmanager

@@ -48,7 +48,7 @@ _CHOICES = (
     Choice(id="reject", name="Deny", kind="reject_once"),
 )
 
-_Teller: TypeAlias = "Callable[[OpencodeTranslator, Any, str | None], list[Event] | None]"
+_Handler: TypeAlias = "Callable[[OpencodeTranslator, Any, str | None], list[Event] | None]"
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -63,8 +63,8 @@ class OpencodeTranslator:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self._narration = TurnTranslation("opencode")
-        self._parts = OpencodeParts(self._narration)
+        self._turn = TurnTranslation("opencode")
+        self._parts = OpencodeParts(self._turn)
         self._family: set[str] = set()  # the sessions of subagents
         self._prompts: set[str] = set()  # messages that are not the agent's
         self._asked: list[Asked] = []
@@ -74,7 +74,7 @@ class OpencodeTranslator:
     @property
     def is_over(self) -> bool:
         """Whether the turn has ended."""
-        return self._narration.is_over
+        return self._turn.is_finished
 
     def asked(self) -> list[Asked]:
         """What the agent asks for, which is to be answered."""
@@ -84,7 +84,7 @@ class OpencodeTranslator:
     @property
     def is_at_work(self) -> bool:
         """Whether a tool is at work, which may take its time in silence."""
-        return self._narration.has_open_tools
+        return self._turn.has_open_calls
 
     def feed(self, event: Any) -> list[Event]:
         """One event of the bus, as the value it is."""
@@ -99,8 +99,8 @@ class OpencodeTranslator:
     def close(self, why: str = "") -> list[Event]:
         """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
         if why:
-            self._narration.fail(why, code="cut_off")
-        return self._narration.end(cancelled=self._is_aborted)
+            self._turn.fail(why, code="cut_off")
+        return self._turn.end(cancelled=self._is_aborted)
 
     def _told(self, kind: str, properties: dict[str, Any]) -> list[Event]:
         session_id = properties.get("sessionID")
@@ -129,7 +129,7 @@ class OpencodeTranslator:
 
     def _wonder(self, kind: str, said: Any) -> list[Event]:
         """Something unknown."""
-        return self._narration.unknown({kind: said}, kind=kind)
+        return self._turn.unknown_event({kind: said}, kind=kind)
 
     # What is said
 
@@ -165,7 +165,7 @@ class OpencodeTranslator:
             case "retry":
                 why, _ = provider_error_text(said.status.message)
                 return [
-                    *self._narration.retry(why, parent=parent),
+                    *self._turn.retract_try(why, parent=parent),
                     Status(text=f"Asking the model again: {why}", parent_tool_id=parent),
                 ]
             case "idle":
@@ -177,8 +177,8 @@ class OpencodeTranslator:
         if parent is not None or not self._has_begun:
             return []
         if not self._parts.is_in_a_step:
-            self._narration.complete(stop_reason=self._parts.reason)
-        return self._narration.end(cancelled=self._is_aborted)
+            self._turn.complete(stop_reason=self._parts.reason)
+        return self._turn.end(cancelled=self._is_aborted)
 
     def _compacted(self, _: Said, parent: str | None) -> list[Event]:
         return [Status(text="The conversation was shortened", parent_tool_id=parent)]
@@ -194,7 +194,7 @@ class OpencodeTranslator:
         if error.is_abort:
             self._is_aborted = True
         else:
-            self._narration.fail(error.message, code=error.name, status_code=error.data.status_code)
+            self._turn.fail(error.message, code=error.name, status_code=error.data.status_code)
 
     # What is asked
 
@@ -206,7 +206,7 @@ class OpencodeTranslator:
         self._asked.append(Asked(said.id))
         return []
 
-    _TABLE: ClassVar[dict[str, tuple[type[Said], _Teller]]] = {
+    _TABLE: ClassVar[dict[str, tuple[type[Said], _Handler]]] = {
         "message.part.updated": (PartSaid, _part),
         "message.part.delta": (Piece, _piece),
         "message.updated": (MessageSaid, _message),
@@ -227,13 +227,13 @@ class OpencodeRunTranslator:
 
     def __init__(self) -> None:
         self.session_id = ""
-        self._narration = TurnTranslation("opencode")
-        self._parts = OpencodeParts(self._narration, tells_again=True)
+        self._turn = TurnTranslation("opencode")
+        self._parts = OpencodeParts(self._turn, tells_again=True)
 
     @property
     def is_at_work(self) -> bool:
         """Whether a tool is at work, which may take its time in silence."""
-        return self._narration.has_open_tools
+        return self._turn.has_open_calls
 
     def feed(self, line: bytes) -> list[Event]:
         """One line."""
@@ -241,18 +241,18 @@ class OpencodeRunTranslator:
         try:
             said = msgspec.convert(value, Line)
         except msgspec.ValidationError:
-            return self._narration.unknown(value)
+            return self._turn.unknown_event(value)
         self.session_id = self.session_id or said.session_id
         if said.error is not None:
-            self._narration.fail(said.error.message, code=said.error.name, status_code=said.error.data.status_code)
+            self._turn.fail(said.error.message, code=said.error.name, status_code=said.error.data.status_code)
             return []
         told = None if said.part is None else self._parts.told(said.part, None)
-        return self._narration.unknown(value) if told is None else told
+        return self._turn.unknown_event(value) if told is None else told
 
     def close(self, why: str = "") -> list[Event]:
         """The command is over: the one end of the turn. `why` is what is known of an end that was no good one."""
         if why:
-            self._narration.fail(why, code="cut_off")
+            self._turn.fail(why, code="cut_off")
         if self._parts.reason not in {"", "tool-calls"} and not self._parts.is_in_a_step:
-            self._narration.complete(stop_reason=self._parts.reason)
-        return self._narration.end()
+            self._turn.complete(stop_reason=self._parts.reason)
+        return self._turn.end()

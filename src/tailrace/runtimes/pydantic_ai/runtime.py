@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.events import Event, Notice, TurnStarted
 from tailrace.runtimes.approvals import Approvals
-from tailrace.runtimes.permissions import approval
+from tailrace.runtimes.permissions import approval_question
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
 from tailrace.runtimes.sdk import failure_from, json_value, load_sdk, wrong_agent_type
 from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Asks, Policy
+    from tailrace.runtimes.permissions import Approver, Policy
 
 
 class PydanticAIRuntime:
     """A `pydantic_ai.Agent` as a runtime. `options` go to `run_stream_events` as they are: `deps`, `usage_limits`, …
 
     A session remembers the runs that were completed, in a file of this user; without `remembers` none is kept. Calls
-    that require approval are decided by `permissions`, and `asks` is who is asked; where nobody can be, the turn ends
-    with what it waits for.
+    that require approval are decided by `permissions`, and `approver` is who is asked; where nobody can be, the turn
+    ends with what it waits for.
     """
 
     name = "pydantic-ai"
@@ -40,13 +40,13 @@ class PydanticAIRuntime:
         *,
         remembers: bool = True,
         permissions: Policy = "ask",
-        asks: Asks | None = None,
+        approver: Approver | None = None,
         **options: Any,
     ) -> None:
         self._agent = agent
         self._remembers = remembers
         self._permissions = permissions
-        self._asks = asks
+        self._approver = approver
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -81,7 +81,7 @@ class PydanticAIRuntime:
         kept = await asyncio.to_thread(memory.load, session) if session else None
         further: dict[str, Any] = {} if kept is None else {"message_history": _messages(kept)}
         text: str | None = prompt.text
-        async with Approvals(self._permissions, self._asks) as deciding:
+        async with Approvals(self._permissions, self._approver) as approvals:
             while True:
                 result: Any = None
                 async with self._agent.run_stream_events(text, **self._options, **further) as events:
@@ -92,7 +92,7 @@ class PydanticAIRuntime:
                             yield json_value(native)
                 if result is None:
                     return
-                calls = _waiting(result.result.output) if deciding.has_a_say else []
+                calls = _waiting(result.result.output) if approvals.can_decide else []
                 if not calls:
                     if session:
                         try:
@@ -102,7 +102,7 @@ class PydanticAIRuntime:
                     yield _plain_result(result)
                     return
                 decided: dict[str, bool] = {}
-                async with aclosing(_decide(deciding, calls, decided)) as told:
+                async with aclosing(_decide(approvals, calls, decided)) as told:
                     async for event in told:
                         yield event
                 yield {"event_kind": "deferred_tool_results"}
@@ -114,14 +114,16 @@ def _waiting(output: Any) -> list[Any]:
     return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
 
 
-async def _decide(deciding: Approvals, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
+async def _decide(approvals: Approvals, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
     """Find out which of the calls may be made, into `decided` by their ids; what is to be said of it meanwhile."""
     for call in calls:
-        told, chosen = await deciding.put(approval("The agent", call.tool_name, json_value(call.args_as_dict())))
+        told, chosen = await approvals.ask(
+            approval_question("The agent", call.tool_name, json_value(call.args_as_dict()))
+        )
         for event in told:
             yield event
         choice = await chosen
-        for event in deciding.remarks():
+        for event in approvals.notices():
             yield event
         decided[call.tool_call_id] = choice is not None and choice.kind.startswith("allow")
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 _OF_THE_EVENT = {"__class__", "event_kind", "name", "tool_call_id", "tool_name"}
 
-_Teller: TypeAlias = "Callable[[PydanticAITranslator, Any], list[Event]]"
+_Handler: TypeAlias = "Callable[[PydanticAITranslator, Any], list[Event]]"
 
 
 class PydanticAITranslator:
     """One run: `feed` its events, `raised` if it raises, then `close`."""
 
     def __init__(self) -> None:
-        self._narration = TurnTranslation("pydantic-ai")
+        self._turn = TurnTranslation("pydantic-ai")
         self._ordinal = 0
         self._waiting: list[str] = []
 
@@ -43,31 +43,31 @@ class PydanticAITranslator:
                     return []
         except msgspec.ValidationError:
             pass
-        return self._narration.unknown(event)
+        return self._turn.unknown_event(event)
 
     def raised(self, failure: SdkFailure) -> list[Event]:
         """The run has ended with an exception."""
-        self._narration.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
+        self._turn.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         return []
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
         """The stream is over: the one end of the turn."""
-        return self._narration.end(cancelled=cancelled)
+        return self._turn.end(cancelled=cancelled)
 
     # Responses
 
     def _started(self, started: Started) -> list[Event]:
         events: list[Event] = []
         if started.previous_part_kind is None:
-            events += self._narration.retry("the answer was not accepted")
+            events += self._turn.retract_try("the answer was not accepted")
             self._ordinal += 1
         part = started.part
         match part.part_kind, part.content:
             case "text", str(text):
                 # A part that is started again replaces what it was.
-                events += self._narration.snapshot(self._key(started.index), text)
+                events += self._turn.text_snapshot(self._key(started.index), text)
             case "thinking", str(text):
-                events += self._narration.reasoning(text)
+                events += self._turn.reasoning_delta(text)
             case "builtin-tool-call", _:
                 events += self._call(part)
             case _:
@@ -78,9 +78,9 @@ class PydanticAITranslator:
         piece = grown.delta.content_delta or ""
         match grown.delta.part_delta_kind:
             case "text":
-                return self._narration.text(self._key(grown.index), piece)
+                return self._turn.text_delta(self._key(grown.index), piece)
             case "thinking":
-                return self._narration.reasoning(piece)
+                return self._turn.reasoning_delta(piece)
             case _:
                 return []
 
@@ -88,9 +88,9 @@ class PydanticAITranslator:
         part = ended.part
         match part.part_kind, part.content:
             case "text", str(text):
-                return self._narration.final(self._key(ended.index), text)
+                return self._turn.block_final(self._key(ended.index), text)
             case "thinking", _:
-                return self._narration.reasoning_end(part.signature)
+                return self._turn.reasoning_end(part.signature)
             case "builtin-tool-call", _:
                 return self._call(part)
             case "builtin-tool-return", _:
@@ -98,7 +98,7 @@ class PydanticAITranslator:
             case "tool-call" | "compaction", _:
                 return []
             case _:
-                return self._narration.unknown({"part_kind": part.part_kind})
+                return self._turn.unknown_event({"part_kind": part.part_kind})
 
     def _key(self, index: int) -> tuple[int, int]:
         return (self._ordinal, index)
@@ -112,11 +112,11 @@ class PydanticAITranslator:
         return self._answer(answered.part)
 
     def _call(self, part: Part) -> list[Event]:
-        return self._narration.tool(part.tool_call_id, part.tool_name, json_or_text(part.args))
+        return self._turn.tool_call(part.tool_call_id, part.tool_name, json_or_text(part.args))
 
     def _answer(self, part: Part) -> list[Event]:
         is_error = part.outcome != "success"
-        return self._narration.result(part.tool_call_id, part.content, is_error=is_error, name=part.tool_name)
+        return self._turn.tool_result(part.tool_call_id, part.content, is_error=is_error, name=part.tool_name)
 
     def _deferred(self, deferred: Deferred) -> list[Event]:
         self._waiting = [part.tool_name for part in (*deferred.requests.approvals, *deferred.requests.calls)]
@@ -126,7 +126,7 @@ class PydanticAITranslator:
 
     def _enqueued(self, _: Any) -> list[Event]:
         """Somebody said more while the agent was at work: what follows answers that."""
-        self._narration.settle()
+        self._turn.model_call_completed()
         return []
 
     def _resolved(self, _: Any) -> list[Event]:
@@ -144,12 +144,12 @@ class PydanticAITranslator:
             events.append(Usage(input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens, scope="turn"))
         if self._waiting:
             words = f"Waiting for approval: {', '.join(self._waiting)}"
-            self._narration.complete(text=words, stop_reason="approval")
+            self._turn.complete(text=words, stop_reason="approval")
             return [*events, Status(text=words)]
-        self._narration.complete(text=None if result.output is None else as_text(result.output))
+        self._turn.complete(text=None if result.output is None else as_text(result.output))
         return events
 
-    _TABLE: ClassVar[dict[str, tuple[type, _Teller]]] = {
+    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
         "part_start": (Started, _started),
         "part_delta": (Grown, _grown),
         "part_end": (Ended, _ended),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tailrace.runtimes.endpoint import SurrogateJoiner
-from tailrace.runtimes.growing import grow, settled
+from tailrace.runtimes.growing_text import append_text, join_texts
 
 _KEPT_OF_A_CALL = {"input": "input", "providerExecuted": "providerExecuted", "providerMetadata": "callProviderMetadata"}
 _HAS_AN_END = {"output-available", "output-error", "output-denied"}
@@ -80,7 +80,7 @@ class Transcript:
         Calls without an end, texts without a word and steps without either are left out: most models refuse those.
         """
         steps: list[list[dict[str, Any]]] = [[]]
-        for part in settled(self._parts):
+        for part in join_texts(self._parts):
             if part["type"] == "step-start":
                 steps.append([])
             if _is_content(part):
@@ -95,7 +95,7 @@ class Transcript:
             part = self._open[kind, block] = {"type": kind, "text": "", "state": "done"}
             self._parts.append(part)
         if isinstance(piece := native.get("delta"), str):
-            grow(part, "text", self._seams.join((kind, block), piece))
+            append_text(part, "text", self._seams.join((kind, block), piece))
         if (seal := native.get("providerMetadata")) is not None:
             part["providerMetadata"] = seal
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 DONE = "[DONE]"
 _LONGEST_REMARK = 200
 
-_Teller: TypeAlias = "Callable[[VercelTranslator, Any], list[Event]]"
+_Handler: TypeAlias = "Callable[[VercelTranslator, Any], list[Event]]"
 
 
 class VercelTranslator:
     """One answer: `feed` its chunks until it `is_done`, say if the stream `broke`, then `close`."""
 
     def __init__(self) -> None:
-        self._narration = TurnTranslation("the chat route")
+        self._turn = TurnTranslation("the chat route")
         self._seams = SurrogateJoiner()
         self._step = 0
         self._seals: dict[str, Any] = {}  # the provider's own of each thought
@@ -56,7 +56,7 @@ class VercelTranslator:
             return []
         kind = native.get("type") if isinstance(native, dict) else None
         if not isinstance(kind, str):
-            return self._narration.unknown(native)
+            return self._turn.unknown_event(native)
         if kind in self._TABLE:
             shape, tell = self._TABLE[kind]
             given = {name: value for name, value in native.items() if value is not None}
@@ -68,7 +68,7 @@ class VercelTranslator:
             return [Status(text=status_text(native["data"])[:_LONGEST_REMARK])]
         elif kind in self._SILENT:
             return []
-        return self._narration.unknown(native)
+        return self._turn.unknown_event(native)
 
     def broke(self, message: str, *, code: str, status_code: int | None = None) -> None:
         """The stream has ended with a failure of its own; once the answer is complete that means nothing."""
@@ -82,31 +82,31 @@ class VercelTranslator:
             reason = as_text(self._ending.finish_reason)
             if self._waiting and self.is_complete:
                 words = f"Waiting for approval: {', '.join(self._waiting.values())}"
-                events += self._narration.final(("approval",), words)
+                events += self._turn.block_final(("approval",), words)
                 reason = "approval"
-            self._narration.complete(stop_reason=reason)
-        return [*events, *self._narration.end(cancelled=cancelled or self._is_aborted)]
+            self._turn.complete(stop_reason=reason)
+        return [*events, *self._turn.end(cancelled=cancelled or self._is_aborted)]
 
     def _fail(self, message: str, *, code: str | None = None, status_code: int | None = None) -> None:
         self._has_failed = True
-        self._narration.fail(message, code=code, status_code=status_code)
+        self._turn.fail(message, code=code, status_code=status_code)
 
     # Blocks
 
     def _text(self, block: shapes.Block) -> list[Event]:
-        return self._narration.text(self._key(block), self._seams.join(self._key(block), block.delta))
+        return self._turn.text_delta(self._key(block), self._seams.join(self._key(block), block.delta))
 
     def _text_ended(self, block: shapes.Block) -> list[Event]:
-        return self._narration.final(self._key(block))
+        return self._turn.block_final(self._key(block))
 
     def _thought(self, block: shapes.Block) -> list[Event]:
         self._seal(block)
         delta = self._seams.join(("thought", block.id), block.delta)
-        return self._narration.reasoning(delta) if delta else []
+        return self._turn.reasoning_delta(delta) if delta else []
 
     def _thought_ended(self, block: shapes.Block) -> list[Event]:
         self._seal(block)
-        return self._narration.reasoning_end(self._seals.pop(block.id, None))
+        return self._turn.reasoning_end(self._seals.pop(block.id, None))
 
     def _seal(self, block: shapes.Block) -> None:
         if block.provider_metadata is not None:
@@ -119,19 +119,19 @@ class VercelTranslator:
 
     def _step_begun(self, _: Any) -> list[Event]:
         self._step += 1
-        self._narration.settle()
+        self._turn.model_call_completed()
         return []
 
     def _step_reset(self, _: Any) -> list[Event]:
         """What this step has said is said again, or something else is."""
         self._step += 1
-        return self._narration.retry("the model was asked again")
+        return self._turn.retract_try("the model was asked again")
 
     # Tools
 
     def _called(self, call: shapes.Call) -> list[Event]:
         self._names[call.tool_call_id] = call.tool_name
-        return self._narration.tool(call.tool_call_id, call.tool_name, call.input)
+        return self._turn.tool_call(call.tool_call_id, call.tool_name, call.input)
 
     def _input_refused(self, call: shapes.Call) -> list[Event]:
         return [*self._called(call), *self._failed_call(call)]
@@ -139,14 +139,14 @@ class VercelTranslator:
     def _output(self, call: shapes.Call) -> list[Event]:
         if call.preliminary:
             return [ToolProgress(id=call.tool_call_id, text=as_text(call.output))]
-        return self._narration.result(call.tool_call_id, call.output)
+        return self._turn.tool_result(call.tool_call_id, call.output)
 
     def _failed_call(self, call: shapes.Call) -> list[Event]:
-        return self._narration.result(call.tool_call_id, call.error_text, is_error=True)
+        return self._turn.tool_result(call.tool_call_id, call.error_text, is_error=True)
 
     def _denied(self, call: shapes.Call) -> list[Event]:
         reason = self._reasons.get(call.tool_call_id) or "denied"
-        return self._narration.result(call.tool_call_id, reason, is_error=True)
+        return self._turn.tool_result(call.tool_call_id, reason, is_error=True)
 
     def _asked(self, request: shapes.Request) -> list[Event]:
         self._asked_for[request.approval_id] = request.tool_call_id
@@ -188,7 +188,7 @@ class VercelTranslator:
         self._is_aborted = True
         return []
 
-    _TABLE: ClassVar[dict[str, tuple[type, _Teller]]] = {
+    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
         "start": (shapes.Message, _known),
         "message-metadata": (shapes.Message, _known),
         "finish": (shapes.Message, _finished),

@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder()
 T = TypeVar("T")
 
 
-def line_value(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_line(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """What a line of a command holds, with a mark in place of each half of a character. Raises as the decoder does."""
     try:
         return decoder.decode(line)
@@ -30,17 +30,17 @@ def line_value(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
             value = json.loads(line)
         except ValueError:
             raise error from None
-        return decoder.decode(_encoder.encode(whole(value)))
+        return decoder.decode(_encoder.encode(replace_surrogates(value)))
 
 
-def whole(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     """The value with every pair of halves as the character it is, and a mark for each half that is alone."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case list():
-            return [whole(item) for item in value]
+            return [replace_surrogates(item) for item in value]
         case dict():
-            return {whole(name): whole(item) for name, item in value.items()}
+            return {replace_surrogates(name): replace_surrogates(item) for name, item in value.items()}
         case _:
             return value

@@ -12,11 +12,11 @@ from tailrace.deliveries import TurnState
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tailrace.deliveries import Delivery, Inbound, Query, Snapshot, Turn, Waiting
+    from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn
     from tailrace.ports import Ledger
 
 
-class WatchedLedger:
+class ObservedLedger:
     """The ledger, with `told` called for each delivery that changes hands or state."""
 
     def __init__(self, ledger: Ledger, told: Callable[[Delivery], None]) -> None:
@@ -32,9 +32,9 @@ class WatchedLedger:
         """See `Ledger.begin`."""
         return await self._ledger.begin(turn)
 
-    def remember(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
         """See `Ledger.remember`."""
-        self._ledger.remember(turn_id, snapshot)
+        self._ledger.save_snapshot(turn_id, snapshot)
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
         """See `Ledger.end`."""
@@ -52,13 +52,13 @@ class WatchedLedger:
         """See `Ledger.adopt`."""
         return self._tell(await self._ledger.adopt(conversation, now=now, limit=limit))
 
-    async def waiting(self, *, after: str = "", limit: int = 256) -> list[Waiting]:
+    async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
-        return await self._ledger.waiting(after=after, limit=limit)
+        return await self._ledger.open_conversations(after=after, limit=limit)
 
-    async def interrupted(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
         """See `Ledger.interrupted`."""
-        return await self._ledger.interrupted(state=state, limit=limit)
+        return await self._ledger.interrupted_turns(state=state, limit=limit)
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
         """See `Ledger.find`."""

@@ -1,7 +1,7 @@
-"""Measures an area in a process of its own.
+"""Measures each area in its own process.
 
-Apart, because what one area leaves behind is another's cost: the libraries measured beside ours start threads and
-grow the heap, and whoever hands work from thread to thread after them pays for it.
+In one process an area would slow the next one down: the compared libraries start threads and grow the heap, which makes
+every later switch between threads slower.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 
-def measured_apart(area: str) -> Iterator[Row]:
-    """The rows of an area as a process of its own measures them."""
+def measured_in_own_process(area: str) -> Iterator[Row]:
+    """Yield the rows of an area, measured in a new process."""
     processes = multiprocessing.get_context("spawn")
     receiver, sender = processes.Pipe(duplex=False)
     process = processes.Process(target=_measure, args=(area, sender))

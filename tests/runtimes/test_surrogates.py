@@ -11,7 +11,7 @@ import pytest
 from test_rules import PLAYERS
 
 from tailrace.events import Notice, ToolFinished, TurnCompleted
-from tailrace.runtimes.characters import line_value
+from tailrace.runtimes.surrogates import decode_line
 from tailrace.testing.runtime_scenes import PROMPT, Heard, hear
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_a_tool_whose_output_was_cut_in_a_character_has_answered(agent: str, tmp
         native = [*player.text("One."), *player.tool("c", f"cut {MARK}"), *player.text("Two."), *player.ending()]
         try:
             runtime = await player.runtime([cut(event) for event in native])
-            return await hear(runtime.run(PROMPT), at_most=200, patience_s=player.patience_s)
+            return await hear(runtime.run(PROMPT), at_most=200, turn_timeout_s=player.turn_timeout_s)
         finally:
             await player.leave()
 
@@ -48,7 +48,7 @@ def test_a_tool_whose_output_was_cut_in_a_character_has_answered(agent: str, tmp
 
 def test_a_character_in_two_halves_is_one_and_what_is_no_json_is_none() -> None:
     decoder = msgspec.json.Decoder(dict[str, str])
-    assert line_value(rb'{"a": "\ud83d\ude00 \ude00"}', decoder) == {"a": "\U0001f600 \ufffd"}
+    assert decode_line(rb'{"a": "\ud83d\ude00 \ude00"}', decoder) == {"a": "\U0001f600 \ufffd"}
     for line in (rb'{"a": "\ud83d"', rb'{"a": ["\ud83d"]}', b'{"a": 7}', b"\xff"):
         with pytest.raises(msgspec.MsgspecError):
-            line_value(line, decoder)
+            decode_line(line, decoder)
