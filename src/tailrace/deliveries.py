@@ -1,24 +1,23 @@
-"""What is remembered of each thing said: the delivery, the turn it belongs to, and the states they go through.
+"""Deliveries, the turns they belong to, and the states of both.
 
-A delivery is one durable operation with a name, `{turn_id}.{ordinal}`. It is written down before it is sent and
-after it was answered, so that whoever comes after a crash knows what is known:
+A delivery is one durable operation. Its id is `{turn_id}.{ordinal}`. The ledger records it before it is sent and again
+after the platform answered, so that a new process knows after a crash what is known:
 
-    planned    decided, and surely not sent
-    sending    its sender was about to send, or has sent; only the sender knows more
-    retry      surely not sent, to be tried again, not before a time
-    ambiguous  it may be there: no answer came, or its sender is gone
-    ---------  the states above are open, those below are final: no edge leaves them
-    delivered  it is there, and here is the receipt
-    failed     it was refused for good
-    dead       it is too old or was tried too often, and is surely not there
-    unknown    it may be there, and nobody can find out; people are told
-    cancelled  it was no longer to be sent
-    superseded another delivery says it in its place
+    planned    recorded, surely not sent
+    sending    the sender was about to send it, or has sent it
+    retry      surely not sent; try again, not before a certain time
+    ambiguous  it may have arrived: no answer came, or the sender is gone
+    ---------  the states above are open; those below are final
+    delivered  it arrived; the receipt is recorded
+    failed     the platform refused it for good
+    dead       too old, or tried too often; it surely did not arrive
+    unknown    it may have arrived and nobody can find out; users are notified
+    cancelled  it was no longer wanted
+    superseded another delivery replaces it
 
-`EDGES` is the whole law; every change of state passes `moved`. A ledger compares what it holds with what the
-mover last saw and changes the row only if they agree: epoch (which owner), state and attempt (which try). A new
-owner adopts every open row it touches: what was `sending` becomes `ambiguous`, because its sender is gone.
-Nothing here does input or output; the time is an argument.
+`EDGES` has all allowed changes of state, and every change goes through `moved`. A ledger changes a row only if the
+caller has last seen it as it is: the same epoch (which owner), state and attempt. A new owner adopts every open row:
+`sending` becomes `ambiguous`, because its sender is gone. This module does no input or output; the time is an argument.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from base64 import urlsafe_b64encode
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -42,12 +41,9 @@ from tailrace.operations import (
     encode_operation,
 )
 
-if TYPE_CHECKING:
-    pass
-
 
 class State(enum.StrEnum):
-    """Where a delivery is."""
+    """The state of a delivery, see the table above."""
 
     PLANNED = "planned"
     SENDING = "sending"
@@ -60,41 +56,41 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
 
-    # An enumeration hashes by a method in Python, a string does not; sets of states are looked into for every change.
+    # An enumeration hashes by a method in Python, a string does not; every change looks into sets of states.
     __hash__ = str.__hash__
 
 
 OPEN = frozenset({State.PLANNED, State.SENDING, State.RETRY, State.AMBIGUOUS})
 FINAL = frozenset(State) - OPEN
 UNDELIVERED = frozenset({State.FAILED, State.DEAD, State.UNKNOWN})
-"""The final states in which somebody may miss something."""
+"""The final states in which a user may miss something."""
 
 _WITHDRAWN = {State.CANCELLED, State.SUPERSEDED}
 EDGES: dict[State, frozenset[State]] = {
-    # `ambiguous` is for a ledger restored from a backup, whose rows may have been sent after it was made.
+    # `ambiguous`: only in a ledger restored from a backup, whose rows may have been sent after the backup was made.
     State.PLANNED: frozenset({State.SENDING, State.AMBIGUOUS, State.FAILED, State.DEAD, *_WITHDRAWN}),
     State.SENDING: frozenset(
         {State.DELIVERED, State.RETRY, State.AMBIGUOUS, State.FAILED, State.DEAD, *_WITHDRAWN},
     ),
     State.RETRY: frozenset({State.SENDING, State.AMBIGUOUS, State.DEAD, *_WITHDRAWN}),
-    # To itself: it was tried to find out, and could not be found out yet.
+    # `ambiguous` again: the platform was asked and did not answer.
     State.AMBIGUOUS: frozenset(
         {State.SENDING, State.AMBIGUOUS, State.DELIVERED, State.RETRY, State.UNKNOWN, *_WITHDRAWN},
     ),
 } | {state: frozenset() for state in FINAL}
 
 NOTICE_ORDINAL = 0
-"""The ordinal of the one line that tells people what is missing from a turn. What the turn says begins at 1; what is
-said in place of delivery n has the ordinal -n."""
+"""The ordinal of the one line that notifies users of a missing part of the turn. The turn's own deliveries count from
+1; the replacement of delivery n has the ordinal -n."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How one delivery is to be treated; it is kept in its row, so that new settings never reinterpret old rows.
+    """How to treat one delivery. It is stored in the row, so that new settings do not change old rows.
 
-    `on_unknown`: where nobody can tell whether it arrived, `hold` it and say so, or `resend` it, marked.
-    `on_dead`: when a part cannot be delivered, `skip` it, or `halt` and leave out the rest of its turn.
-    `budget` counts tries, `max_age_s` is how old it may become before it is no longer sent. `is_told`: whether people
-    hear of it when it is missing.
+    `on_unknown`: if nobody can tell whether it arrived, `hold` it and notify the user, or `resend` it, marked.
+    `on_dead`: if a part cannot be delivered, `skip` it, or `halt` and leave out the rest of its turn.
+    `max_attempts`: how often it is tried. `max_age_s`: the age after which it is not sent any more.
+    `is_reported`: whether the user is notified if it is missing.
     """
 
     idempotency: Idempotency
@@ -106,11 +102,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One durable operation and what is known of it. Times are seconds since the epoch of the wall clock.
+    """One durable operation and what is known of it. Times are seconds since 1970 by the wall clock.
 
-    `place` orders the deliveries of a conversation; the ledger gives it. `attempt` counts the tries, `deferred_tries`
-    those of them that the platform only put off. `error` is the last thing that went wrong, in words for people.
-    `may_be_double` is true once it was sent again though it may have been there.
+    `position` is its place in the order of its conversation, assigned by the ledger. `attempt` counts the tries, and
+    `deferred_tries` those that the platform put off by naming a time. `error` is the last error, in words for users.
+    `may_be_double` is true if it was sent again although it may have arrived.
     """
 
     turn_id: str
@@ -135,42 +131,42 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Its name, for people and for logs."""
+        """The name of the delivery, for people and logs."""
         return f"{self.turn_id}.{self.ordinal}"
 
     @property
     def conversation(self) -> str:
-        """The place it goes to, in which order is kept."""
+        """The conversation it goes to. Order is kept within a conversation."""
         return self.operation.target.conversation
 
     @property
     def channel(self) -> str:
-        """The name of the channel that is to perform it."""
+        """The name of its channel."""
         return self.operation.target.channel
 
     @property
     def expires_at(self) -> float:
-        """When it is too old to be sent."""
+        """The time after which it is too old to be sent."""
         return self.created_at + self.policy.max_age_s
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether it was tried as often as it may be."""
+        """Whether all its attempts are used up."""
         return self.attempt - self.deferred_tries >= self.policy.max_attempts
 
     @property
     def idempotency(self) -> Idempotency:
-        """What makes it safe to repeat; an edit, a deletion and the end of a stream say how things shall be."""
+        """What makes it safe to repeat. An edit, a deletion and the end of a stream are repeatable on every channel."""
         if isinstance(self.operation, Edit | Delete | CloseStream):
             return Repeatable()
         return self.policy.idempotency
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running turn has said that no delivery says yet, and the live message that shows it, where one does.
+    """The text of a running turn that is in no delivery yet, and the id of the live message that shows it, if any.
 
-    `is_stream`: that message is an open stream. `after` is the ordinal of the delivery it comes behind: once there is a
-    later one, that says it, or more.
+    `is_stream`: that message is an open stream. `after` is the ordinal of the last delivery before this text. A later
+    delivery contains the text, so the snapshot is then out of date.
     """
 
     text: str = ""
@@ -180,7 +176,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnState(enum.StrEnum):
-    """Where a turn is. `done` means that all it says is written down as deliveries, not that they have arrived."""
+    """The state of a turn. `done` means that all its deliveries are recorded, not that they have arrived."""
 
     ACCEPTED = "accepted"
     RUNNING = "running"
@@ -194,7 +190,7 @@ TURN_OPEN = frozenset({TurnState.ACCEPTED, TurnState.RUNNING})
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer on its way. `attempt` counts how often it was begun; `last_ordinal` is its highest one so far."""
+    """One answer. `attempt` counts how often it was begun; `last_ordinal` is the highest ordinal recorded so far."""
 
     turn_id: str
     target: Target
@@ -208,7 +204,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person said, as the platform names it: the same event again is the same turn."""
+    """A message from a user, identified by the platform's event id: the same event again is the same turn."""
 
     channel: str
     event_id: str
@@ -220,7 +216,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation with open deliveries: its first one's state and owner, when that may be tried, and since when."""
+    """A conversation with open deliveries. State, epoch and times are those of its first open delivery."""
 
     conversation: str
     channel: str
@@ -231,7 +227,7 @@ class OpenConversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries are meant; what is None does not matter. `before` is compared with `updated_at`."""
+    """A filter for deliveries; None matches all. `before` is compared with `updated_at`."""
 
     states: frozenset[State] | None = None
     turn_id: str | None = None
@@ -241,7 +237,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now: float) -> Delivery:
-    """A new delivery. Its key and fingerprint follow from its name and content: the same again is the same."""
+    """A new delivery. Its key and fingerprint are computed from its id and content, so they are the same each time."""
     encoded = encode_operation(operation)
     name = f"{turn_id}.{ordinal}".encode("utf-8", "surrogatepass")
     return Delivery(
@@ -257,7 +253,7 @@ def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now:
 
 
 def fingerprint_of(operation: Durable) -> bytes:
-    """What a delivery's fingerprint must be: that of another content, or of a damaged one, is another."""
+    """The fingerprint of an operation. Other or damaged content has another fingerprint."""
     return _digest(encode_operation(operation), 16)
 
 
@@ -267,14 +263,14 @@ def _digest(content: bytes, size: int) -> bytes:
 
 
 def moved(delivery: Delivery, to: State, *, now: float, **changes: object) -> Delivery:
-    """The delivery in its next state. Raises `ValueError` where no edge leads there."""
+    """The delivery in its next state. Raises `ValueError` if `EDGES` does not allow it."""
     if to not in EDGES[delivery.state]:
-        raise ValueError(f"{delivery.id} is {delivery.state}; no edge leads from there to {to}")
+        raise ValueError(f"{delivery.id} is {delivery.state}; it cannot become {to}")
     return replace(delivery, state=to, updated_at=now, **changes)
 
 
 def sending(delivery: Delivery, *, now: float, again: bool = False) -> Delivery:
-    """The delivery as its sender takes it up: another attempt begins. `again`: though it may be there already."""
+    """The delivery at the start of its next attempt. `again`: it may have arrived already."""
     return moved(
         delivery,
         State.SENDING,
@@ -288,14 +284,14 @@ def sending(delivery: Delivery, *, now: float, again: bool = False) -> Delivery:
 
 
 def adopted(delivery: Delivery, *, epoch: int, now: float, restored: bool = False) -> Delivery:
-    """An open delivery of a former owner in the hands of the new one, who cannot know what became of a send.
+    """An open delivery of a former owner, taken over by a new one. What was being sent becomes ambiguous.
 
-    In a ledger `restored` from a backup that holds for every open row: it may have been sent after the backup was made.
+    In a ledger `restored` from a backup every open row becomes ambiguous: it may have been sent after the backup.
     """
     if delivery.state is State.SENDING:
         delivery = moved(delivery, State.AMBIGUOUS, now=now, error="its sender ended before the answer was recorded")
     elif restored and delivery.state is not State.AMBIGUOUS:
-        # The first try, if there was one, came after it was made: counted from there a key's window ends too early.
+        # The first try, if any, came after `created_at`: a key's window that is counted from there ends too early.
         first_try_at = delivery.first_try_at or delivery.created_at
         why = "the ledger was restored from an older copy"
         delivery = moved(delivery, State.AMBIGUOUS, now=now, first_try_at=first_try_at, not_before=None, error=why)

@@ -1,7 +1,7 @@
-"""What the edges provide: the protocols a runtime, a channel and a ledger fulfil, and what passes between them.
+"""The protocols that runtimes, channels and ledgers implement, and the values passed to them.
 
-A port is one small shape. What only some channels can do is a protocol of its own, found by `isinstance`;
-there are no flags. The docstrings are the contract an implementation is held to.
+A port is one small protocol. What only some channels can do is a protocol of its own, checked with `isinstance`; there
+are no flags. The docstrings are the contract: an implementation must do what they say.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tailrace.operations import Body, PostMedia, Receipt, Target, Task
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said, and to whom the answer belongs.
+    """A user's message to an agent.
 
-    `conversation` names the place (a chat, a thread); `session_id` names the agent's memory, which may be begun
-    anew in the same place.
+    `conversation` names the chat or thread of the answer. `session_id` names the agent's memory of it: the same
+    conversation can start a new session.
     """
 
     text: str
@@ -32,285 +32,301 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Runtime(Protocol):
-    """An agent: one prompt in, one turn of events out.
+    """An agent: one prompt in, the events of one turn out.
 
-    `run` does nothing until it is iterated. Closing the iterator cancels the run, and whatever the run holds (a
-    process, a connection) is released before the close returns. The stream need not obey the grammar: every
-    caller passes it through `tailrace.contract.checked`.
+    `run` does nothing until it is iterated. Closing the iterator cancels the turn; all resources of the turn
+    (processes, connections) are released before the close returns. The events need not follow the turn grammar: every
+    caller passes them through `tailrace.contract.checked`.
     """
 
     name: str
 
     def run(self, prompt: Prompt) -> AsyncIterator[Event]:
-        """Begin a turn and yield its events in the order they happened."""
+        """Start a turn and yield its events in the order in which they happen."""
         ...
 
 
 @runtime_checkable
 class ChannelProvider(Protocol):
-    """A channel that presents a finished answer on its own."""
+    """A channel of an extension that shows a finished answer in its own way."""
 
     name: str
 
     async def send_to_user(self, user_id: str, text: str) -> None:
-        """Show the whole answer to the user. Raises where it could not be shown."""
+        """Show the whole answer to the user. Raises an error if that failed."""
         ...
 
 
 @runtime_checkable
 class StreamingChannelProvider(Protocol):
-    """A channel that presents an answer on its own while it comes.
+    """A channel of an extension that shows an answer in its own way while it is written.
 
-    For one turn: `on_stream_start` once, then chunks and statuses in the order they happened, then
-    `on_stream_end` once with the full text, also when the turn failed or was cancelled.
+    The calls of one turn: `on_stream_start` once, then chunks and statuses in the order in which they happen, then
+    `on_stream_end` once with the full text, also if the turn failed or was cancelled.
     """
 
     name: str
 
     async def on_stream_start(self, user_id: str) -> None:
-        """A turn begins."""
+        """A turn starts."""
         ...
 
     async def on_stream_chunk(self, user_id: str, chunk: str) -> None:
-        """A further piece of the answer, to be shown as it is."""
+        """Show the next piece of the answer, as it is."""
         ...
 
     async def on_stream_status(self, user_id: str, status: str) -> None:
-        """What the agent is at; replaces the status shown before."""
+        """Show what the agent is doing now, in place of the status before."""
         ...
 
     async def on_stream_end(self, user_id: str, full_text: str) -> None:
-        """The turn is over; `full_text` is all that was said."""
+        """The turn has ended; `full_text` is the whole answer."""
         ...
 
 
 class Clock(Protocol):
-    """What time it is. Records and windows that outlive a process use `wall`, which may jump; waits use `monotonic`."""
+    """The time. `wall` is for what outlives a process, and may jump; `monotonic` is for waiting."""
 
     def wall(self) -> float:
-        """Seconds since 1970, as people set it."""
+        """Seconds since 1970, by the clock that people set."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since some moment. Never goes back."""
         ...
 
 
 class Inbox(Protocol):
-    """Where a channel hands in what people say."""
+    """The receiver of incoming messages. A channel gets it in `start`."""
 
     async def receive(self, inbound: Inbound) -> str:
-        """Take it, for good: returns its turn once it is recorded. The same event again gives the same turn.
+        """Record a message and return the id of its turn. The same event again gives the same turn.
 
-        Only then may the platform be told that it was taken. Raises `LedgerUnavailable` where it was not.
+        The channel may acknowledge the message to its platform only after this has returned. Raises
+        `LedgerUnavailable` if the message was not recorded; the platform then sends it again.
         """
         ...
 
 
 @runtime_checkable
 class Channel(Protocol):
-    """A place people read: performs one operation at a time and knows nothing of turns, retries or records.
+    """A chat platform: performs one operation per call. It knows nothing of turns, retries or records.
 
-    Whatever goes wrong in a call is a `ChannelFault`, by what is known of it: `SendRefused` (never), `NotSent` (surely
-    not, maybe later), `MaybeSent` (perhaps). Anything else that is raised counts as perhaps. A call may be cancelled
-    at any moment. What only some channels can do is a protocol below.
+    A method that fails raises a `ChannelFault` by what is known: `SendRefused` (the platform refused, do not try
+    again), `NotSent` (surely not sent, may work later), `MaybeSent` (may have been sent). Any other exception counts as
+    `MaybeSent`. A call may be cancelled at any await. A channel must not retry and must not wait for rate limits: the
+    sender does both. What only some channels can do is in the protocols below.
     """
 
     name: str
     capabilities: Capabilities
 
     async def start(self, inbox: Inbox) -> None:
-        """Connect; returns once messages can be sent, and raises where they cannot."""
+        """Connect. Returns when messages can be sent, and raises an error if that is not possible."""
         ...
 
     async def stop(self) -> None:
-        """Disconnect. Calling it twice, or without `start`, is harmless."""
+        """Disconnect. May be called twice, and without `start`."""
         ...
 
     async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
-        """Show a new message. Where the platform takes a key it is given this one, of at most 25 safe characters."""
+        """Send a new message.
+
+        If the platform recognises repeated calls by a key, pass `key` to it: at most 25 characters, all of them
+        letters, digits, `-` or `_`. A retry of the same message has the same key. Without a key the call is not
+        idempotent.
+        """
         ...
 
 
 @runtime_checkable
 class Edits(Protocol):
-    """A channel whose messages can be changed."""
+    """A channel that can edit its messages."""
 
     async def edit(self, target: Target, message_id: str, body: Body) -> Receipt:
-        """Let the message say `body`. One that says so already is edited; one that is not there is `gone`."""
+        """Replace the body of a message. Idempotent: if the message has this body already, that is success.
+
+        Raises `SendRefused(gone=True)` if the message does not exist any more.
+        """
         ...
 
 
 @runtime_checkable
 class Deletes(Protocol):
-    """A channel whose messages can be taken away."""
+    """A channel that can delete its messages."""
 
     async def delete(self, target: Target, message_id: str) -> Receipt:
-        """Take the message away. One that is gone already is deleted."""
+        """Delete a message. Idempotent: if it does not exist any more, that is success."""
         ...
 
 
 @runtime_checkable
 class ShowsTyping(Protocol):
-    """A channel that can show that an answer is being written."""
+    """A channel that can show a typing indicator."""
 
     async def typing(self, target: Target) -> None:
-        """Show it for as long as the platform does on its own."""
+        """Show the indicator for as long as the platform does by itself."""
         ...
 
 
 @runtime_checkable
 class SendsMedia(Protocol):
-    """A channel that takes pictures, sounds and files."""
+    """A channel that can send pictures, sounds and files."""
 
     async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:
-        """Show it as a new message, with its caption; `key` as for `post`."""
+        """Send the file as a new message with its caption. `key` as in `post`."""
         ...
 
 
 @runtime_checkable
 class StreamsNatively(Protocol):
-    """A channel on which the platform itself lets a message grow."""
+    """A channel whose platform has streams: messages to which text can be appended."""
 
     async def open_stream(self, target: Target, body: Body, *, key: str) -> Receipt:
-        """Begin a message; the receipt's id is the stream's. `key` as for `post`."""
+        """Start a message. The receipt's id is the id of the stream. `key` as in `post`."""
         ...
 
     async def append_stream(self, target: Target, stream_id: str, text: str, tasks: tuple[Task, ...] = ()) -> None:
-        """Add text at its end, and show the steps as they are now. Doing it twice adds the text twice."""
+        """Append text, and show the current state of these tasks. Not idempotent: a second call appends again."""
         ...
 
     async def close_stream(self, target: Target, stream_id: str, body: Body, tasks: tuple[Task, ...] = ()) -> Receipt:
-        """End it, saying all of `body`. One that is closed already is set to say it."""
+        """Close the stream as a message with this body. Idempotent: a closed stream gets the body by an edit.
+
+        Raises `SendRefused(gone=True)` if the message does not exist any more.
+        """
         ...
 
 
 @runtime_checkable
 class ShowsDrafts(Protocol):
-    """A channel on which the platform shows what is being written before it is a message."""
+    """A channel whose platform shows drafts: text that is not a message yet."""
 
     async def draft(self, target: Target, draft_id: int, body: Body) -> None:
-        """Show it for a while, in place of what the same draft showed before."""
+        """Show the draft in place of what the same draft showed before. The platform removes it after a while."""
         ...
 
 
 @runtime_checkable
 class ReadsBack(Protocol):
-    """A channel that can be asked what it has taken."""
+    """A channel that can look up what it has sent."""
 
     async def find(self, target: Target, key: str) -> Receipt | None:
-        """The message posted with that key; None only where it is surely not there."""
+        """Look up the message with this key. Returns None only if it surely does not exist.
+
+        Raises an error if that cannot be found out; the caller asks again later.
+        """
         ...
 
 
 class Ledger(Protocol):
-    """The durable truth: what was decided to be said, and what is known to have arrived.
+    """The durable record: which deliveries were decided, and what is known of their arrival.
 
-    Every coroutine that changes something returns only when the change would survive the loss of power, and has
-    changed nothing where it raises; the two exceptions are `LedgerLost`, after which nobody knows and the process
-    must end, and cancellation, after which a change that was handed in is still made. Calls made one after the
-    other, awaited or not, are made in that order. `LedgerUnavailable` means: not now, and the same call may work
-    later.
+    - **Durable.** A coroutine that changes something returns after the change is safe against loss of power.
+    - **Atomic.** A coroutine that raises has changed nothing, with two exceptions: after `LedgerLost` the result is
+      unknown and the process must end; and a cancelled call still makes a change that was submitted.
+    - **Ordered.** Calls take effect in the order in which they were made, awaited or not.
+    - **Owned.** There is one owner, the writer. Each opening has a higher `epoch` than all before. Rows carry the epoch
+      of their owner, and a change of a row that has changed since the caller read it raises `Fenced`.
 
-    One owner writes. Each opening has an `epoch` higher than all before; rows carry the epoch of who moves them,
-    and a change whose row has moved on raises `Fenced`, whoever asks.
+    `LedgerUnavailable` means that the same call may work later.
     """
 
     epoch: int
 
     async def accept(self, inbound: Inbound) -> str:
-        """Record an event and the turn it begins (`accepted`), in one step; the turn's id.
+        """Record an incoming event and its turn (`accepted`) in one step. Returns the id of the turn.
 
-        An event that is known (same channel, account and event id) changes nothing and gives the turn it began.
+        Idempotent: a known event (same channel, account and event id) changes nothing and gives its first turn.
         """
         ...
 
     async def begin(self, turn: Turn) -> Turn:
-        """The turn runs, from now on by this owner: made if nobody knows it, taken up again if it is open.
+        """Set a turn to `running`, owned by this owner. Creates it if it is new; counts the attempt.
 
-        Counts the attempt. A turn that is over is returned as it is: there is nothing left to say.
+        A turn that has ended is returned unchanged: nothing is left to send.
         """
         ...
 
     def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
-        """Keep what an open turn of this owner has said so far, soon: with the next change, or within two seconds.
+        """Save the current text of a running turn of this owner: with the next change, at the latest in two seconds.
 
-        The latest wins. A snapshot that cannot be kept is dropped; nobody waits for it.
+        The latest snapshot wins. One that cannot be saved is dropped without an error.
         """
         ...
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """The turn is over, and `plan` is the last it says, in one step; returns those rows as `plan` does.
+        """End a turn and record its last deliveries in one step. Returns those as `plan` does.
 
-        `turn` is as the caller last saw it. Raises `Fenced` if it is over or was taken up by another owner. A turn of
-        an older epoch can be ended: that is how an interrupted one is closed.
+        `turn` is the turn as the caller last saw it. Raises `Fenced` if it has ended or another owner has it. A turn of
+        an older epoch can be ended: that is how interrupted turns are closed.
         """
         ...
 
     async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Record deliveries in their order, all or none; returns each as it is recorded now.
+        """Record new deliveries in their order, all or none. Returns each as it is recorded now.
 
-        A name that is known already is not recorded again: its row is returned as it stands, whoever owns it. Known
-        with another fingerprint it raises `TurnMismatch`. The first one may come as `sending`: it is recorded so if
-        it is new and nothing open stands before it in its conversation, and as `planned` otherwise.
+        Idempotent: a known delivery (same turn and ordinal) is returned as it is recorded, whoever owns it. Raises
+        `TurnMismatch` if it is known with another fingerprint. The first delivery may be passed as `sending`: it is
+        recorded so if it is new and no earlier delivery of its conversation is open, and as `planned` otherwise.
         """
         ...
 
     async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """Replace rows by their next state, each as (last seen, next), all or none; returns the next ones.
+        """Replace rows by their next states, each as (last seen, next), all or none. Returns the next states.
 
-        Every edge is one of `EDGES`. A row that is not as last seen (owner, state, attempt) raises `Fenced`, and so
-        does entering `sending` while an earlier delivery of its conversation is open. `plan` are notices, recorded
-        right after the row of the first move; a name that is known already is passed over.
+        Each change must be one of `EDGES`. Raises `Fenced` if a row is not as last seen (owner, state, attempt), or if
+        it would become `sending` while an earlier delivery of its conversation is open. The deliveries in `plan` are
+        recorded right behind the row of the first move, for notices and replacements; known ones are skipped.
         """
         ...
 
     async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
-        """The first open deliveries of a conversation in order, all of them this owner's from now on.
+        """Take over the first open deliveries of a conversation and return them in order.
 
-        Rows of an older epoch are adopted (see `deliveries.adopted`). It stops before a row in a state it does not
-        know, which belongs to a newer version: what stands behind it waits as well.
+        Rows of an older epoch change as `deliveries.adopted` says. Stops before a row whose state is unknown, because a
+        newer version wrote it: that row and all behind it wait.
         """
         ...
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
-        """Conversations with open deliveries in the order of their names, from behind `after`."""
+        """Conversations with open deliveries, sorted by name, starting behind the name `after`."""
         ...
 
     async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
-        """Open turns in that state whose owner is gone, which is one of an older epoch: running, or only accepted."""
+        """Turns in that open state (`running` or `accepted`) whose owner is gone: those of an older epoch."""
         ...
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
-        """Deliveries that are meant, newest first, from behind the place `after`."""
+        """Deliveries that match, newest first, starting behind the position `after`."""
         ...
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
-        """Forget up to `limit` final deliveries that are meant, and turns and events that go with them; how many.
+        """Delete up to `limit` final deliveries that match, with their ended turns and events. Returns how many.
 
-        With `bodies` their rows stay and only what they said is forgotten. Open ones are never touched.
+        With `bodies` the rows stay and only their content is deleted. Open deliveries are never touched.
         """
         ...
 
     async def close(self) -> None:
-        """Write what was handed in, and let go. Calling it twice is harmless."""
+        """Write what was submitted, then close. May be called twice."""
         ...
 
 
 @runtime_checkable
 class ProcessingMessages(Protocol):
-    """Where a processing message can be shown: one message per turn, with the tools and the text so far.
+    """A place that can show a processing message: one message per turn, with its tools and the text so far.
 
-    Both may be plain functions or coroutine functions. They raise where the message could not be shown; the same is
-    then asked for again, with what there is to say by then. One call is made at a time.
+    Each method may be a plain function or a coroutine function. One call is made at a time. A method that fails raises;
+    it is called again later, with the text of that time.
     """
 
     def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str | Awaitable[str]:
-        """Show a new message; its id. `metadata` is what the turn was started with, as it was given."""
+        """Send the message and return its id. `metadata` is what the caller passed for this turn."""
         ...
 
     def update_processing_message(
         self, source_id: str, message_id: str, text: str, metadata: Any
     ) -> Awaitable[None] | None:
-        """Let that message say `text` in place of all that it said."""
+        """Replace the whole text of the message."""
         ...
