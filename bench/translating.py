@@ -26,10 +26,10 @@ from tailrace.events import (
     TurnFailed,
 )
 from tailrace.runtimes.acp import AcpTranslator
-from tailrace.runtimes.acp.agent import PERMISSION, UPDATE, Message
+from tailrace.runtimes.acp.agent import PERMISSION, UPDATE, RpcMessage
 from tailrace.runtimes.agui import AguiTranslator
 from tailrace.runtimes.claude import ClaudeTranslator
-from tailrace.runtimes.codex.dialogue import CodexDialogue
+from tailrace.runtimes.codex.client import CodexClient
 from tailrace.runtimes.codex.translator import CodexExecTranslator
 from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.gemini.translator import GeminiTranslator
@@ -77,15 +77,15 @@ class Turn(NamedTuple):
 
 def _acp(_: Sequence[bytes]) -> Feed:
     translator = AcpTranslator()
-    decode = msgspec.json.Decoder(Message).decode
+    decode = msgspec.json.Decoder(RpcMessage).decode
 
     def feed(line: bytes) -> list[Event]:
         message = decode(line)
         if message.method == UPDATE:
             return translator.update(message.params)
         if message.method == PERMISSION:
-            return translator.asked(message.params)[0]
-        return translator.answered(message.result) if "stopReason" in (message.result or ()) else []
+            return translator.permission_request(message.params)[0]
+        return translator.prompt_result(message.result) if "stopReason" in (message.result or ()) else []
 
     return feed
 
@@ -106,7 +106,7 @@ ADAPTERS = (
     Adapter("agui", "agui_*", lambda _: _of_values(AguiTranslator("").feed)),
     Adapter("claude", "claude_cli_*", lambda _: ClaudeTranslator().feed),
     Adapter("claude-sdk, from values", "claude_cli_*", lambda _: ClaudeTranslator().feed, json.loads),
-    Adapter("codex app-server", "codex_app_*", lambda _: CodexDialogue("").feed),
+    Adapter("codex app-server", "codex_app_*", lambda _: CodexClient("").feed),
     Adapter("codex exec", "codex_exec_*", lambda _: CodexExecTranslator().feed),
     Adapter("gemini", "gemini_*", lambda _: GeminiTranslator().feed),
     Adapter("langgraph, from values", "langgraph_*", lambda _: LangGraphTranslator().feed, json.loads),

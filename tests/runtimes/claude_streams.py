@@ -7,7 +7,7 @@ from typing import Any
 
 from sdk_streams import RECORDINGS
 
-from tailrace.runtimes.claude.sdk_runtime import line_of
+from tailrace.runtimes.claude.sdk_runtime import line_from_message
 
 Line = bytes | dict[str, Any]
 
@@ -28,7 +28,7 @@ def lines_of(name: str) -> list[Line]:
     raw = (RECORDINGS / f"{recording}.ndjson").read_bytes().splitlines()[1:]
     if not recording.startswith("claude_sdk"):
         return list(raw)
-    lines = [line_of(message) for message in sdk_objects(recording)]
+    lines = [line_from_message(message) for message in sdk_objects(recording)]
     ends = [0, *(at + 1 for at, line in enumerate(lines) if line["type"] == "result")]
     return [*(lines[ends[int(nth) - 1] : ends[int(nth)]] if nth else lines)]
 

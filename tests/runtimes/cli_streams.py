@@ -13,7 +13,7 @@ from sdk_streams import RECORDINGS, Terminal, Turn, turn_of
 
 from event_strategies import json_values
 from tailrace.events import TextDelta, TurnCompleted, TurnFailed
-from tailrace.runtimes.codex.dialogue import CodexDialogue
+from tailrace.runtimes.codex.client import CodexClient
 from tailrace.runtimes.codex.translator import CodexExecTranslator
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 from tailrace.runtimes.opencode.translator import OpencodeRunTranslator, OpencodeTranslator
@@ -68,14 +68,14 @@ class Codex:
     """The dialogue with `codex app-server`, which allows everything; `sent` is what it says."""
 
     def __init__(self) -> None:
-        self.dialogue = CodexDialogue("[[scenario]] go", cwd="/workspace")
-        self.sent = self.dialogue.outgoing()
+        self.dialogue = CodexClient("[[scenario]] go", cwd="/workspace")
+        self.sent = self.dialogue.take_outgoing()
 
     def feed(self, line: bytes) -> list[Event]:
         events = self.dialogue.feed(line)
-        for asked in self.dialogue.questions():
+        for asked in self.dialogue.take_approval_requests():
             self.dialogue.answer(asked, asked.question.allowing())
-        self.sent += self.dialogue.outgoing()
+        self.sent += self.dialogue.take_outgoing()
         return events
 
     def close(self) -> list[Event]:

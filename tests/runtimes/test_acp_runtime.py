@@ -30,7 +30,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
-from tailrace.runtimes.acp.agent import AcpAgent, Message
+from tailrace.runtimes.acp.agent import AcpAgent, RpcMessage
 from tailrace.runtimes.permissions import HOW_TO_ALLOW
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 AGENT = Path(__file__).parent.parent / "agents" / "acp_agent.py"
 PYTHON = Path(sys.executable).name
 END = TurnCompleted(stop_reason="end_turn")
-ANEW = "The conversation with the agent begins anew: "
+ANEW = "The agent starts a new conversation: "
 
 
 class Scenes:
@@ -267,12 +267,12 @@ def test_an_agent_that_reads_nothing_any_more_is_not_waited_for() -> None:
     async def run() -> None:
         agent = AcpAgent((sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"))
         await agent.start()
-        asked = Message(id=1, method="session/request_permission")
+        asked = RpcMessage(id=1, method="session/request_permission")
         telling = asyncio.create_task(agent.prompt("x" * 1_000_000))
         await asyncio.sleep(0)
         try:
             async with asyncio.timeout(60):
-                await agent.withdraw([asked])
+                await agent.cancel_requests([asked])
                 await agent.cancel()
         finally:
             telling.cancel()
@@ -531,7 +531,7 @@ def test_an_agent_is_not_kept_where_that_is_not_wanted(scenes: Scenes) -> None:
 def test_one_who_cannot_take_up_a_session_begins_anew_and_that_is_told(scenes: Scenes) -> None:
     first, second = play(scenes.runtime(retention_s=0), "memory", "memory", session="s")
     assert first.notices == []
-    assert second.notices == [f"{ANEW}scenes cannot take up a session again"]
+    assert second.notices == [f"{ANEW}scenes cannot resume sessions"]
     assert memories([second])[0][2] == ["memory"]
 
 
@@ -643,7 +643,7 @@ def test_a_program_that_only_repeats_what_it_is_told_is_no_agent(scenes: Scenes)
     ("command", "said"),
     [
         ("", "names no command"),
-        ("a 'b", "is no command"),
+        ("a 'b", "is not a valid command"),
     ],
 )
 def test_a_command_that_is_none_is_told(command: str, said: str) -> None:

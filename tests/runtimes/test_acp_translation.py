@@ -35,7 +35,7 @@ from tailrace.events import (
 )
 from tailrace.runtimes.acp import AcpTranslator
 from tailrace.runtimes.permissions import Choice
-from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN
+from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED
 
 CHECK, SAID_HI = "Let me check.", "The tool said hi."
 RUN_IT, KNOW = "I should run a command.", "Now I know."
@@ -137,9 +137,13 @@ class Played:
         if message.get("method") == "session/update":
             return translator.update(message["params"])
         if message.get("method") == "session/request_permission":
-            return translator.asked(message["params"])[0]
+            return translator.permission_request(message["params"])[0]
         assert self.is_answer(message), message
-        return translator.refused(message["error"]) if "error" in message else translator.answered(message["result"])
+        return (
+            translator.prompt_error(message["error"])
+            if "error" in message
+            else translator.prompt_result(message["result"])
+        )
 
     def events(self, heard: list[Any] | None = None) -> list[Event]:
         translator = AcpTranslator(agent=self.agent)
@@ -155,7 +159,7 @@ def told(*updates: Any, agent: str = "", result: Any = None) -> list[Event]:
     """What comes of these updates, and of the answer where there is one."""
     translator = AcpTranslator(agent=agent)
     events = [event for update in updates for event in translator.update({"sessionId": "s", "update": update})]
-    return [*events, *(translator.answered(result) if result is not None else translator.close())]
+    return [*events, *(translator.prompt_result(result) if result is not None else translator.close())]
 
 
 def text(piece: str, **fields: Any) -> Any:
@@ -228,7 +232,7 @@ def test_garbage_between_the_lines_changes_nothing_of_what_is_said(expected: Exp
     for message in played.heard:
         for thing in garbage:
             events += translator.update(thing)
-        events += translator.noise(b"npm warn \xff")
+        events += translator.invalid_line(b"npm warn \xff")
         events += played.tell(translator, message)
     found = turn_of([*events, *translator.close()])
     assert "".join(found.answer) == "".join(expected.answer)
@@ -258,10 +262,10 @@ malformed = st.builds(
 def test_whatever_it_is_told_it_tells_lawful_events_and_one_end(updates: list[Any], asked: Any, result: Any) -> None:
     translator = AcpTranslator()
     events = [event for update in updates for event in translator.update(update)]
-    events += translator.asked(asked)[0]
-    events += translator.answered(result)
+    events += translator.permission_request(asked)[0]
+    events += translator.prompt_result(result)
     events += [event for update in updates for event in translator.update(update)]
-    events += [*translator.refused(asked), *translator.close()]
+    events += [*translator.prompt_error(asked), *translator.close()]
     for event in events:
         validate_event(event)
     assert isinstance(turn_of(events).terminal, TurnFailed)
@@ -327,7 +331,9 @@ def test_a_tool_is_known_by_its_call_also_where_only_its_update_or_its_permissio
         ToolStarted(id="t", name="late"),
         ToolFinished(id="t", result="x"),
     ]
-    events, question = AcpTranslator().asked({"toolCall": {"toolCallId": "t", "title": "rm"}, "options": []})
+    events, question = AcpTranslator().permission_request(
+        {"toolCall": {"toolCallId": "t", "title": "rm"}, "options": []}
+    )
     assert events == [ToolStarted(id="t", name="rm")]
     assert question is not None
     assert question.title == "rm"
@@ -358,16 +364,16 @@ def test_a_prompt_that_is_answered_twice_is_answered_once() -> None:
     translator = AcpTranslator()
     translator.update({"update": call()})
     spent = {"stopReason": "end_turn", "usage": {"inputTokens": 1, "outputTokens": 1}}
-    assert isinstance(translator.answered(spent)[-1], TurnCompleted)
-    assert translator.answered(spent) == []
-    assert translator.refused({"code": -32603, "message": "no"}) == []
+    assert isinstance(translator.prompt_result(spent)[-1], TurnCompleted)
+    assert translator.prompt_result(spent) == []
+    assert translator.prompt_error({"code": -32603, "message": "no"}) == []
 
 
 def test_after_the_end_only_tools_are_heard_and_only_what_they_print_and_give_back() -> None:
     translator = AcpTranslator()
     events = [event for update in (call(), call("u")) for event in translator.update({"update": update})]
-    assert translator.awaits_tools
-    events += translator.answered(DONE)
+    assert translator.turn.has_open_calls()
+    events += translator.prompt_result(DONE)
     late = [
         text("late"),
         thought("late"),
@@ -380,14 +386,19 @@ def test_after_the_end_only_tools_are_heard_and_only_what_they_print_and_give_ba
         {"sessionUpdate": "from_the_future"},
     ]
     events += [event for update in late for event in translator.update({"update": update})]
-    events += translator.noise(b"late") + translator.remark("late") + translator.answered(DONE) + translator.close()
+    events += (
+        translator.invalid_line(b"late")
+        + translator.notice("late")
+        + translator.prompt_result(DONE)
+        + translator.close()
+    )
     assert turn_of(events).events[3:] == [
         TurnCompleted(stop_reason="end_turn"),
         ToolOutput(id="t", data="tick\n"),
         ToolFinished(id="t", result="x"),
         ToolFinished(id="u", is_error=True),
     ]
-    assert not translator.awaits_tools
+    assert not translator.turn.has_open_calls()
 
 
 def test_a_recorded_tool_prints_on_after_its_turn_was_cancelled() -> None:
@@ -477,7 +488,9 @@ def test_a_stop_reason_of_the_future_is_an_end() -> None:
 
 @pytest.mark.parametrize("result", [{}, [], "end_turn", 7, {"stopReason": None}])
 def test_an_end_that_says_nothing_is_a_failure(result: Any) -> None:
-    assert told(result=result) == [TurnFailed(message="the agent ended the turn without saying how", code="malformed")]
+    assert told(result=result) == [
+        TurnFailed(message="the agent ended the turn in a way that cannot be read", code="malformed")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -485,18 +498,18 @@ def test_an_end_that_says_nothing_is_a_failure(result: Any) -> None:
     [
         ({"code": -32000, "message": "Log in"}, "Log in", "auth_required"),
         ({"code": -32603, "message": "Oh", "data": {"details": "no disk"}}, "Oh: no disk", "internal_error"),
-        ({"code": 5, "message": ""}, "the agent refused and did not say why", "agent_error"),
+        ({"code": 5, "message": ""}, "the agent refused and gave no reason", "agent_error"),
         ({"code": "x"}, "the agent refused: {'code': 'x'}", "agent_error"),
         ("no", "the agent refused: no", "agent_error"),
     ],
 )
 def test_a_refused_prompt_is_a_failed_turn(error: Any, message: str, code: str) -> None:
-    assert AcpTranslator().refused(error) == [TurnFailed(message=message, code=code)]
+    assert AcpTranslator().prompt_error(error) == [TurnFailed(message=message, code=code)]
 
 
 def test_a_prompt_that_is_refused_for_want_of_a_login_is_told_with_what_helps() -> None:
     refusals = [{"code": -32000, "message": "Who are you."}, {"code": -32603, "message": "Who are you"}]
-    ends = [AcpTranslator().refused(refusal, login="Log in first.")[-1] for refusal in refusals]
+    ends = [AcpTranslator().prompt_error(refusal, login_hint="Log in first.")[-1] for refusal in refusals]
     assert ends == [
         TurnFailed(message="Who are you. Log in first.", code="auth_required"),
         TurnFailed(message="Who are you", code="internal_error"),
@@ -508,12 +521,12 @@ def test_a_log_that_an_agent_prints_while_it_speaks_is_not_held_in_memory() -> N
     events = translator.update({"update": text("So ", messageId="1")})
     tracemalloc.start()
     for _ in range(1000):
-        events += translator.noise(b"x" * 100_000)
+        events += translator.invalid_line(b"x" * 100_000)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 1_000_000
     events += translator.update({"update": text("be it.", messageId="1")})
-    found = turn_of([*events, *translator.answered(DONE)])
+    found = turn_of([*events, *translator.prompt_result(DONE)])
     assert found.answer == ["So be it."]
     assert len(found.notices) == 1
 
@@ -521,12 +534,14 @@ def test_a_log_that_an_agent_prints_while_it_speaks_is_not_held_in_memory() -> N
 def test_only_text_that_tells_the_very_error_is_taken_back() -> None:
     translator = AcpTranslator()
     events = translator.update({"update": text("An error, I think", messageId="1")})
-    found = turn_of([*events, *translator.refused({"code": -32603, "message": "Internal error"})])
+    found = turn_of([*events, *translator.prompt_error({"code": -32603, "message": "Internal error"})])
     assert found.answer == ["An error, I think"]
 
 
 def test_an_agent_that_is_lost_is_told_with_what_is_known_of_it() -> None:
-    assert AcpTranslator().lost("it exited with code 3") == [TurnFailed(message="it exited with code 3", code=CUT_OFF)]
+    assert AcpTranslator().agent_lost("it exited with code 3") == [
+        TurnFailed(message="it exited with code 3", code=CUT_OFF)
+    ]
 
 
 # Rule 7: usage
@@ -634,7 +649,7 @@ def test_a_question_has_what_is_known_of_the_call_and_the_choices_that_reach_lea
     request = next(message for message in played.heard if message.get("method") == "session/request_permission")
     for message in played.heard[: played.heard.index(request)]:
         played.tell(translator, message)
-    events, question = translator.asked(request["params"])
+    events, question = translator.permission_request(request["params"])
     assert events == []
     assert question is not None
     assert question.arguments["description"] == "block"
@@ -654,7 +669,7 @@ def test_an_answer_that_is_begun_again_after_a_pause_is_said_once() -> None:
                 "content": {"type": "text", "text": piece},
             }
             events += translator.update({"update": said}, at_s)
-    events += translator.answered({"stopReason": "end_turn"})
+    events += translator.prompt_result({"stopReason": "end_turn"})
     assert [type(event) for event in events].count(TextRetracted) == 2
     last = max(number for number, event in enumerate(events) if isinstance(event, TextRetracted))
     assert "".join(event.text for event in events[last:] if isinstance(event, TextDelta)) == "This is going to break"
@@ -666,7 +681,7 @@ def test_words_that_only_resemble_the_beginning_are_all_said() -> None:
     for at_s, piece in ((0.0, "This is one thing. "), (2.0, "This is "), (2.1, "another.")):
         said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": piece}}
         events += translator.update({"update": said}, at_s)
-    events += translator.answered({"stopReason": "end_turn"})
+    events += translator.prompt_result({"stopReason": "end_turn"})
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert text == "This is one thing. This is another."
     assert not any(isinstance(event, TextRetracted) for event in events)
@@ -686,7 +701,7 @@ def test_much_that_comes_again_and_goes_on_otherwise_stands_apart_and_is_told_of
     assert events == [
         TextDelta(text="This is going to break"),
         BlockFinal(),
-        Notice(text=MAY_HAVE_BEGUN_AGAIN),
+        Notice(text=MAY_BE_RESTARTED),
         TextDelta(text="This is going to be whole."),
         TextDelta(text=" Yes."),
     ]
@@ -698,7 +713,7 @@ def test_an_answer_of_gemini_that_broke_off_each_time_has_failed() -> None:
         said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "This is going to break"}}
         translator.update({"update": said}, at_s)
     nothing = {"quota": {"token_count": {"input_tokens": 0, "output_tokens": 0}, "model_usage": []}}
-    end = translator.answered({"stopReason": "end_turn", "_meta": nothing})[-1]
+    end = translator.prompt_result({"stopReason": "end_turn", "_meta": nothing})[-1]
     assert end == TurnFailed(message="the model's answer broke off", code="cut_off")
 
 
@@ -716,6 +731,4 @@ def test_a_subagent_that_works_on_does_not_show_what_is_for_the_model_alone() ->
         "status": "completed",
         "rawOutput": [{"text": "id 7"}],
     }
-    assert translator.update({"update": done}) == [
-        ToolFinished(id="c", result="Started, and works on in the background.")
-    ]
+    assert translator.update({"update": done}) == [ToolFinished(id="c", result="Started in the background.")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cli_streams import is_running
+from msgspec.structs import replace
 
 from tailrace.contract import checked
 from tailrace.events import Notice, TurnCompleted, TurnFailed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 ACP_AGENT = Path(__file__).parent.parent / "agents" / "acp_agent.py"
-PATIENT_S, IMPATIENT_S = 60.0, 0.5
+PATIENT_S, IMPATIENT_S = 60.0, 0.2
 RUNTIMES = ("claude", "codex", "gemini", "gemini --acp", "opencode", "acp")
 
 
@@ -69,7 +70,7 @@ class Place:
             case _:
                 behind = self._stand_in(name, "opencode_serve_tool")
                 runtime = OpencodeRuntime((*command, "--", *behind), sessions=sessions)
-        runtime.silence_timeout_s = self.silence_timeout_s
+        runtime.timeouts = replace(runtime.timeouts, silence_timeout_s=self.silence_timeout_s, exit_timeout_s=0.3)
         return runtime
 
     def _stand_in(self, name: str, deed: str) -> tuple[str, ...]:
@@ -80,7 +81,9 @@ class Place:
 
     def _options(self) -> AcpOptions:
         return AcpOptions(
-            env={"STORE": str(self.folder), "PIDS": str(self.folder)}, silence_timeout_s=self.silence_timeout_s
+            env={"STORE": str(self.folder), "PIDS": str(self.folder)},
+            silence_timeout_s=self.silence_timeout_s,
+            exit_timeout_s=0.3,
         )
 
 
@@ -107,7 +110,7 @@ def failed_and_went_on(place: Place, runtime: Runtime) -> TurnFailed:
         assert place.left() == []
         place.well()
         if isinstance(runtime, ClaudeRuntime | CodexRuntime | GeminiRuntime | OpencodeRuntime):
-            runtime.silence_timeout_s = PATIENT_S
+            runtime.timeouts = replace(runtime.timeouts, silence_timeout_s=PATIENT_S)
         return failed, await play(runtime)
 
     failed, events = asyncio.run(turns())
@@ -140,7 +143,7 @@ def test_a_flood_of_complaints_ends_with_the_last_of_them(place: Place, name: st
 def test_one_that_says_nothing_is_given_up(place: Place, name: str) -> None:
     place.silence_timeout_s = IMPATIENT_S
     failed = failed_and_went_on(place, place.runtime(name, "silence"))
-    assert "has said nothing for" in failed.message
+    assert "was silent for" in failed.message
 
 
 @pytest.mark.parametrize("name", ["acp", "gemini --acp"])
@@ -154,21 +157,21 @@ def test_an_agent_of_the_protocol_that_says_nothing_to_a_prompt_is_given_up(plac
 
     failed, completed = asyncio.run(turns())
     assert isinstance(failed, TurnFailed)
-    assert "has said nothing for 0.5 seconds and was stopped." in failed.message
+    assert "was silent for 0.2 seconds and was stopped." in failed.message
     assert isinstance(completed, TurnCompleted)
 
 
 def test_one_that_is_deaf_to_every_signal_is_ended_all_the_same(place: Place) -> None:
     place.silence_timeout_s = IMPATIENT_S
     failed = failed_and_went_on(place, place.runtime("gemini", "deaf"))
-    assert "has said nothing for" in failed.message
+    assert "was silent for" in failed.message
 
 
 @pytest.mark.parametrize("name", [name for name in RUNTIMES if name != "acp"])
 def test_one_of_a_version_that_knows_too_little_is_to_be_brought_up_to_date(place: Place, name: str) -> None:
     runtime = place.runtime(name, "old")
     failed = failed_and_went_on(place, runtime)
-    assert "is of a version that does not know it: update with npm install -g" in failed.message
+    assert "does not know it. Update with npm install -g" in failed.message
     assert runtime.name in failed.message
     assert failed.code == "unknown_version"
 

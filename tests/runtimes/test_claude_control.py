@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.runtimes.claude.control import ToolRequest, decision, questions_of
+from tailrace.runtimes.claude.control import ToolRequest, permission_result, questions_of
 
 BASH, READ = {"toolName": "Bash", "ruleContent": "ls:*"}, {"toolName": "Read"}
 RULE = {"type": "addRules", "behavior": "allow", "destination": "session", "rules": [BASH]}
@@ -21,7 +21,7 @@ def test_a_rule_that_allows_one_tool_can_be_kept() -> None:
     [question] = questions_of(tool, has_person=True)
     _once, always, _never = question.choices
     assert always.name == "Always allow Bash(ls:*)"
-    assert decision(tool, [always])["updatedPermissions"] == [RULE]
+    assert permission_result(tool, [always])["updatedPermissions"] == [RULE]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tailrace.contract import checked
 from tailrace.events import Event, Notice, Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.claude import ClaudeRuntime
-from tailrace.runtimes.claude.runtime import InputEnd
+from tailrace.runtimes.claude.runtime import InputCloser
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def test_one_that_refuses_to_start_says_why(tmp_path: Path) -> None:
     failed = play(claude(tmp_path, "refuses"), session_id="one")[-1]
     assert isinstance(failed, TurnFailed)
     assert failed.message.endswith(
-        "exited with code 1: error: unknown option '--verbose'. This claude is of a version that does not know it: "
-        "update with npm install -g @anthropic-ai/claude-code@latest"
+        "exited with code 1: error: unknown option '--verbose'. This version of claude does not know it. "
+        "Update with npm install -g @anthropic-ai/claude-code@latest"
     )
     assert failed.code == "unknown_version"
 
@@ -279,16 +279,16 @@ def is_running(process: int) -> bool:
 def test_claude_can_be_answered_as_long_as_it_goes_on_with_what_was_found_in_the_background() -> None:
     async def look(_: Simulation) -> list[str]:
         happened: list[str] = []
-        ending = InputEnd(lambda: happened.append("closed"))
-        seen: Any = SimpleNamespace(is_at_rest="for now")
-        ending.look(seen)
+        ending = InputCloser(lambda: happened.append("closed"))
+        seen: Any = SimpleNamespace(answer_state="may continue")
+        ending.update(seen)
         await asyncio.sleep(9)
-        seen.is_at_rest = ""
-        ending.look(seen)
+        seen.answer_state = ""
+        ending.update(seen)
         await asyncio.sleep(60)
         happened.append("answered again")
-        seen.is_at_rest = "for now"
-        ending.look(seen)
+        seen.answer_state = "may continue"
+        ending.update(seen)
         await asyncio.sleep(11)
         return happened
 

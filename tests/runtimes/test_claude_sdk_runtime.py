@@ -113,7 +113,7 @@ def test_one_that_says_nothing_is_given_up(sdk: Any, tmp_path: Path) -> None:
     runtime = ClaudeSdkRuntime(options, sessions=tmp_path)
     runtime.silence_timeout_s = 0.05
     end = play(runtime)[-1]
-    assert end == TurnFailed(message="claude has said nothing for 0.05 seconds and was stopped.", code="cut_off")
+    assert end == TurnFailed(message="claude was silent for 0.05 seconds and was stopped.", code="cut_off")
     assert options.notes == ["hello", "interrupted", "disconnected"]
 
 

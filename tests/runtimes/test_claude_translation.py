@@ -334,7 +334,7 @@ def test_blocks_that_share_their_index_and_change_their_messages_name_are_kept_a
 
 
 def test_a_paragraph_that_was_really_said_twice_is_told_twice() -> None:
-    assert turn(*streamed("m", "Resender."), *streamed("n", "Resender."), result()).answer == ["Resender.", "Resender."]
+    assert turn(*streamed("m", "Again."), *streamed("n", "Again."), result()).answer == ["Again.", "Again."]
 
 
 # 3. Tools are known by their call.
@@ -583,7 +583,7 @@ def test_the_conversation_is_known_once_it_has_begun() -> None:
     translator = ClaudeTranslator()
     gone, hello = lines_of("claude_cli_session_gone"), lines_of("claude_cli_hello")
     assert translator.feed(gone[0]) == []
-    assert (translator.session_id, translator.complaint) == ("", GONE)
+    assert (translator.session_id, translator.error_text) == ("", GONE)
     translator.feed(hello[0])
     assert translator.session_id == "e77349bd-ba6e-48cf-a338-73b3401fb591"
 

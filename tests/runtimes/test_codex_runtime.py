@@ -93,7 +93,7 @@ def test_a_session_goes_on_with_its_thread_also_after_a_restart(tmp_path: Path) 
 def test_a_thread_that_is_not_there_any_more_is_begun_anew_and_that_is_said(tmp_path: Path) -> None:
     play(codex(tmp_path, "codex_app_tool"), session_id="one")
     events = play(codex(tmp_path, "forgets"), session_id="one")
-    assert Notice(text="codex begins a new conversation: no rollout found") in events
+    assert Notice(text="codex starts a new conversation: no rollout found") in events
     assert isinstance(events[-1], TurnCompleted)
     assert [method for method, _ in threads(tmp_path)] == ["thread/start", "thread/resume", "thread/start"]
 
@@ -241,5 +241,5 @@ def test_without_a_server_it_is_executed_and_that_is_said(tmp_path: Path) -> Non
 def test_without_a_server_a_thread_that_is_gone_is_begun_anew_too(tmp_path: Path) -> None:
     for _ in range(2):
         events = play(codex(tmp_path, "old and forgetful"), session_id="one")
-    assert Notice(text="codex begins a new conversation: the earlier one cannot be found.") in events
+    assert Notice(text="codex starts a new conversation: the earlier one cannot be found.") in events
     assert isinstance(events[-1], TurnCompleted)

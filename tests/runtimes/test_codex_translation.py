@@ -29,7 +29,7 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.runtimes.codex.dialogue import CodexDialogue
+from tailrace.runtimes.codex.client import CodexClient
 from tailrace.runtimes.codex.translator import CodexExecTranslator, CodexTranslator
 
 CUT_OFF = "codex stopped before the turn was complete"
@@ -163,21 +163,21 @@ def test_the_server_is_told_what_it_was_told_when_it_was_recorded(recording: str
     assert ours[3]["params"] == {"threadId": thread, "input": [{"type": "text", "text": "[[scenario]] go"}]}
 
 
-def begun(dialogue: CodexDialogue) -> CodexDialogue:
+def begun(dialogue: CodexClient) -> CodexClient:
     """A dialogue in the middle of its turn."""
     for line in heard("codex_app_tool")[:12]:
         dialogue.feed(line)
-    dialogue.outgoing()
+    dialogue.take_outgoing()
     return dialogue
 
 
-def outgoing(dialogue: CodexDialogue) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in dialogue.outgoing()]
+def outgoing(dialogue: CodexClient) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in dialogue.take_outgoing()]
 
 
 def test_an_interruption_names_the_turn_and_is_not_sent_where_there_is_none() -> None:
-    dialogue = CodexDialogue("hello")
-    dialogue.outgoing()
+    dialogue = CodexClient("hello")
+    dialogue.take_outgoing()
     dialogue.interrupt()
     assert outgoing(dialogue) == []
     begun(dialogue).interrupt()
@@ -190,12 +190,12 @@ def test_an_interruption_names_the_turn_and_is_not_sent_where_there_is_none() ->
 
 
 def test_a_thread_that_is_known_is_resumed_and_one_that_is_gone_begun_anew() -> None:
-    dialogue = CodexDialogue("hello", thread_id="earlier")
-    dialogue.outgoing()
+    dialogue = CodexClient("hello", thread_id="earlier")
+    dialogue.take_outgoing()
     dialogue.feed(b'{"id": 1, "result": {}}')
     assert outgoing(dialogue)[1]["params"] == {"threadId": "earlier"}
     told = dialogue.feed(b'{"id": 2, "error": {"code": -32600, "message": "no rollout found"}}')
-    assert told == [Notice(text="codex begins a new conversation: no rollout found")]
+    assert told == [Notice(text="codex starts a new conversation: no rollout found")]
     assert [message["method"] for message in outgoing(dialogue)] == ["thread/start"]
     dialogue.feed(b'{"id": 3, "result": {"thread": {"id": "later"}}}')
     assert dialogue.thread_id == "later"
@@ -206,7 +206,7 @@ def test_a_thread_that_is_known_is_resumed_and_one_that_is_gone_begun_anew() -> 
     [
         ([b'{"id": 1, "error": {"message": "no"}}'], "no"),
         ([b'{"id": 1, "result": {}}', b'{"id": 2, "error": {"message": "not here"}}'], "not here"),
-        ([b'{"id": 1, "result": {}}', b'{"id": 2, "result": 5}'], "codex answered what is not understood"),
+        ([b'{"id": 1, "result": {}}', b'{"id": 2, "result": 5}'], "codex sent a response that cannot be read"),
         (
             [
                 b'{"id": 1, "result": {}}',
@@ -218,17 +218,17 @@ def test_a_thread_that_is_known_is_resumed_and_one_that_is_gone_begun_anew() -> 
     ],
 )
 def test_a_server_that_refuses_ends_the_turn_and_says_why(answers: list[bytes], message: str) -> None:
-    dialogue = CodexDialogue("hello")
+    dialogue = CodexClient("hello")
     events = [event for answer in answers for event in dialogue.feed(answer)]
     (failed,) = events
     assert isinstance(failed, TurnFailed)
     assert failed.message.startswith(message)
-    assert dialogue.translator.is_over
+    assert dialogue.translator.turn.is_finished
 
 
-def asked(method: str, **params: Any) -> CodexDialogue:
+def asked(method: str, **params: Any) -> CodexClient:
     """A dialogue that was asked something, by a request that counts from 0."""
-    dialogue = begun(CodexDialogue("hello"))
+    dialogue = begun(CodexClient("hello"))
     assert dialogue.feed(json.dumps({"method": method, "id": 0, "params": params}).encode()) == []
     return dialogue
 
@@ -285,7 +285,7 @@ def test_what_the_server_wants_to_be_allowed_is_asked_and_answered(
 ) -> None:
     for result in (allowed, denied):
         dialogue = asked(method, **params)
-        (request,) = dialogue.questions()
+        (request,) = dialogue.take_approval_requests()
         assert request.question.title == title
         choice = request.question.allowing() if result is allowed else None
         dialogue.answer(request, choice)
@@ -296,11 +296,11 @@ def test_what_cannot_be_done_for_the_server_is_answered_at_once() -> None:
     answers: dict[str, dict[str, Any]] = {
         "item/tool/requestUserInput": {"result": {"answers": {}}},
         "item/tool/call": {"result": {"contentItems": [], "success": False}},
-        "attestation/generate": {"error": {"code": -32601, "message": "attestation/generate is not known here"}},
+        "attestation/generate": {"error": {"code": -32601, "message": "attestation/generate is not supported"}},
     }
     for method, answer in answers.items():
         dialogue = asked(method)
-        assert dialogue.questions() == []
+        assert dialogue.take_approval_requests() == []
         assert outgoing(dialogue) == [{"jsonrpc": "2.0", "id": 0, **answer}]
 
 

@@ -74,7 +74,7 @@ def test_a_session_goes_on_with_its_conversation_also_after_a_restart(tmp_path: 
 def test_a_conversation_that_is_not_there_any_more_is_begun_anew_and_that_is_said(tmp_path: Path) -> None:
     play(gemini(tmp_path, "gemini_cli_tool"), session_id="one")
     events = play(gemini(tmp_path, "forgets"), session_id="one")
-    assert Notice(text="gemini begins a new conversation: the earlier one cannot be found.") in events
+    assert Notice(text="gemini starts a new conversation: the earlier one cannot be found.") in events
     assert isinstance(events[-1], TurnCompleted)
     assert resumed(tmp_path) == [[], ["--resume", SESSION], []]
 
@@ -151,7 +151,7 @@ def test_one_that_does_not_know_the_protocol_is_heard_without_it_and_that_is_sai
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     runtime = gemini(tmp_path, "old", permissions="allow")
-    status = Status(text="This gemini cannot ask: what its approval mode does not allow it does not do.")
+    status = Status(text="This gemini cannot ask: it does only what its approval mode allows.")
     for expected in ([status], []):
         events = play(runtime)
         assert [event for event in events if isinstance(event, Status)] == expected

@@ -27,7 +27,7 @@ from tailrace.events import (
     Usage,
 )
 from tailrace.runtimes.gemini.translator import GeminiTranslator
-from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
+from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED, RestartDetector
 
 REFUSED = "API Error: invalid request from fake"
 EXPECTED = [
@@ -107,7 +107,7 @@ def test_an_answer_that_begins_again_after_a_pause_takes_the_first_one_back() ->
     assert told(*again) == [
         TextDelta(text="It breaks "),
         TextDelta(text="here"),
-        TextRetracted(reason="gemini began its answer again"),
+        TextRetracted(reason="gemini started its answer again"),
         TextDelta(text="It breaks here not"),
     ]
     assert answer(*again, piece(" at all.", 2.3), SUCCESS) == "It breaks here not at all."
@@ -140,7 +140,7 @@ def test_much_that_comes_again_and_goes_on_otherwise_stands_apart_and_is_told_of
         TextDelta(text="Let me first look at "),
         TextDelta(text="this file"),
         BlockFinal(),
-        Notice(text=MAY_HAVE_BEGUN_AGAIN),
+        Notice(text=MAY_BE_RESTARTED),
         TextDelta(text="Let me first look around."),
     ]
 
@@ -185,7 +185,7 @@ def test_tries_of_the_same_answer_come_to_it_once_however_they_are_cut(whole: st
     for attempt in range(tries):
         for number, (start, end) in enumerate(pairwise(places)):
             heard_now = attempts.feed(whole[start:end], attempt * 10 + number * 0.01)
-            answered = [heard_now.text] if heard_now.begins_again else [*answered, heard_now.text]
+            answered = [heard_now.text] if heard_now.is_restart else [*answered, heard_now.text]
     assert "".join([*answered, attempts.close()]) == whole
 
 
@@ -198,7 +198,7 @@ def test_nothing_is_lost_but_what_a_new_try_says_again(pieces: list[tuple[str, b
     for text, is_pause in pieces:
         now += 2.0 if is_pause else 0.1
         told_now = attempts.feed(text, now)
-        shown = told_now.text if told_now.begins_again else shown + told_now.text
+        shown = told_now.text if told_now.is_restart else shown + told_now.text
     shown += attempts.close()
     assert everything.endswith(shown)
     if len(shown) < len(everything):

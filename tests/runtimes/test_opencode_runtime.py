@@ -26,6 +26,7 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.opencode import OpencodeRuntime
+from tailrace.runtimes.process import ProcessTimeouts
 
 if TYPE_CHECKING:
     from tailrace.runtimes.permissions import Choice, Question
@@ -34,7 +35,7 @@ COMMAND = Path(__file__).parent / "stand_ins" / "opencode_command.py"
 SESSION = "ses_e1fa059c3ffeOoHROEiawOJf6G"
 RUN = ["run", "--format", "json", "--thinking"]
 NEW = ["POST", "/session", {}]
-ANEW = Notice(text="opencode begins a new conversation: the earlier one cannot be found.")
+ANEW = Notice(text="opencode starts a new conversation: the earlier one cannot be found.")
 
 
 def opencode(folder: Path, deed: str, **options: Any) -> OpencodeRuntime:
@@ -167,10 +168,10 @@ def test_what_its_server_prints_beside_its_events_does_not_block_it(tmp_path: Pa
 
 def test_one_whose_server_lives_and_says_nothing_is_given_up(tmp_path: Path) -> None:
     runtime = opencode(tmp_path, "idles")
-    runtime.silence_timeout_s = 3.0  # which its start takes a part of
+    runtime.timeouts = ProcessTimeouts(silence_timeout_s=3.0)  # which its start takes a part of
     failed = play(runtime)[-1]
     assert isinstance(failed, TurnFailed)
-    assert failed.message == "opencode has said nothing for 3 seconds and was stopped."
+    assert failed.message == "opencode was silent for 3 seconds and was stopped."
 
 
 def test_a_command_that_is_not_installed_is_told_with_how_to_install_it(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_a_command_that_is_not_installed_is_told_with_how_to_install_it(tmp_path
 
 def test_without_a_server_it_is_run_and_that_is_said(tmp_path: Path) -> None:
     events = play(opencode(tmp_path, "old"), "say hello", session_id="one")
-    assert Status(text="opencode does not serve here: its answer comes block by block.") in events
+    assert Status(text="This opencode cannot run as a server: its answer comes block by block.") in events
     blocks = [event.text for event in events if isinstance(event, BlockFinal)]
     assert blocks == ["Let me check.", "The tool said hi."]
     assert events[-1] == TurnCompleted(stop_reason="stop")

@@ -31,7 +31,7 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
+from tailrace.runtimes.opencode.translator import OpencodeRequest, OpencodeRunTranslator, OpencodeTranslator
 
 CUT_OFF = "opencode stopped before the turn was complete"
 REFUSED = "invalid request from fake"
@@ -332,10 +332,10 @@ def test_a_plan_is_told_as_it_stands() -> None:
 
 def test_what_the_agent_asks_for_waits_for_an_answer() -> None:
     bus = OpencodeBus(heard("opencode_serve_permission"))
-    asked: list[Asked] = []
+    asked: list[OpencodeRequest] = []
     for line in heard("opencode_serve_permission"):
         bus.feed(line)
-        asked += bus.translator.asked()
+        asked += bus.translator.take_requests()
     (permission,) = asked
     assert permission.id == "per_1ee0042f4001ZWuGQLzfVgYpuZ"
     assert permission.question is not None
@@ -344,11 +344,11 @@ def test_what_the_agent_asks_for_waits_for_an_answer() -> None:
     translator.feed(event("question.asked", id="que_1", questions=[]))
     translator.feed(event("permission.asked", "other", id="per_1", permission="bash"))
     translator.feed(event("permission.asked", id="per_2", permission="edit", patterns=["a.py", "b.py"]))
-    question, edit = translator.asked()
+    question, edit = translator.take_requests()
     assert (question.id, question.question) == ("que_1", None)
     assert edit.question is not None
     assert edit.question.title == "edit a.py, b.py"
-    assert translator.asked() == []
+    assert translator.take_requests() == []
 
 
 def test_a_long_answer_is_told_piece_by_piece() -> None:

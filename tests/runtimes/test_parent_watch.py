@@ -29,11 +29,11 @@ while True:
 """
 RUNS_IT = """\
 import asyncio, sys
-from tailrace.runtimes.process import AgentProcess
+from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
 
 async def run():
     command = (sys.executable, "-I", "-S", "-c", sys.argv[1], *sys.argv[2:])
-    async with AgentProcess(command, grace_s=0.05) as process:
+    async with AgentProcess(command, timeouts=ProcessTimeouts(grace_s=0.05)) as process:
         async for line in process.lines():
             print(line.decode(), flush=True)
 
@@ -76,10 +76,10 @@ def test_one_who_left_the_group_of_an_agent_is_killed_too_when_whoever_runs_it_i
 def test_one_that_is_let_go_signals_nobody_and_is_gone() -> None:
     with subprocess.Popen(("sleep", "600"), start_new_session=True) as watched:
         before = children()
-        line = ParentWatch(watched.pid, ProcessTree(), grace_s=0)
+        watch = ParentWatch(watched.pid, ProcessTree(), grace_s=0)
         assert len(children() - before) == 1
-        line.let_go()
-        line.let_go()
+        watch.close()
+        watch.close()
         assert watched.poll() is None
         assert children() == before
         watched.kill()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tailrace.errors import AgentNotFound
-from tailrace.runtimes.process import LONGEST_LINE, AgentProcess
+from tailrace.runtimes.process import MAX_LINE_BYTES, AgentProcess, ProcessTimeouts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -98,8 +98,8 @@ def test_a_line_of_twenty_megabytes_comes_whole_also_without_its_end() -> None:
 
 def test_a_line_without_end_is_refused_in_clear_words() -> None:
     async def run() -> tuple[list[bytes], str]:
-        async with AgentProcess(python(f"print('a'); print('x' * {LONGEST_LINE + 1_000_000})")) as process:
-            return [line async for line in process.lines()], await process.last_words()
+        async with AgentProcess(python(f"print('a'); print('x' * {MAX_LINE_BYTES + 1_000_000})")) as process:
+            return [line async for line in process.lines()], await process.exit_error()
 
     lines, said = asyncio.run(run())
     assert lines == [b"a"]
@@ -110,14 +110,14 @@ def test_one_that_says_nothing_is_given_up_unless_it_has_a_reason() -> None:
     async def run() -> tuple[list[bytes], list[bytes], str]:
         excuses = iter((True, True, False))
         command = python("print('a', flush=True); import time; time.sleep(600)")
-        async with AgentProcess(command, silence_timeout_s=0.05) as process:
-            process.is_excused = lambda: next(excuses)
+        async with AgentProcess(command, timeouts=ProcessTimeouts(silence_timeout_s=0.05)) as process:
+            process.may_be_silent = lambda: next(excuses)
             lines = [line async for line in process.lines()]
-            return lines, list(map(str.encode, map(str, excuses))), await process.last_words()
+            return lines, list(map(str.encode, map(str, excuses))), await process.exit_error()
 
     lines, excuses_left, said = asyncio.run(run())
     assert (lines, excuses_left) == ([b"a"], [])
-    assert said.endswith("has said nothing for 0.05 seconds and was stopped.")
+    assert said.endswith("was silent for 0.05 seconds and was stopped.")
 
 
 def test_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:
@@ -210,7 +210,7 @@ def exit_code_after(
     """How a process exits that is left once it has said its first line."""
 
     async def run() -> int:
-        async with nobody_left(AgentProcess(python(code), grace_s=grace_s)) as process:
+        async with nobody_left(AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=grace_s))) as process:
             async for _ in process.lines():
                 break
             await leave(process)
@@ -260,7 +260,7 @@ def test_a_reader_that_is_cancelled_leaves_nobody_behind() -> None:
         reached = asyncio.Event()
 
         async def read() -> None:
-            async with nobody_left(AgentProcess(python(DEAF), grace_s=0.05)) as process:
+            async with nobody_left(AgentProcess(python(DEAF), timeouts=ProcessTimeouts(grace_s=0.05))) as process:
                 async for _ in process.lines():
                     reached.set()
 
@@ -291,7 +291,7 @@ def test_a_tool_outside_the_group_of_one_that_must_be_killed_is_killed_with_it(e
     async def run() -> None:
         child = WITH_A_CHILD.format(apart=f"True, env={environment}")
         deaf = DEAF.replace('print("ready", flush=True)', child)
-        async with nobody_left(AgentProcess(python(deaf), grace_s=0.05)) as process:
+        async with nobody_left(AgentProcess(python(deaf), timeouts=ProcessTimeouts(grace_s=0.05))) as process:
             async for line in process.lines():
                 tools.append(int(line))
                 break
@@ -337,21 +337,22 @@ def its_orphan_is_ended(agent: AgentProcess) -> None:
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", TIDY, DEAF], ids=["well", "badly", "asked", "deaf"])
 def test_one_who_left_the_family_is_ended_however_the_command_ends(end: str) -> None:
-    its_orphan_is_ended(AgentProcess(python(ORPHAN + end), grace_s=0.2))
+    its_orphan_is_ended(AgentProcess(python(ORPHAN + end), timeouts=ProcessTimeouts(grace_s=0.2)))
 
 
 def test_those_of_an_agent_that_runs_us_are_of_it_as_well() -> None:
     inner = (
-        "import asyncio, sys\nfrom tailrace.runtimes.process import AgentProcess\n"
+        "import asyncio, sys\nfrom tailrace.runtimes.process import AgentProcess, ProcessTimeouts\n"
         f"""
 async def run():
-    async with AgentProcess((sys.executable, '-I', '-S', '-c', {ORPHAN + DEAF!r}), grace_s=0) as process:
+    command = (sys.executable, '-I', '-S', '-c', {ORPHAN + DEAF!r})
+    async with AgentProcess(command, timeouts=ProcessTimeouts(grace_s=0)) as process:
         async for line in process.lines():
             print(line.decode(), flush=True)
 asyncio.run(run())
 """
     )
-    its_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), grace_s=0))
+    its_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), timeouts=ProcessTimeouts(grace_s=0)))
 
 
 def test_last_words_leave_out_the_backtrace_of_the_program() -> None:
@@ -359,7 +360,7 @@ def test_last_words_leave_out_the_backtrace_of_the_program() -> None:
 
     async def end() -> str:
         async with AgentProcess(python(f"import sys; sys.stderr.write('{words}'); sys.exit(1)")) as process:
-            return await process.last_words()
+            return await process.exit_error()
 
     assert asyncio.run(end()) == f"{sys.executable} exited with code 1: Error: no such setting"
 
@@ -390,7 +391,7 @@ def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> No
     async def begin_and_leave() -> None:
         tool = f"[sys.executable, '-I', '-S', '-c', {BREEDING!r}], start_new_session=True"
         inner = f"import subprocess, sys; subprocess.run({tool})"
-        async with AgentProcess(python(inner), env={"MARK": mark}, grace_s=0) as process:
+        async with AgentProcess(python(inner), env={"MARK": mark}, timeouts=ProcessTimeouts(grace_s=0)) as process:
             async for _ in process.lines():
                 break
 
@@ -401,10 +402,12 @@ def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> No
 def test_one_that_never_reads_what_it_is_told_is_given_up() -> None:
     async def tell() -> tuple[list[bytes], str]:
         code = "import time; print('ready', flush=True); time.sleep(600)"
-        async with nobody_left(AgentProcess(python(code), grace_s=0.1, silence_timeout_s=0.5)) as process:
+        async with nobody_left(
+            AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=0.1, silence_timeout_s=0.5))
+        ) as process:
             await process.write(b"x" * 1_000_000)
-            return await said(process), await process.last_words()
+            return await said(process), await process.exit_error()
 
     lines, words = asyncio.run(tell())
     assert lines == []
-    assert words.endswith("has read nothing for 0.5 seconds and was stopped.")
+    assert words.endswith("read none of its input for 0.5 seconds and was stopped.")

@@ -103,9 +103,9 @@ def test_sessions_are_kept_apart_and_only_their_owner_may_read_them(tmp_path: Pa
     before = os.umask(0)
     try:
         assert files.load("a/../b") is None
-        files.keep("a/../b", b"one")
-        files.keep("a/../b", b"two")
-        files.keep("\ud800", b"three")
+        files.save("a/../b", b"one")
+        files.save("a/../b", b"two")
+        files.save("\ud800", b"three")
     finally:
         os.umask(before)
     assert (files.load("a/../b"), files.load("\ud800")) == (b"two", b"three")

@@ -151,7 +151,7 @@ def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) 
             return
         if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
             approver.withdraw()
-        await approver.settled()
+        await approver.wait_until_idle()
         await frontend.show(event)
 
     return frontend._replace(show=show)

@@ -1,7 +1,7 @@
-"""Deciding what an agent may do while it is still heard, for the runtimes whose agents ask in the middle of a turn.
+"""Decide what an agent may do while its turn runs, for agents that ask in the middle of a turn.
 
-`allow` and `deny` answer at once, with the choice that reaches least far; for `ask` a person is asked beside the turn.
-The words of it are `permissions`'; how an answer gets back to the agent is for its runtime.
+`allow` and `deny` answer at once with the narrowest choice; with `ask` a person is asked beside the turn. The words are
+in `permissions`; how an answer gets back to the agent is up to its runtime.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Approvals:
-    """Decides for one turn; leaving it withdraws the questions that nobody has answered."""
+    """Decides for one turn. Leaving it cancels the open questions."""
 
     def __init__(self, permissions: Policy, approver: Approver | None) -> None:
         self._permissions = permissions
         self._approver = approver
         self._open: set[asyncio.Task[None]] = set()
-        self._awaited: set[asyncio.Future[Choice | None]] = set()
+        self._waiting_for_choice: set[asyncio.Future[Choice | None]] = set()
         self._notices: list[Event] = []
-        self._told_how = False
+        self._hint_given = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,48 +40,48 @@ class Approvals:
         self.withdraw()
 
     def withdraw(self) -> None:
-        """Nobody needs an answer any more; whoever still waits for a choice has none."""
-        for asking in self._open:
-            asking.cancel()
-        for chosen in self._awaited:
+        """Cancel the open questions. A caller that waits for a choice gets None."""
+        for task in self._open:
+            task.cancel()
+        for chosen in self._waiting_for_choice:
             if not chosen.done():
                 chosen.set_result(None)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody is being asked."""
+        """Whether a person is being asked."""
         return bool(self._open)
 
     @property
     def can_decide(self) -> bool:
-        """Whether anything is decided here; where nobody can be asked, what waits for a person goes on waiting."""
+        """Whether anything can be decided here. If nobody can be asked, calls that need approval keep waiting."""
         return self._permissions != "ask" or self._approver is not None
 
     @property
     def asks_person(self) -> bool:
-        """Whether what is decided is decided by a person."""
+        """Whether a person decides."""
         return self._permissions == "ask" and self._approver is not None
 
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
-        """See to it that `answer` is called, now or when the person has chosen; returns what is to be said of it."""
+        """Call `answer` with the choice, now or once the person has chosen. Returns events for the turn."""
         if self._permissions == "ask" and self._approver is not None:
-            asking = asyncio.create_task(self._ask(self._approver, question, answer))
-            self._open.add(asking)
-            asking.add_done_callback(self._open.discard)
-            awaited = "an answer" if question.allowing() is None else "permission"
-            return [Status(text=f"Waiting for {awaited}: {question.title}")]
+            task = asyncio.create_task(self._ask(self._approver, question, answer))
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+            wanted = "an answer" if question.allowing() is None else "permission"
+            return [Status(text=f"Waiting for {wanted}: {question.title}")]
         choice = question.allowing() if self._permissions == "allow" else question.denying()
         await answer(choice)
         if choice is not None and choice == question.allowing():
             return []
-        hint, self._told_how = "" if self._told_how else f" {HOW_TO_ALLOW}", True
+        hint, self._hint_given = "" if self._hint_given else f" {HOW_TO_ALLOW}", True
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
 
     async def ask(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
-        """The same for whoever waits for the choice: what is to be said of it first, and what will be chosen."""
+        """Like `decide`, for a caller that waits: the events for the turn, and a future of the choice."""
         chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
-        self._awaited.add(chosen)
-        chosen.add_done_callback(self._awaited.discard)
+        self._waiting_for_choice.add(chosen)
+        chosen.add_done_callback(self._waiting_for_choice.discard)
 
         async def answer(choice: Choice | None) -> None:
             if not chosen.done():
@@ -90,17 +90,17 @@ class Approvals:
         return await self.decide(question, answer), chosen
 
     def notices(self) -> list[Event]:
-        """What is to be said of those who were asked since: why they could not be."""
-        remarks, self._notices = self._notices, []
-        return remarks
+        """Notices for questions that could not be asked since the last call."""
+        notices, self._notices = self._notices, []
+        return notices
 
     async def _ask(
         self, approver: Approver, question: Question, answer: Callable[[Choice | None], Awaitable[None]]
     ) -> None:
         try:
             choice = await approver.ask(question)
-        except Exception as error:  # noqa: BLE001  # somebody else's code; nobody was asked, and that is told
-            told = f"Not allowed, because nobody could be asked: {question.title} ({error})"
-            self._notices.append(Notice(text=told))
+        except Exception as error:  # noqa: BLE001  # foreign code failed: the person was not asked, and a notice says so
+            text = f"Not allowed, because nobody could be asked: {question.title} ({error})"
+            self._notices.append(Notice(text=text))
             choice = None
         await answer(choice if choice in question.choices else question.denying())

@@ -1,7 +1,7 @@
-"""Which conversation of an agent belongs to which session, for agents that keep their conversations themselves.
+"""Which conversation of an agent belongs to which session, for agents that store their conversations themselves.
 
-They are kept under ids of the agents' own; which of them is whose is kept here, in a small file each, so that a restart
-forgets nothing. What a conversation holds is the agent's.
+Agents store them under ids of their own. Which id belongs to which session is stored here, in a small file each, so
+that a restart forgets nothing.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 
 class Conversations:
-    """The conversations of one runtime; a prompt of no session has none."""
+    """The conversations of one runtime. A prompt without a session has none."""
 
     def __init__(self, runtime: str, folder: Path | None = None) -> None:
         self._files = SessionFiles(folder or sessions_directory() / runtime)
-        self._known: dict[str, str] = {}
+        self._by_session: dict[str, str] = {}
 
-    def of(self, prompt: Prompt) -> str:
-        """The conversation to go on with; empty where there is none."""
+    def get(self, prompt: Prompt) -> str:
+        """The conversation to continue; empty if there is none."""
         session = session_of(prompt)
-        if session and session not in self._known:
-            self._known[session] = (self._files.load(session) or b"").decode(errors="replace")
-        return self._known.get(session, "")
+        if session and session not in self._by_session:
+            self._by_session[session] = (self._files.load(session) or b"").decode(errors="replace")
+        return self._by_session.get(session, "")
 
     def remember(self, prompt: Prompt, conversation: str) -> list[Event]:
-        """The conversation that the prompt's session is in from now on; what is to be said of that.
+        """Store the conversation of the prompt's session. Returns a notice if that fails.
 
-        One that cannot be kept is known for as long as this process runs.
+        One that cannot be stored is known until this process ends.
         """
         session = session_of(prompt)
-        if not (session and conversation) or self._known.get(session) == conversation:
+        if not (session and conversation) or self._by_session.get(session) == conversation:
             return []
-        self._known[session] = conversation
+        self._by_session[session] = conversation
         try:
-            self._files.keep(session, conversation.encode())
+            self._files.save(session, conversation.encode())
         except OSError as error:
             return [Notice(text=f"The conversation cannot be remembered: {error}")]
         return []

@@ -1,7 +1,7 @@
-"""Texts that grow inside plain JSON values, piece by piece, at a cost that does not grow with them.
+"""Append to texts inside plain JSON values at a cost that does not grow with them.
 
-For transcripts, which hold a conversation in the form that its agent has it in. While a text is streamed its pieces
-stand in its place; `join_texts` gives the value with the texts.
+For transcripts, which keep a conversation in its agent's own form. While a text is streamed its pieces stand in its
+place; `join_texts` returns the value with whole texts.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from typing import Any
 
 
-class _Growing(list[str]):
+class _Pieces(list[str]):
     """The pieces of a text, in its place."""
 
 
-def append_text(holder: dict[str, Any], name: str, piece: str) -> None:
-    """Add a piece to the text that `holder` has under that name; what is there and is no text is replaced."""
-    said = holder.get(name)
-    if not isinstance(said, _Growing):
-        said = holder[name] = _Growing([said] if isinstance(said, str) else [])
-    said.append(piece)
+def append_text(container: dict[str, Any], name: str, piece: str) -> None:
+    """Append to the text that `container` has under a name; any value there that is no text is replaced."""
+    pieces = container.get(name)
+    if not isinstance(pieces, _Pieces):
+        pieces = container[name] = _Pieces([pieces] if isinstance(pieces, str) else [])
+    pieces.append(piece)
 
 
 def join_texts(value: Any) -> Any:
-    """The value with every text whole; what is not growing is copied as it is."""
+    """Copy the value with every text joined."""
     match value:
-        case _Growing():
+        case _Pieces():
             return "".join(value)
         case list():
             return [join_texts(item) for item in value]

@@ -1,7 +1,7 @@
-"""What to do about a command that failed, by what it says: log in, name another model, or bring it up to date.
+"""Add to a command's failure what the user can do: log in, name another model, or update.
 
-Each command line has words of its own for it, often among many others and without the remedy. What the failure is and
-whose it is stays as it was said; the advice stands behind it. Owns the words; the failures are the translators'.
+Each command reports these in its own words, often among many others and without the remedy. The failure stays as
+reported; the hint is added behind it. Owns the hints; the failures come from the translators.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """How one command says that nobody is logged in, and what helps; `models` is where it has its models from."""
+    """How a command reports that nobody is logged in, what helps then, and where its models come from."""
 
     package: str
-    locked_out: re.Pattern[str]
-    key: str
-    models: str = ""
+    login_error: re.Pattern[str]
+    login_hint: str
+    model_hint: str = ""
 
 
 _COMMANDS = {
@@ -48,40 +48,38 @@ _COMMANDS = {
         "opencode-ai",
         re.compile(r"ProviderAuthError|[Uu]nauthorized|API key|auth login"),
         "Log in with: opencode auth login, or name a provider in opencode.json.",
-        "opencode knows the models of providers that it is logged in to (opencode auth login) or has in opencode.json.",
+        "opencode knows the models of providers that you log in to (opencode auth login) or list in opencode.json.",
     ),
 }
 _COMMANDS["claude-sdk"] = _COMMANDS["claude"]
-_LOCKED_OUT = 401
+_UNAUTHORIZED = 401
 _NO_MODEL = re.compile(r"Model not found|ProviderModelNotFound")
-# How programs refuse an option or a command that they have never heard of.
-_UNHEARD_OF = re.compile(
+# How programs refuse an unknown option or command.
+_UNKNOWN_OPTION = re.compile(
     r"(?i)unknown (option|argument|command|flag)|unexpected argument|unrecognized (subcommand|option|argument)"
     r"|unknown or unexpected option|no such (option|command)"
 )
 
 
 def with_login_hint(runtime: str, events: Iterable[Event]) -> list[Event]:
-    """The events; a failure that we know a remedy for says it, and has a code of its own."""
-    return [_advised(_COMMANDS[runtime], runtime, event) for event in events]
+    """The events. A failure with a known remedy says it and gets a code of its own."""
+    return [_with_hint(_COMMANDS[runtime], runtime, event) for event in events]
 
 
-def _advised(command: _Command, runtime: str, event: Event) -> Event:
+def _with_hint(command: _Command, runtime: str, event: Event) -> Event:
     if not isinstance(event, TurnFailed) or event.code == "not_found":
         return event
-    if event.status_code == _LOCKED_OUT or command.locked_out.search(f"{event.message} {event.code}"):
-        return _with(event, f"{runtime} is not logged in. {command.key}", "not_logged_in")
-    if command.models and _NO_MODEL.search(event.message):
-        return _with(event, command.models, "unknown_model")
-    if _UNHEARD_OF.search(event.message):
+    if event.status_code == _UNAUTHORIZED or command.login_error.search(f"{event.message} {event.code}"):
+        return _with_code(event, f"{runtime} is not logged in. {command.login_hint}", "not_logged_in")
+    if command.model_hint and _NO_MODEL.search(event.message):
+        return _with_code(event, command.model_hint, "unknown_model")
+    if _UNKNOWN_OPTION.search(event.message):
         name = runtime.removesuffix("-sdk")
-        newer = f"npm install -g {command.package}@latest"
-        return _with(
-            event, f"This {name} is of a version that does not know it: update with {newer}", "unknown_version"
-        )
+        update = f"npm install -g {command.package}@latest"
+        return _with_code(event, f"This version of {name} does not know it. Update with {update}", "unknown_version")
     return event
 
 
-def _with(event: TurnFailed, advice: str, code: str) -> TurnFailed:
-    said = event.message.rstrip().rstrip(".")
-    return msgspec.structs.replace(event, message=f"{said}. {advice}" if said else advice, code=code)
+def _with_code(event: TurnFailed, hint: str, code: str) -> TurnFailed:
+    message = event.message.rstrip().rstrip(".")
+    return msgspec.structs.replace(event, message=f"{message}. {hint}" if message else hint, code=code)

@@ -1,11 +1,10 @@
-"""Nobody outlives us: what ends an agent's command when we are gone before we could.
+"""Stop an agent's command when this process is killed before it could do so itself.
 
-A process that is killed, or falls over, ends nobody behind it. Most commands notice that their input is closed; a
-server, and one that is thinking, do not, and go on for hours. So each has somebody beside it who does nothing but hold
-the other end of a pipe of ours. It closes with us, however we end, and then the command is asked, told and killed as we
-would have done it.
+Most commands notice that their input is closed. A server, and an agent that waits for its model, do not: they run on
+for hours. So a watcher process holds the other end of one of our pipes. The pipe closes when we end, however we end;
+then the watcher signals the command as we would have done.
 
-Owns that watcher. How a command is ended while we live is `process`'s.
+Owns that watcher. How a command is stopped while we live is in `process`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tailrace.runtimes.process_tree import ProcessTree
 
-# The shell is the smallest program that is everywhere. What it writes to nobody reads.
+# A shell script, because every system has a shell. Nobody reads what it prints.
 _WATCH = """\
 read -r _
 for signal in INT TERM KILL; do kill -s "$signal" -- "-$1" || break; sleep "$2"; done
@@ -26,27 +25,26 @@ for process in /proc/[0-9]*; do grep -qs -e "$3" "$process/environ" && kill -s K
 
 
 class ParentWatch:
-    """Held for a process group, and for its kin elsewhere, as long as we live.
-
-    Where nobody can be started to watch, there is none.
+    """Watches a process group, and the processes of its tree, while we live. If no watcher can be started there is
+    none.
     """
 
-    def __init__(self, group: int, kin: ProcessTree, *, grace_s: float) -> None:
+    def __init__(self, group: int, tree: ProcessTree, *, grace_s: float) -> None:
         self._watcher: subprocess.Popen[bytes] | None = None
         with suppress(OSError):
-            self._watcher = subprocess.Popen(  # noqa: S603  # a script of ours, two numbers and a name
-                ("/bin/sh", "-c", _WATCH, "tailrace-lifeline", str(group), f"{grace_s:g}", kin.name),
+            self._watcher = subprocess.Popen(  # noqa: S603  # our own script, two numbers and a mark
+                ("/bin/sh", "-c", _WATCH, "tailrace-parent-watch", str(group), f"{grace_s:g}", tree.mark),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that no Ctrl-C for us ends it
+                start_new_session=True,  # so that Ctrl-C does not end it
             )
 
-    def let_go(self) -> None:
-        """The group is gone, or about to be: nobody need be watched. Twice is harmless."""
+    def close(self) -> None:
+        """End the watcher: the group is gone, or about to be. May be called twice."""
         if self._watcher is None:
             return
-        self._watcher.kill()  # before its pipe is closed, which it would take for our end
+        self._watcher.kill()  # before its pipe closes, which it would take for our end
         self._watcher.wait()
         assert self._watcher.stdin is not None, "the watcher is started with a pipe"
         self._watcher.stdin.close()

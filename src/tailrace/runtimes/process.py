@@ -1,13 +1,13 @@
-"""The one way an agent's command is run: started apart, read line by line, and gone when it is left.
+"""Run an agent's command: start it in its own process group, read it line by line, and leave none of it behind.
 
-Owns what every command gets wrong in its own way: lines longer than any reader expects, silence without end, a flood
-on stderr that nobody reads, a signal that is ignored, children that outlive their parent and hold its output open. What
-the lines say is for a runtime's translator.
+Owns what every command gets wrong in its own way: lines longer than a reader expects, endless silence, a flood on
+stderr, ignored signals, children that outlive it and hold its output open. What the lines mean is for a runtime's
+translator.
 
-A command is the leader of a process group of its own, and the group is what is signalled: a launcher that dies alone
-leaves the agent it launched. Agents often run their tools outside of it, and end them by themselves when they are asked
-to stop; what they leave, however the agent ends, is ended with it, as far as the platform shows them (`kin`). If we are
-killed ourselves, a `ParentWatch` does the same. POSIX only.
+The command leads a process group, and the group is signalled, since a launcher that dies alone leaves the agent it
+launched. Agents often run their tools outside the group and end them only when asked to stop. What they leave is killed
+with them, as far as the platform shows it (`process_tree`). If this process is killed, `ParentWatch` does the same.
+POSIX only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tailrace.errors import AgentNotFound
 from tailrace.runtimes.parent_watch import ParentWatch
 from tailrace.runtimes.process_tree import ProcessTree
@@ -30,26 +32,36 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-LONGEST_LINE = 64 * 1024 * 1024
-SILENCE_TIMEOUT_S = 600.0
-_CHUNK = 64 * 1024
-_STDERR_KEPT = 8 * 1024
-# What programs written in Rust add to their last words; it is of no use to whoever reads them.
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 64 * 1024
+_STDERR_TAIL_BYTES = 8 * 1024
+# Programs written in Rust print this behind their error; it tells people nothing.
 _BACKTRACE = "\nStack backtrace:"
-# Once the command has exited, its output ends at once; only somebody outside the group can still hold it open.
-_FAREWELL_S = 0.5
-# One that has closed its output is about to exit; some put things in order first.
-_EXIT_S = 3.0
-# What is killed is gone in a moment, but still counts until its new parent has buried it, which some never do.
-_LOOK_EVERY_S = 0.01
-_LOOK_FOR_S = 0.25
+# A killed process is gone in a moment, but is listed until its new parent reaps it, which some never do.
+_GONE_POLL_S = 0.01
+_GONE_TIMEOUT_S = 0.25
 
 
-class _Wires(SubprocessStreamProtocol):
-    """The pipes of a process; `exited` is done when it exits, whoever holds its pipes open."""
+class ProcessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait for a command.
+
+    `silence_timeout_s`: for output, unless the command may be silent. `exit_timeout_s`: for its exit once it has
+    closed its output; some commands save their state first. `drain_timeout_s`: for the rest of its output once it has
+    exited, since a process outside its group may hold the output open. `grace_s`: after each polite signal before the
+    next, harsher one; 0 kills at once, for an agent that would leave its tools behind if it were asked to stop.
+    """
+
+    silence_timeout_s: float = 600.0
+    exit_timeout_s: float = 3.0
+    drain_timeout_s: float = 0.5
+    grace_s: float = 5.0
+
+
+class _Pipes(SubprocessStreamProtocol):
+    """The pipes of a process. `exited` is done when it exits, whoever still holds its pipes open."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=_CHUNK, loop=loop)
+        super().__init__(limit=_READ_BYTES, loop=loop)
         self.exited: asyncio.Future[None] = loop.create_future()
 
     def process_exited(self) -> None:
@@ -59,13 +71,10 @@ class _Wires(SubprocessStreamProtocol):
 
 
 class AgentProcess:
-    """A running command; entering starts it, leaving stops it and all of its process group.
+    """A running command. Entering starts it; leaving stops it and its process group.
 
-    `env` is added to our own environment. `missing` is said where there is no such command: how to install it.
-    `grace_s` is how long each polite signal is given before the next, harsher one; 0 is for an agent that would leave
-    its tools behind if it were asked: it is killed at once, and they with it. `silence_timeout_s` is how long it may
-    say nothing before it is given up; `is_excused` says that it has a reason, as a tool at work or a person who is
-    asked.
+    `env` is added to our environment. `missing` says how to install a command that is not found. `may_be_silent` is
+    asked whether a silence has a reason: a tool runs, or a person is asked.
     """
 
     def __init__(
@@ -75,28 +84,26 @@ class AgentProcess:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         missing: str = "",
-        grace_s: float = 5.0,
-        silence_timeout_s: float = SILENCE_TIMEOUT_S,
+        timeouts: ProcessTimeouts = ProcessTimeouts(),  # noqa: B008  # frozen
     ) -> None:
         self.command = tuple(command)
-        self.is_excused: Callable[[], bool] = lambda: False
-        self.fault = ""  # why it was not read to its end
-        self._silence_timeout_s = silence_timeout_s
-        self._kin = ProcessTree()
-        self._env = {**os.environ, **(env or {}), **self._kin.environment}
+        self.may_be_silent: Callable[[], bool] = lambda: False
+        self.failure = ""  # why reading its output was given up
+        self._timeouts = timeouts
+        self._tree = ProcessTree()
+        self._env = {**os.environ, **(env or {}), **self._tree.environment}
         self._cwd = cwd
         self._missing = missing
-        self._grace_s = grace_s
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
         self._group_is_gone = False
 
     async def __aenter__(self) -> Self:
-        """Start it. Raises `AgentNotFound` where it cannot be started."""
+        """Start the command. Raises `AgentNotFound` if it cannot be started."""
         loop = asyncio.get_running_loop()
         try:
-            self._transport, self._wires = await loop.subprocess_exec(
-                lambda: _Wires(loop),
+            self._transport, self._pipes = await loop.subprocess_exec(
+                lambda: _Pipes(loop),
                 *self.command,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -106,11 +113,11 @@ class AgentProcess:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise AgentNotFound(self._why_not_started(error)) from error
+            raise AgentNotFound(self._start_error(error)) from error
         self.pid = self._transport.get_pid()
-        self._lifeline = ParentWatch(self.pid, self._kin, grace_s=self._grace_s)
-        # An empty group is known as soon as it can be: its number is free from then on.
-        self._wires.exited.add_done_callback(lambda _: self._signal(0))
+        self._watch = ParentWatch(self.pid, self._tree, grace_s=self._timeouts.grace_s)
+        # Notice at once when the group is empty: from then on its number may be reused.
+        self._pipes.exited.add_done_callback(lambda _: self._signal(0))
         self._drain = asyncio.create_task(self._drain_stderr())
         return self
 
@@ -119,7 +126,7 @@ class AgentProcess:
     ) -> None:
         await self.stop()
 
-    def _why_not_started(self, error: OSError | ValueError) -> str:
+    def _start_error(self, error: OSError | ValueError) -> str:
         name = self.command[0]
         if self._cwd is not None and not Path(self._cwd).is_dir():
             return f"{name} cannot be started in {self._cwd}: there is no such directory."
@@ -131,14 +138,14 @@ class AgentProcess:
     # Reading
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Each line of its output without its end, blank ones left out, until the output ends.
+        """Yield each line of its output without line end, blank lines left out, until the output ends.
 
-        The last line may lack its end. A line longer than `LONGEST_LINE`, and too long a silence, end it as well, which
-        `fault` and `last_words` tell.
+        The last line may lack its end. A line over `MAX_LINE_BYTES` and too long a silence end the output too; then
+        `failure` and `exit_error` say so.
         """
         pieces: list[bytes] = []
         size = 0
-        while not self.fault and (chunk := await self._read()):
+        while not self.failure and (chunk := await self._read()):
             *complete, rest = chunk.split(b"\n")
             for line in complete:
                 whole = b"".join([*pieces, line]).rstrip(b"\r")
@@ -147,136 +154,133 @@ class AgentProcess:
                     yield whole
             pieces.append(rest)
             size += len(rest)
-            if size > LONGEST_LINE:
-                self.fault = f"{self.command[0]} wrote a line of more than {LONGEST_LINE >> 20} MiB."
+            if size > MAX_LINE_BYTES:
+                self.failure = f"{self.command[0]} wrote a line of more than {MAX_LINE_BYTES >> 20} MiB."
                 return
         if (whole := b"".join(pieces)).strip():
             yield whole
 
     async def _read(self) -> bytes:
-        """What comes next on its output; nothing once it is over."""
-        assert self._wires.stdout is not None, "the process is started with pipes"
-        reading = asyncio.create_task(self._wires.stdout.read(_CHUNK))
-        either: set[asyncio.Future[Any]] = {reading, self._wires.exited}
+        """Read the next piece of its output; empty at the end."""
+        assert self._pipes.stdout is not None, "the process is started with pipes"
+        reading = asyncio.create_task(self._pipes.stdout.read(_READ_BYTES))
+        either: set[asyncio.Future[Any]] = {reading, self._pipes.exited}
         try:
-            while not (
-                await asyncio.wait(either, timeout=self._silence_timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            )[0]:
-                if not self.is_excused():
-                    self.fault = (
-                        f"{self.command[0]} has said nothing for {self._silence_timeout_s:g} seconds and was stopped."
-                    )
+            timeout_s = self._timeouts.silence_timeout_s
+            while not (await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED))[0]:
+                if not self.may_be_silent():
+                    self.failure = f"{self.command[0]} was silent for {timeout_s:g} seconds and was stopped."
                     return b""
-            await asyncio.wait({reading}, timeout=_FAREWELL_S)
+            await asyncio.wait({reading}, timeout=self._timeouts.drain_timeout_s)
             return reading.result() if reading.done() else b""
         finally:
             reading.cancel()
 
     async def _drain_stderr(self) -> None:
-        assert self._wires.stderr is not None, "the process is started with pipes"
-        while chunk := await self._wires.stderr.read(_CHUNK):
+        assert self._pipes.stderr is not None, "the process is started with pipes"
+        while chunk := await self._pipes.stderr.read(_READ_BYTES):
             self._stderr.append(chunk)
             self._stderr_size += len(chunk)
-            while self._stderr_size - len(self._stderr[0]) >= _STDERR_KEPT:
+            while self._stderr_size - len(self._stderr[0]) >= _STDERR_TAIL_BYTES:
                 self._stderr_size -= len(self._stderr.popleft())
 
     @property
     def stderr_tail(self) -> str:
-        """The last of what it wrote to stderr, for an error message."""
-        return b"".join(self._stderr)[-_STDERR_KEPT:].decode(errors="replace").strip()
+        """The end of what it wrote to stderr, for an error message."""
+        return b"".join(self._stderr)[-_STDERR_TAIL_BYTES:].decode(errors="replace").strip()
 
     # Writing
 
     async def write(self, line: bytes) -> None:
-        """Give it a line; its end is added. A process that reads no more is no error here: its output tells why.
+        """Write a line to its input. If the process reads no more, nothing is raised: its output tells why.
 
-        One that lives and reads nothing, as long as it may say nothing, is given up, which `fault` tells.
+        A process that reads nothing for as long as it may be silent is given up; then `failure` says so.
         """
-        assert self._wires.stdin is not None, "the process is started with pipes"
+        assert self._pipes.stdin is not None, "the process is started with pipes"
+        timeout_s = self._timeouts.silence_timeout_s
         with suppress(ConnectionError):
-            self._wires.stdin.write(line + b"\n")
+            self._pipes.stdin.write(line + b"\n")
             try:
-                async with asyncio.timeout(self._silence_timeout_s):
-                    await self._wires.stdin.drain()
+                async with asyncio.timeout(timeout_s):
+                    await self._pipes.stdin.drain()
             except TimeoutError:
-                self.fault = (
-                    f"{self.command[0]} has read nothing for {self._silence_timeout_s:g} seconds and was stopped."
-                )
+                self.failure = f"{self.command[0]} read none of its input for {timeout_s:g} seconds and was stopped."
 
     def close_input(self) -> None:
-        """There is nothing more to say to it. Calling it twice is harmless."""
-        assert self._wires.stdin is not None, "the process is started with pipes"
-        self._wires.stdin.close()
+        """End its input. May be called twice."""
+        assert self._pipes.stdin is not None, "the process is started with pipes"
+        self._pipes.stdin.close()
 
     # The end
 
     async def wait(self) -> int:
-        """How it exited: its own code, or the negative of the signal that ended it. All of its stderr is read then."""
-        await asyncio.wait({self._wires.exited})
-        await asyncio.wait({self._drain}, timeout=_FAREWELL_S)
+        """Return its exit code, or the negative number of the signal that ended it. Its stderr is read by then."""
+        await asyncio.wait({self._pipes.exited})
+        await asyncio.wait({self._drain}, timeout=self._timeouts.drain_timeout_s)
         code = self._transport.get_returncode()
         assert code is not None, "a process that has exited has a code"
         return code
 
-    async def last_words(self) -> str:
-        """How it ended, where it did not end well, with the last that it wrote to stderr; for an error message.
+    async def exit_error(self) -> str:
+        """Say how it ended and what it last wrote to stderr; empty if it ended well. For an error message.
 
-        To be asked when its output has ended: one that then lives on has nothing more to say and is not waited for.
+        Call it when the output has ended. A process that keeps running then has nothing more to say and is not waited
+        for.
         """
-        if self.fault:
-            return self.fault
+        if self.failure:
+            return self.failure
         try:
-            async with asyncio.timeout(_EXIT_S):
+            async with asyncio.timeout(self._timeouts.exit_timeout_s):
                 code = await self.wait()
         except TimeoutError:
-            return f"{self.command[0]} has closed its output but not ended, and was stopped."
+            return f"{self.command[0]} closed its output but did not exit, and was stopped."
         if code == 0:
             return ""
-        how = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
-        words = self.stderr_tail.partition(_BACKTRACE)[0].strip()
-        return f"{self.command[0]} {how}" + (f": {words}" if words else "")
+        ending = f"exited with code {code}" if code > 0 else f"was ended by signal {-code}"
+        stderr = self.stderr_tail.partition(_BACKTRACE)[0].strip()
+        return f"{self.command[0]} {ending}" + (f": {stderr}" if stderr else "")
 
     async def stop(self) -> None:
-        """End it and everybody in its group: asked as by Ctrl-C, then told, then killed. Twice is harmless."""
+        """Stop it and its group: SIGINT, then SIGTERM, then SIGKILL. May be called twice."""
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
-                if self._wires.exited.done() or not self._grace_s:
+                if self._pipes.exited.done() or not self._timeouts.grace_s:
                     break
                 self._signal(number)
-                await asyncio.wait({self._wires.exited}, timeout=self._grace_s)
+                await asyncio.wait({self._pipes.exited}, timeout=self._timeouts.grace_s)
         finally:
-            # Also for a stop that is itself cancelled: nobody is left, however one leaves.
+            # Also when this stop is cancelled: no process may be left.
             self._kill()
-            self._lifeline.let_go()
+            self._watch.close()
             self._drain.cancel()
-        await self._see_them_gone()
+        await self._wait_until_gone()
         self._transport.close()
 
     def _kill(self) -> None:
-        runs = not self._wires.exited.done()
-        # Whoever is stopped begins nobody else while the others are looked for.
+        is_running = not self._pipes.exited.done()
+        # A suspended process starts no other while the rest are looked up.
         self._signal(signal.SIGSTOP)
-        self._kin.hold(self.pid if runs else None)
+        self._tree.suspend_all(self.pid if is_running else None)
         self._signal(signal.SIGKILL)
-        self._kin.kill()
+        self._tree.kill_all()
 
-    async def _see_them_gone(self) -> None:
-        """Wait until nobody is left, as far as that can be seen."""
-        await asyncio.wait({self._wires.exited})
+    async def _wait_until_gone(self) -> None:
+        """Wait until no process is left, as far as that can be seen."""
+        await asyncio.wait({self._pipes.exited})
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_FOR_S):
-                while self._signal(0) or not self._kin.are_gone():
-                    self._bury()
-                    await asyncio.sleep(_LOOK_EVERY_S)
+            async with asyncio.timeout(_GONE_TIMEOUT_S):
+                while self._signal(0) or not self._tree.are_gone():
+                    self._reap()
+                    await asyncio.sleep(_GONE_POLL_S)
 
-    def _bury(self) -> None:
-        """Take leave of orphans that fell to us, as they do to the first process of a container."""
+    def _reap(self) -> None:
+        """Reap orphans that became our children, as they do for the first process of a container."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG) != (0, 0):
                 pass
 
     def _signal(self, number: int) -> bool:
-        """Signal the group; whether anybody was there. Once it is empty its number may become somebody else's."""
+        """Signal the group; return False if it is empty. The number of an empty group may be reused."""
         if not self._group_is_gone:
             try:
                 os.killpg(self.pid, number)

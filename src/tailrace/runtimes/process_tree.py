@@ -1,8 +1,8 @@
-"""All that an agent's command starts, wherever it has gone: found, held still, and ended.
+"""Find, suspend and kill all processes that an agent's command has started, in any process group.
 
-A command's tools leave its process group, and those that are begun twice over leave its family as well. They are known
-by their descent and by a word in their environment, which is handed on to whoever is started; both as far as the
-platform shows them (`/proc`). Whoever drops the word and leaves the family is not found.
+The tools of a command leave its process group, and those started through a second fork leave its family as well. They
+are known by descent and by a mark in an environment variable, which children inherit; both as far as the platform shows
+them (`/proc`). A process that drops the variable and leaves the family is not found.
 """
 
 from __future__ import annotations
@@ -17,59 +17,61 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_WORD = "TAILRACE_AGENT"
+_VARIABLE = "TAILRACE_AGENT"
 
 
 class ProcessTree:
-    """Those of one command, which all have its `name` in their environment; `environment` is for the command."""
+    """The processes of one command. All have `mark` in their environment; `environment` is for the command."""
 
     def __init__(self) -> None:
-        self.name = secrets.token_hex(8)
-        # An agent may run us in turn: those are of both.
-        self.environment = {_WORD: f"{os.environ.get(_WORD, '')}/{self.name}"}
+        self.mark = secrets.token_hex(8)
+        # An agent may run tailrace in turn; its processes then carry both marks.
+        self.environment = {_VARIABLE: f"{os.environ.get(_VARIABLE, '')}/{self.mark}"}
         self._found: set[int] = set()
 
-    def hold(self, ancestor: int | None) -> None:
-        """Stop them all, those that one begins before it is stopped as well; `ancestor` is the command, if it runs."""
+    def suspend_all(self, ancestor: int | None) -> None:
+        """Suspend them all, including those they start meanwhile. `ancestor` is the command, if it runs."""
         self._found = set()
-        while new := set(self._look(ancestor)) - self._found:
+        while new := set(self._find(ancestor)) - self._found:
             self._found |= new
             self._signal(signal.SIGSTOP)
 
-    def kill(self) -> None:
-        """End those that were stopped."""
+    def kill_all(self) -> None:
+        """Kill those that were suspended."""
         self._signal(signal.SIGKILL)
 
     def are_gone(self) -> bool:
-        """Whether none of those is left; the orphans among them that fell to us are buried."""
+        """Whether none of them is left. Orphans among them that became our children are reaped."""
         for process in self._found:
             with suppress(ChildProcessError):
                 os.waitpid(process, os.WNOHANG)
         return not self._signal(0)
 
     def _signal(self, number: int) -> bool:
-        """Signal each; whether anybody was there."""
-        is_there = False
+        """Signal each of them; return False if none exists."""
+        found_any = False
         for process in self._found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process, number)
-                is_there = True
-        return is_there
+                found_any = True
+        return found_any
 
-    def _look(self, ancestor: int | None) -> Iterator[int]:
+    def _find(self, ancestor: int | None) -> Iterator[int]:
         yield from () if ancestor is None else _descendants(ancestor)
-        word, name = f"{_WORD}=".encode(), self.name.encode()
+        variable, mark = f"{_VARIABLE}=".encode(), self.mark.encode()
         for environment in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):  # it is another user's, or has ended since it was listed
-                held = environment.read_bytes()
-                if name in held and any(entry.startswith(word) and name in entry for entry in held.split(b"\0")):
+            with suppress(OSError):  # another user's process, or one that has ended since it was listed
+                content = environment.read_bytes()
+                if mark in content and any(
+                    entry.startswith(variable) and mark in entry for entry in content.split(b"\0")
+                ):
                     process = int(environment.parent.name)
                     if process != ancestor:
                         yield process
 
 
 def _descendants(ancestor: int) -> list[int]:
-    """All processes that descend from one, whichever group they are in."""
+    """All descendants of a process, in any group."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

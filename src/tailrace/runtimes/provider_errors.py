@@ -1,7 +1,7 @@
-"""Why a model refused or failed, in the provider's own words, out of what an agent makes of it.
+"""Find the provider's error message in what an agent makes of it.
 
-Agents hand over the JSON that the provider answered with, some of it wrapped once more, and those in Python what Python
-makes of it. People are told the sentence in it, and the status beside it is kept. Anything else is left as it is.
+Agents pass on the provider's JSON, sometimes wrapped once more; Python SDKs pass on its repr. People are shown the
+message in it, and the HTTP status is kept. Any other text stays unchanged.
 """
 
 from __future__ import annotations
@@ -11,55 +11,55 @@ from typing import Any
 
 import msgspec
 
-# gemini-cli puts it into brackets: [API Error: …]
+# gemini-cli writes it in brackets: [API Error: …]
 _BRACKETED = re.compile(r"\[((?:API )?Error: .*)\]", re.DOTALL)
-# SDKs in Python put the status first, and behind it the answer as Python writes it, which is no JSON:
+# Python SDKs put the status first, and behind it the repr of the response, which is no JSON:
 # "Error code: 400 - {'error': …}", "status_code: 400, …, body: {…}", "400 INVALID_ARGUMENT. {…}".
-_IN_PYTHON = re.compile(
+_PYTHON_REPR = re.compile(
     r"(?:Error code: |status_code: )?([45]\d\d)\b[^{]*\{.*?'message': "
     r"""(?:'((?:[^'\\]|\\.)+)'|"((?:[^"\\]|\\.)+)")""",
     re.DOTALL,
 )
-_LONGEST_IN_PYTHON = 4_000  # each place where a sentence could begin is looked at to the end
+_MAX_PYTHON_REPR = 4_000  # the pattern scans to the end from each place where a message could start
 _ESCAPED = re.compile(r"\\([\\'\"nrt])")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-_DEEPEST = 4
+_MAX_NESTING = 4
 _HTTP_ERRORS = range(400, 600)
 
 
 def provider_error_text(message: str) -> tuple[str, int | None]:
-    """The sentence, and the HTTP status where it is told."""
-    said, status = message, None
-    if (written := _IN_PYTHON.match(message, 0, _LONGEST_IN_PYTHON)) is not None:
-        return _unescaped(written[2] or written[3]), int(written[1])
-    for _ in range(_DEEPEST):
-        bracketed = _BRACKETED.fullmatch(said.strip())
-        said = bracketed[1] if bracketed else said
-        before, brace, after = said.partition("{")
-        found = _sentence_in(brace + after) if brace else None
+    """Return the message, and the HTTP status if there is one."""
+    text, status = message, None
+    if (match := _PYTHON_REPR.match(message, 0, _MAX_PYTHON_REPR)) is not None:
+        return _unescaped(match[2] or match[3]), int(match[1])
+    for _ in range(_MAX_NESTING):
+        bracketed = _BRACKETED.fullmatch(text.strip())
+        text = bracketed[1] if bracketed else text
+        before, brace, after = text.partition("{")
+        found = _message_in(brace + after) if brace else None
         if found is None:
             break
-        sentence, code = found
-        said = f"{before.strip().rstrip(':')}: {sentence}" if before.strip() else sentence
+        text_inside, code = found
+        text = f"{before.strip().rstrip(':')}: {text_inside}" if before.strip() else text_inside
         status = code or status
-    return said, status
+    return text, status
 
 
 def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), text)
 
 
-def _sentence_in(text: str) -> tuple[str, int | None] | None:
+def _message_in(text: str) -> tuple[str, int | None] | None:
     try:
         value: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     error: Any = value.get("error", value) if isinstance(value, dict) else None
     match error:
-        case {"message": str(sentence)} if sentence:
+        case {"message": str(text_inside)} if text_inside:
             code = error.get("code")
-            return sentence, code if isinstance(code, int) and code in _HTTP_ERRORS else None
-        case str(sentence) if sentence:
-            return sentence, None
+            return text_inside, code if isinstance(code, int) and code in _HTTP_ERRORS else None
+        case str(text_inside) if text_inside:
+            return text_inside, None
         case _:
             return None

@@ -1,10 +1,10 @@
-"""Noticing that an agent begins its answer again, which gemini-cli does not say, nor opencode over ACP.
+"""Detect that an agent starts its answer again: gemini-cli, and opencode over ACP, do not report it.
 
-When the stream of its model breaks, it waits a second or longer, asks again and tells the new answer behind the old
-one. Only two things show it: the pause, and that the words begin again from the first one. So text that comes after
-such a pause and repeats the block from its beginning is held back. Once it has repeated all of the block it is another
-try. If it says anything else before that, nobody can know: after many words that were the same it is told that it may
-be another try, after few it goes on as the same answer. So does what a new try says otherwise from its first word.
+When the stream of its model breaks, the agent waits a second or longer, asks again and sends the new answer behind the
+old one. Two things show it: the pause, and that the text repeats from its first word. So text that comes after such a
+pause and repeats the block from its beginning is held back. Once it has repeated the whole block it is a restart. If it
+differs before that, nobody can know: after many equal characters the caller is told that it may be a restart; after few
+it continues the same answer, as does a new try that differs from its first word.
 
 Pure: the time is an argument. One instance is one block of text.
 """
@@ -15,79 +15,79 @@ from io import StringIO
 
 import msgspec
 
-# What they wait at least before they ask again.
+# The least time such an agent waits before it retries.
 PAUSE_S = 1.0
-# A few words come twice in an answer; so short a beginning proves nothing.
-_TELLING = 8
-_BEGINNING = 256
-# So much, once more and from the first word on, is hardly ever a matter of style.
-_SUSPICIOUS = 16
+# A few words may occur twice in an answer: so short a beginning proves nothing.
+_MIN_TEXT = 8
+_CHECKED_START = 256
+# So many characters repeated from the first one on are rarely a matter of style.
+_MAYBE_RESTART = 16
 
-MAY_HAVE_BEGUN_AGAIN = "The answer seems to begin again: what stands above may be of a try that failed."
+MAY_BE_RESTARTED = "The answer seems to start again: the text above may come from a failed try."
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """What came of a piece: text that can be said now, and whether everything before it belongs to a failed try.
+class DetectedText(msgspec.Struct, frozen=True):
+    """What follows from a piece: text to emit now, and whether all text before it belongs to a failed try.
 
-    Where that may be but is not sure, both stand, apart from each other.
+    With `may_be_restart` that is not certain: both texts stay, apart from each other.
     """
 
     text: str = ""
-    begins_again: bool = False
-    may_begin_again: bool = False
+    is_restart: bool = False
+    may_be_restart: bool = False
 
 
 class RestartDetector:
-    """The tries of one block: `feed` each piece, and `close` when the block is over."""
+    """The tries of one block: `feed` each piece, `close` at the end of the block."""
 
     def __init__(self) -> None:
-        self._said = StringIO()  # of which a few characters can be looked at, however long it is
+        self._text = StringIO()  # a StringIO, so that comparing costs little however long the text is
         self._size = 0
-        self._repeated = 0  # how much of that the current try has repeated
+        self._repeated = 0  # how many characters the current try has repeated
         self._held: list[str] = []
-        self._try = 0  # where in `_held` the current try begins
+        self._try_start = 0  # index in `_held` where the current try starts
         self._last_s: float | None = None
 
-    def feed(self, piece: str, at_s: float | None) -> Heard:
-        """A piece of text and when it came, if that is known."""
+    def feed(self, piece: str, at_s: float | None) -> DetectedText:
+        """Take a piece of text and the time it came, if that is known."""
         paused = self._last_s is not None and at_s is not None and at_s - self._last_s >= PAUSE_S
         self._last_s = at_s
-        if paused and len(self._part(0, _BEGINNING).strip()) >= _TELLING:
-            self._repeated, self._try = 0, len(self._held)
+        if paused and len(self._text_at(0, _CHECKED_START).strip()) >= _MIN_TEXT:
+            self._repeated, self._try_start = 0, len(self._held)
         elif not self._held:
-            return self._say(piece)
+            return self._accept(piece)
         return self._compare(piece)
 
     def close(self) -> str:
-        """The block is over: what was held back was said after all."""
-        return self._say("".join(self._held)).text
+        """The block is over: return the text that was held back."""
+        return self._accept("".join(self._held)).text
 
-    def _compare(self, piece: str) -> Heard:
+    def _compare(self, piece: str) -> DetectedText:
         self._held.append(piece)
         left = self._size - self._repeated
-        expected = self._part(self._repeated, len(piece))
+        expected = self._text_at(self._repeated, len(piece))
         if piece == expected and len(piece) < left:
             self._repeated += len(piece)
-            return Heard()
+            return DetectedText()
         if piece.startswith(expected) and len(piece) >= left:
-            again = "".join(self._held[self._try :])
-            return Heard(self._say_anew(again), begins_again=True)
-        whole, beginning = "".join(self._held), self._part(0, _SUSPICIOUS)
-        if len(beginning) == _SUSPICIOUS and "".join(self._held[self._try :]).startswith(beginning):
-            return Heard(self._say_anew(whole), may_begin_again=True)
-        return self._say(whole)
+            try_text = "".join(self._held[self._try_start :])
+            return DetectedText(self._restart_with(try_text), is_restart=True)
+        whole, start = "".join(self._held), self._text_at(0, _MAYBE_RESTART)
+        if len(start) == _MAYBE_RESTART and "".join(self._held[self._try_start :]).startswith(start):
+            return DetectedText(self._restart_with(whole), may_be_restart=True)
+        return self._accept(whole)
 
-    def _say_anew(self, text: str) -> str:
-        self._said, self._size = StringIO(), 0
-        return self._say(text).text
+    def _restart_with(self, text: str) -> str:
+        self._text, self._size = StringIO(), 0
+        return self._accept(text).text
 
-    def _say(self, text: str) -> Heard:
-        self._held, self._try = [], 0
-        self._said.seek(self._size)
-        self._said.write(text)
+    def _accept(self, text: str) -> DetectedText:
+        self._held, self._try_start = [], 0
+        self._text.seek(self._size)
+        self._text.write(text)
         self._size += len(text)
-        return Heard(text)
+        return DetectedText(text)
 
-    def _part(self, start: int, length: int) -> str:
-        self._said.seek(start)
-        return self._said.read(length)
+    def _text_at(self, start: int, length: int) -> str:
+        self._text.seek(start)
+        return self._text.read(length)

@@ -1,6 +1,6 @@
-"""Where the memory of agents is kept whose SDK leaves that to us: files of this user, in the platform's place for them.
+"""The files that store an agent's memory when its SDK leaves that to us: in this user's data directory.
 
-Which agent remembers what is the adapters' to say. A session is known by any text; its file by a digest of it.
+What is stored is up to the adapters. A session is any text; its file is named by a digest of it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 
 def session_of(prompt: Prompt) -> str:
-    """Which memory a prompt belongs to; empty where nobody said."""
+    """The session of a prompt; empty if it has none."""
     return prompt.session_id or prompt.conversation
 
 
 def sessions_directory() -> Path:
-    """Where this platform keeps a program's own data for this user, and there our folder of sessions."""
+    """Our folder of sessions in the platform's data directory for this user."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -34,34 +34,34 @@ def sessions_directory() -> Path:
 
 
 def private_file(path: Path) -> Path:
-    """Make a file that only its owner may read, and the folder as well; one that is there stays as it is."""
+    """Create a file, and its folder, that only the owner may read. An existing file stays as it is."""
     path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
     path.touch(mode=_PRIVATE_FILE)
     return path
 
 
 class SessionFiles:
-    """A file per session in one folder, which is made when the first one is kept."""
+    """A file per session in one folder, which is created with the first file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, session: str) -> bytes | None:
-        """What was kept last; None where nothing was, or where it cannot be read: then `keep` says what is wrong."""
+        """Read what was saved; None if nothing was or if it cannot be read, in which case `save` will report why."""
         try:
             return self._path(session).read_bytes()
         except OSError:
             return None
 
-    def keep(self, session: str, content: bytes) -> None:
-        """Keep this in place of what was kept: all of it or, if the process dies, what was there before.
+    def save(self, session: str, content: bytes) -> None:
+        """Replace the session's file. If the process dies, the old content or all of the new is there.
 
-        Raises OSError where that cannot be.
+        Raises OSError if that fails.
         """
         path = self._path(session)
-        draft = private_file(path.with_suffix(".new"))
-        draft.write_bytes(content)
-        draft.replace(path)
+        temporary = private_file(path.with_suffix(".new"))
+        temporary.write_bytes(content)
+        temporary.replace(path)
 
     def _path(self, session: str) -> Path:
         return self._folder / f"{hashlib.sha256(session.encode(errors='replace')).hexdigest()[:32]}.json"

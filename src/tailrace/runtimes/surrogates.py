@@ -1,8 +1,8 @@
-"""Halves of characters in JSON, so that no text of ours holds one, and none of what holds one is lost.
+"""Join or replace lone surrogates that JavaScript agents write.
 
-JavaScript counts a character outside the basic plane as two. What is written in it cuts texts between them, above all
-the output of tools that is too long, and writes each half for itself, which is no Unicode and which strict readers
-refuse with all that stands around it. Pure.
+JavaScript counts a character outside the basic plane as two. Programs written in it cut texts in the middle of one,
+above all long tool output, and write each half as an escape of its own. That is no Unicode: strict parsers refuse the
+whole line. Pure.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _encoder = msgspec.json.Encoder()
 
 T = TypeVar("T")
 
 
 def decode_line(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """What a line of a command holds, with a mark in place of each half of a character. Raises as the decoder does."""
+    """Decode a line of a command with each lone surrogate replaced by U+FFFD. Raises as the decoder does."""
     try:
         return decoder.decode(line)
     except msgspec.DecodeError as error:
-        if not _HALF.search(line):
+        if not _SURROGATE.search(line):
             raise
         try:
             value = json.loads(line)
@@ -34,7 +34,7 @@ def decode_line(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def replace_surrogates(value: Any) -> Any:
-    """The value with every pair of halves as the character it is, and a mark for each half that is alone."""
+    """Copy the value with each surrogate pair joined and each lone surrogate replaced by U+FFFD."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,8 +1,8 @@
-"""A person at the terminal is asked what an agent may do; an `Approver` for every runtime that takes one.
+"""Ask a person at the terminal what an agent may do: an `Approver` for every runtime that takes one.
 
-Owns the question as it stands on the screen and what is typed at it. Whoever else writes to the same screen waits for
-`settled` first, so that nothing is written over a question; `make_room` is called before one is shown. What was typed
-before it was shown is no answer to it, and is forgotten.
+Owns the question on the screen and what is typed at it. Other writers to the screen first await `wait_until_idle`, so
+that nothing is written over a question; `make_room` is called before one is shown. Input typed before the question was
+shown does not answer it and is discarded.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ if TYPE_CHECKING:
     from tailrace.runtimes.permissions import Choice, Question
 
 _LOCAL_MODES = 3
-_LONGEST_LINE = 4096
-_MOST_LINES = 12
-_LONGEST_SHOWN = 1000
+_MAX_LINE = 4096
+_MAX_LINES = 12
+_MAX_TEXT = 1000
 _YES, _NO = {"y", "yes"}, {"n", "no"}
 
 
 class TerminalApprovals:
-    """Asks at the terminal this process was started from, wherever its input and output lead. POSIX only."""
+    """Asks at the controlling terminal of this process, also when its input and output are redirected. POSIX only."""
 
     def __init__(self, terminal: str = "/dev/tty", *, make_room: Callable[[], None] = lambda: None) -> None:
         self._terminal = terminal
         self._make_room = make_room
-        self._one_at_a_time = asyncio.Lock()
-        self._nobody_asks = asyncio.Event()
-        self._nobody_asks.set()
+        self._lock = asyncio.Lock()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._withdrawn = asyncio.Event()
 
     async def ask(self, question: Question) -> Choice | None:
-        """Show the question with its choices by number, until one is chosen; the end of input denies it."""
-        async with self._one_at_a_time:
+        """Show the question with numbered choices until one is chosen. The end of input denies it."""
+        async with self._lock:
             try:
                 terminal = os.open(self._terminal, os.O_RDWR | os.O_NOCTTY)
             except OSError:
                 return None
-            self._nobody_asks.clear()
+            self._idle.clear()
             self._withdrawn.clear()
             try:
-                with _echoing(terminal):
+                with _echo_on(terminal):
                     return await self._ask(terminal, question)
             finally:
                 os.close(terminal)
-                self._nobody_asks.set()
+                self._idle.set()
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question stands on the screen."""
-        return not self._nobody_asks.is_set()
+        """Whether a question is on the screen."""
+        return not self._idle.is_set()
 
-    async def settled(self) -> None:
-        """Wait until no question stands on the screen."""
-        await self._nobody_asks.wait()
+    async def wait_until_idle(self) -> None:
+        """Wait until no question is on the screen."""
+        await self._idle.wait()
 
     def withdraw(self) -> None:
-        """Nobody needs an answer any more to what stands on the screen."""
+        """Cancel the question on the screen: its answer is no longer needed."""
         self._withdrawn.set()
 
     async def _ask(self, terminal: int, question: Question) -> Choice | None:
@@ -70,22 +70,22 @@ class TerminalApprovals:
 
         self._make_room()
         termios.tcflush(terminal, termios.TCIFLUSH)
-        _say(terminal, f"{shown(question, _columns(terminal))}{_prompt(question)}")
+        _write(terminal, f"{question_text(question, _columns(terminal))}{_prompt(question)}")
         try:
             while True:
                 line = await self._line(terminal)
                 if not line:
                     return None
-                if (choice := chosen(question, line.strip())) is not None:
+                if (choice := parse_choice(question, line.strip())) is not None:
                     return choice
-                _say(terminal, f"  That is no answer to this.\n{_prompt(question)}")
+                _write(terminal, f"  That is not one of the answers.\n{_prompt(question)}")
         finally:
-            # After an answer the cursor is at the beginning of a line; after anything else it is not.
-            _say(terminal, "" if self._has_line else "\n")
+            # After an answer the cursor is at the start of a line; otherwise it is not.
+            _write(terminal, "" if self._line_ended else "\n")
 
     async def _line(self, terminal: int) -> str:
-        """What is typed until the line ends; empty at the end of input. Waiting for it can be cancelled."""
-        self._has_line = False
+        """Read a line; empty at the end of input. Can be cancelled while it waits."""
+        self._line_ended = False
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(terminal, readable.set)
@@ -97,84 +97,84 @@ class TerminalApprovals:
             for each in waiting:
                 each.cancel()
         try:
-            line = os.read(terminal, _LONGEST_LINE) if readable.is_set() else b""
+            line = os.read(terminal, _MAX_LINE) if readable.is_set() else b""
         except OSError:
             line = b""  # the terminal is gone
-        self._has_line = line.endswith(b"\n")
+        self._line_ended = line.endswith(b"\n")
         return line.decode(errors="replace")
 
 
-def shown(question: Question, columns: int | None = None) -> str:
-    """The question as it is put: what the agent wants, what that is about, and the choices by number.
+def question_text(question: Question, columns: int | None = None) -> str:
+    """The question as it is shown: what the agent wants, what it is about, and the numbered choices.
 
-    Where `columns` are known no line is longer, and what a line goes on in stands under its beginning.
+    With `columns`, lines are wrapped and indented to fit.
     """
-    lines = [("? ", _short(question.title)), *(("    ", line) for line in _excerpt(question.subject))]
-    lines += [(f"  {number}  ", _short(choice.name)) for number, choice in enumerate(question.choices, 1)]
-    return "".join(f"{line}\n" for lead, text in lines for line in _set_in(lead, text, columns))
+    lines = [("? ", _one_line(question.title)), *(("    ", line) for line in _excerpt(question.subject))]
+    lines += [(f"  {number}  ", _one_line(choice.name)) for number, choice in enumerate(question.choices, 1)]
+    return "".join(f"{line}\n" for prefix, text in lines for line in _wrap(prefix, text, columns))
 
 
-def _set_in(lead: str, text: str, columns: int | None) -> list[str]:
-    """The text behind its lead, in as many lines as it needs."""
-    if columns is None or len(lead) + len(text) <= columns or columns <= 2 * len(lead):
-        return [f"{lead}{text}"]
-    wrapper = textwrap.TextWrapper(columns - len(lead), expand_tabs=False, replace_whitespace=False)
+def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
+    """Put the text behind its prefix, in as many lines as it needs."""
+    if columns is None or len(prefix) + len(text) <= columns or columns <= 2 * len(prefix):
+        return [f"{prefix}{text}"]
+    wrapper = textwrap.TextWrapper(columns - len(prefix), expand_tabs=False, replace_whitespace=False)
     wrapper.break_on_hyphens = False
     first, *others = wrapper.wrap(text) or [text]
-    return [f"{lead}{first}", *(f"{' ' * len(lead)}{line}" for line in others)]
+    return [f"{prefix}{first}", *(f"{' ' * len(prefix)}{line}" for line in others)]
 
 
-def chosen(question: Question, said: str) -> Choice | None:
-    """The choice that is meant: by its number, or the one that allows or denies the least."""
-    if said.lower() in _YES:
+def parse_choice(question: Question, typed: str) -> Choice | None:
+    """The choice that was typed: by number, or by yes and no for the narrowest one."""
+    if typed.lower() in _YES:
         return question.allowing()
-    if said.lower() in _NO:
+    if typed.lower() in _NO:
         return question.denying()
-    is_number = said.isascii() and said.isdecimal() and len(said) < 4
-    return question.choices[int(said) - 1] if is_number and 1 <= int(said) <= len(question.choices) else None
+    is_number = typed.isascii() and typed.isdecimal() and len(typed) < 4
+    return question.choices[int(typed) - 1] if is_number and 1 <= int(typed) <= len(question.choices) else None
 
 
 def _prompt(question: Question) -> str:
     count = len(question.choices)
-    ways = [f"1-{count}" if count > 1 else "1"] if count else []
-    ways += [letter for letter, way in (("y", question.allowing()), ("n", question.denying())) if way is not None]
-    return f"  {', '.join(ways)}: " if ways else "  Ctrl-D goes on without it: "
+    answers = [f"1-{count}" if count > 1 else "1"] if count else []
+    answers += [letter for letter, way in (("y", question.allowing()), ("n", question.denying())) if way is not None]
+    return f"  {', '.join(answers)}: " if answers else "  Ctrl-D continues without it: "
 
 
-def _short(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_SHOWN]
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MAX_TEXT]
 
 
 def _excerpt(text: str) -> list[str]:
-    """What fits a question: as many lines as can be looked over, and how much there is beyond them."""
-    lines = text[:_LONGEST_SHOWN].splitlines()[:_MOST_LINES]
+    """The first lines of a long text, and how much is left out."""
+    lines = text[:_MAX_TEXT].splitlines()[:_MAX_LINES]
     left_out = len(text) - len("\n".join(lines))
     return [*lines, f"… and {left_out} characters more"] if left_out > len(lines) else lines
 
 
 def _columns(terminal: int) -> int | None:
-    """How wide the window is now."""
+    """The width of the window now; None if unknown."""
     try:
         return os.get_terminal_size(terminal).columns or None
     except OSError:
         return None
 
 
-def _say(terminal: int, text: str) -> None:
-    """Show the text; what an agent writes has no power over the terminal."""
-    signs = "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
-    os.write(terminal, signs.encode(errors="replace"))
+def _write(terminal: int, text: str) -> None:
+    """Write the text; control characters in it are replaced, so an agent cannot control the terminal."""
+    printable = "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+    os.write(terminal, printable.encode(errors="replace"))
 
 
 @contextmanager
-def _echoing(terminal: int) -> Iterator[None]:
-    """Let the terminal show what is typed, also while an answer runs."""
+def _echo_on(terminal: int) -> Iterator[None]:
+    """Let the terminal show what is typed, also while an answer is streamed."""
     import termios  # noqa: PLC0415 -- as above
 
     before = termios.tcgetattr(terminal)
-    echoing = [*before]
-    echoing[_LOCAL_MODES] |= termios.ECHO | termios.ICANON
-    termios.tcsetattr(terminal, termios.TCSADRAIN, echoing)
+    modes = [*before]
+    modes[_LOCAL_MODES] |= termios.ECHO | termios.ICANON
+    termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
     try:
         yield
     finally:

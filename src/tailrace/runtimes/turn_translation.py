@@ -268,7 +268,6 @@ class TurnTranslation:
         self._printed.pop(call, None)
         return [ToolStarted(id=call, name=name or "tool", arguments=arguments, parent_tool_id=parent)]
 
-    @property
     def has_open_calls(self) -> bool:
         """Whether a call has no result yet."""
         return not all(self._call_finished.values())
@@ -338,8 +337,13 @@ class TurnTranslation:
         """Record that the agent reports a complete turn; `end` decides."""
         self._completion = TurnCompleted(text=text or None, stop_reason=stop_reason)
 
-    def end(self, *, cancelled: bool = False) -> list[Event]:
-        """Return the one terminal event of the turn; nothing when called again."""
+    def end(self, *, cancelled: bool = False, exit_error: str = "") -> list[Event]:
+        """Return the one terminal event of the turn; nothing when called again.
+
+        `exit_error` says how the agent's process or connection ended, if not well.
+        """
+        if exit_error:
+            self.fail(exit_error, code="cut_off")
         if self.is_finished:
             return []
         self.is_finished = True

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = ("Let me ", "look ", "it up."), ("It is ", "**sunny**", ".")
 WHY = "the model has had enough"
-LONG_TURN = 10_000
+LONG_TURN = 2_000
 _MOST_EVENTS = 200
 _CONTENT = (TextDelta, ToolStarted, ToolFinished)
 _DISCORD = 2000
@@ -169,7 +169,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_long_turn_costs_what_its_events_cost(self, player: Player) -> None:
-        """Four times the events are four times the work, in one block or in many, up to ten thousand."""
+        """Four times the events are four times the work, in one block or in many, up to two thousand."""
         for kind, told_in in _LONG_TURNS.items():
             less, more = [await _work(player, told_in(player, size)) for size in (LONG_TURN // 4, LONG_TURN)]
             assert more <= _FOUR_TIMES * less, (

@@ -1,7 +1,7 @@
-"""How the session of a conversation is opened: the agent is greeted, logged in to, and given its session and its mode.
+"""Open the session of a conversation: initialize, log in, resume or create the session, and set its mode.
 
-A conversation's session is remembered in a file of this user. It is resumed or loaded, if the agent can do either, and
-begun anew if not, which the person is told.
+The session of a conversation is stored in a file of this user. It is resumed or loaded if the agent can do either. If
+not, a new one is created, and a notice says so.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace.runtimes.acp.agent import AgentFault, RequestRefused
-from tailrace.runtimes.acp.shapes import within
-from tailrace.runtimes.process import SILENCE_TIMEOUT_S
+from tailrace.runtimes.acp.shapes import at_path
 from tailrace.runtimes.sessions import SessionFiles, sessions_directory
 
 if TYPE_CHECKING:
     from tailrace.runtimes.acp.agent import AcpAgent
 
 _PROTOCOL = 1
-# Files and terminals are the agent's own business. With notices codex-acp keeps its warnings out of the answer.
+# Agents use their own files and terminals. With `notices` codex-acp keeps its warnings out of the answer.
 _CAPABILITIES = {
     "fs": {"readTextFile": False, "writeTextFile": False},
     "terminal": False,
@@ -33,8 +32,9 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent is run.
 
     `env` is added to our environment. `mode` and `auth` are ids of the agent's own, like `plan` and `gemini-api-key`.
-    `retention_s` is how long an agent is kept for the next turn of its conversation, 0 for not at all.
-    `silence_timeout_s` is how long it may say nothing at a prompt, while no tool is at work.
+    `retention_s` is how long an idle agent is kept for the next turn of its conversation; 0 keeps none.
+    `silence_timeout_s` is how long it may be silent during a prompt while no tool runs, `exit_timeout_s` how long it
+    may take to exit once it has closed its output.
     """
 
     cwd: str | None = None
@@ -42,97 +42,98 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     mode: str | None = None
     auth: str | None = None
     retention_s: float = 300.0
-    silence_timeout_s: float = SILENCE_TIMEOUT_S
+    silence_timeout_s: float = 600.0
+    exit_timeout_s: float = 2.0
 
 
 async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> list[str]:
-    """Start the agent and open the session; what the person is to be told about it.
+    """Start the agent and open the session. Returns notices for the person.
 
-    Raises `AgentNotFound` where the agent cannot be started, and an `AgentFault` where there is no session to be had.
+    Raises `AgentNotFound` if the agent cannot be started, and `AgentFault` if it opens no session.
     """
     await agent.start()
-    hello = await _greet(agent)
+    info = await _initialize(agent)
     try:
         if options.auth:
-            await agent.call("authenticate", methodId=options.auth)
-        remarks = await _find_session(agent, session, within(hello, "agentCapabilities"))
+            await agent.request("authenticate", methodId=options.auth)
+        notices = await _resume_or_create(agent, session, at_path(info, "agentCapabilities"))
         if options.mode:
-            await agent.call("session/set_mode", sessionId=agent.session_id, modeId=options.mode)
+            await agent.request("session/set_mode", sessionId=agent.session_id, modeId=options.mode)
     except RequestRefused as refused:
         if refused.code != "auth_required":
             raise
-        said = str(refused).rstrip(". ")
-        raise AgentFault(f"{said}. {agent.login}", code=refused.code) from refused
-    return remarks
+        message = str(refused).rstrip(". ")
+        raise AgentFault(f"{message}. {agent.login_hint}", code=refused.code) from refused
+    return notices
 
 
-async def _greet(agent: AcpAgent) -> Any:
-    """Agree on the protocol; what the agent says of itself."""
-    hello = await agent.call(
+async def _initialize(agent: AcpAgent) -> Any:
+    """Agree on the protocol; return what the agent says about itself."""
+    info = await agent.request(
         "initialize",
         protocolVersion=_PROTOCOL,
         clientCapabilities=_CAPABILITIES,
         clientInfo={"name": "tailrace", "version": version("tailrace")},
     )
-    spoken = within(hello, "protocolVersion")
-    if spoken != _PROTOCOL:
-        raise AgentFault(f"{agent.label} speaks version {spoken} of the protocol, not {_PROTOCOL}", code="malformed")
-    agent.name = str(within(hello, "agentInfo", "name") or "")
-    agent.label = str(within(hello, "agentInfo", "title") or agent.name or agent.label)
-    agent.login = _ways_to_log_in(hello)
-    return hello
+    protocol = at_path(info, "protocolVersion")
+    if protocol != _PROTOCOL:
+        raise AgentFault(f"{agent.label} speaks version {protocol} of the protocol, not {_PROTOCOL}", code="malformed")
+    agent.name = str(at_path(info, "agentInfo", "name") or "")
+    agent.label = str(at_path(info, "agentInfo", "title") or agent.name or agent.label)
+    agent.login_hint = _login_hint(info)
+    return info
 
 
-def _ways_to_log_in(hello: Any) -> str:
-    methods = within(hello, "authMethods")
-    ways = [str(within(method, "id")) for method in methods] if isinstance(methods, list) else []
-    advice = "Log in with its own command first"
-    return f"{advice}, or choose a way with auth: {', '.join(ways)}" if ways else f"{advice}."
+def _login_hint(info: Any) -> str:
+    methods = at_path(info, "authMethods")
+    ids = [str(at_path(method, "id")) for method in methods] if isinstance(methods, list) else []
+    hint = "Log in with its own command first"
+    return f"{hint}, or choose a way with auth: {', '.join(ids)}" if ids else f"{hint}."
 
 
-class _Memory:
-    """Which session of this command, in this directory, a conversation has; `session` is empty where it has none."""
+class _StoredSession:
+    """The stored session of a conversation with this command in this directory; none for an empty `session`."""
 
     def __init__(self, agent: AcpAgent, session: str) -> None:
         self._files = SessionFiles(sessions_directory() / "acp")
-        self._name = "\n".join((*agent.command, agent.cwd, session)) if session else ""
+        self._key = "\n".join((*agent.command, agent.cwd, session)) if session else ""
 
     async def load(self) -> str:
-        """The session, or nothing."""
-        kept = await asyncio.to_thread(self._files.load, self._name) if self._name else None
-        return kept.decode(errors="replace") if kept is not None else ""
+        """The stored session id, or an empty string."""
+        content = await asyncio.to_thread(self._files.load, self._key) if self._key else None
+        return content.decode(errors="replace") if content is not None else ""
 
-    async def keep(self, session_id: str) -> None:
-        """Remember the session. Raises OSError where that cannot be."""
-        if self._name:
-            await asyncio.to_thread(self._files.keep, self._name, session_id.encode())
+    async def save(self, session_id: str) -> None:
+        """Store the session id. Raises OSError if that fails."""
+        if self._key:
+            await asyncio.to_thread(self._files.save, self._key, session_id.encode())
 
 
-async def _find_session(agent: AcpAgent, session: str, capabilities: Any) -> list[str]:
-    """Take up the conversation's session, or begin one."""
-    memory = _Memory(agent, session)
-    place = {"cwd": agent.cwd, "mcpServers": []}
-    remarks = []
-    if earlier := await memory.load():
-        can_resume = within(capabilities, "sessionCapabilities", "resume") is not None
+async def _resume_or_create(agent: AcpAgent, session: str, capabilities: Any) -> list[str]:
+    """Resume the conversation's session, or create one."""
+    stored = _StoredSession(agent, session)
+    parameters = {"cwd": agent.cwd, "mcpServers": []}
+    notices = []
+    if stored_id := await stored.load():
+        can_resume = at_path(capabilities, "sessionCapabilities", "resume") is not None
         try:
-            if can_resume or within(capabilities, "loadSession"):
+            if can_resume or at_path(capabilities, "loadSession"):
                 method = "session/resume" if can_resume else "session/load"
-                await agent.call(method, sessionId=earlier, **place)
+                await agent.request(method, sessionId=stored_id, **parameters)
                 if not can_resume:
-                    await agent.hear_out()
-                agent.session_id = earlier
+                    await agent.skip_history()
+                agent.session_id = stored_id
                 return []
-            why = f"{agent.label} cannot take up a session again"
+            reason = f"{agent.label} cannot resume sessions"
         except RequestRefused as refused:
-            why = " ".join(str(refused).split())
-        remarks = [f"The conversation with the agent begins anew: {why}"]
-    begun = within(await agent.call("session/new", **place), "sessionId")
-    if not isinstance(begun, str) or not begun:
-        raise AgentFault(f"{agent.label} gave no session", code="malformed")
-    agent.session_id = begun
+            reason = " ".join(str(refused).split())
+        notices = [f"The agent starts a new conversation: {reason}"]
+    session_id = at_path(await agent.request("session/new", **parameters), "sessionId")
+    if not isinstance(session_id, str) or not session_id:
+        raise AgentFault(f"{agent.label} returned no session", code="malformed")
+    agent.session_id = session_id
     try:
-        await memory.keep(begun)
+        await stored.save(session_id)
     except OSError as error:
-        remarks.append(f"The conversation cannot be remembered: {error}")
-    return remarks
+        notices.append(f"The conversation cannot be remembered: {error}")
+    return notices

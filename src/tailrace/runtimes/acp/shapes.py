@@ -1,6 +1,6 @@
-"""The messages of the Agent Client Protocol as far as they are told on: what is read of each, and what content says.
+"""The messages of the Agent Client Protocol, as far as they are used: their fields, and the text of their content.
 
-Everything else in a message is ignored, and what may be left out may be null: agents run ahead of the published schema.
+Other fields are ignored, and every optional field may be null: agents are ahead of the published schema.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ _CODES = {
 }
 
 
-def within(value: Any, *path: str) -> Any:
-    """What stands at a path of names; None where there is nothing."""
+def at_path(value: Any, *path: str) -> Any:
+    """The value at a path of names; None if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
-class Update(msgspec.Struct, rename="camel", kw_only=True):
-    """Anything an agent says of its session; `meta` is its own."""
+class SessionUpdate(msgspec.Struct, rename="camel", kw_only=True):
+    """Anything an agent reports about its session; `meta` is its own."""
 
     meta: Any = msgspec.field(default=None, name="_meta")
 
     @property
     def parent(self) -> str | None:
-        """The call under which a subagent says it."""
-        found = within(self.meta, "claudeCode", "parentToolUseId")
+        """The call under which a subagent reports it."""
+        found = at_path(self.meta, "claudeCode", "parentToolUseId")
         return found if isinstance(found, str) else None
 
 
-class Piece(Update, kw_only=True):
-    """A piece of a message, or of a thought."""
+class ContentChunk(SessionUpdate, kw_only=True):
+    """A piece of a message or of reasoning."""
 
     content: Any
     message_id: str | None = None
 
 
-class Tool(Update, kw_only=True):
-    """A call begins, or what has changed of it."""
+class ToolUpdate(SessionUpdate, kw_only=True):
+    """A call starts, or what has changed of it."""
 
     tool_call_id: str
     title: str | None = None
@@ -59,49 +59,49 @@ class Tool(Update, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What the tool is called; where nobody says, what it is called for."""
-        named = within(self.meta, "claudeCode", "toolName")
+        """The tool's name; if there is none, its title."""
+        named = at_path(self.meta, "claudeCode", "toolName")
         return self.name or (named if isinstance(named, str) else "") or self.title or self.kind or "tool"
 
     @property
-    def ends(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the call is finished, well or not."""
         return self.status in {"completed", "failed"}
 
 
-class Entry(msgspec.Struct):
+class AcpPlanEntry(msgspec.Struct):
     """A step of a plan."""
 
     content: str
     status: str = "pending"
 
 
-class Plan(Update, kw_only=True):
-    """All the steps of a plan."""
+class AcpPlan(SessionUpdate, kw_only=True):
+    """All steps of a plan."""
 
-    entries: list[Entry]
+    entries: list[AcpPlanEntry]
 
 
-class PlanUpdate(Update, kw_only=True):
+class PlanUpdate(SessionUpdate, kw_only=True):
     """A plan by its id: steps, Markdown, or a file."""
 
     plan: Any
 
 
-class Mode(Update, kw_only=True):
+class ModeUpdate(SessionUpdate, kw_only=True):
     """The mode the agent works in from now on."""
 
     current_mode_id: str
 
 
-class Remark(Update, kw_only=True):
+class NoticeUpdate(SessionUpdate, kw_only=True):
     """A notice to the person."""
 
     title: str
     description: str | None = None
 
 
-class Option(msgspec.Struct, rename="camel"):
+class PermissionOption(msgspec.Struct, rename="camel"):
     """A way to answer a request for permission."""
 
     option_id: str
@@ -110,22 +110,22 @@ class Option(msgspec.Struct, rename="camel"):
 
 
 class PermissionRequest(msgspec.Struct, rename="camel"):
-    """What the agent would do, and how it may be answered."""
+    """What the agent would do, and the possible answers."""
 
-    tool_call: Tool
-    options: list[Option]
+    tool_call: ToolUpdate
+    options: list[PermissionOption]
 
 
-class Ended(msgspec.Struct, rename="camel"):
-    """The answer to a prompt."""
+class PromptResult(msgspec.Struct, rename="camel"):
+    """The response to a prompt."""
 
     stop_reason: str
     usage: Any = None
     meta: Any = msgspec.field(default=None, name="_meta")
 
 
-class Tokens(msgspec.Struct, rename="camel"):
-    """What a prompt has cost."""
+class AcpUsage(msgspec.Struct, rename="camel"):
+    """The tokens of a prompt."""
 
     input_tokens: int
     output_tokens: int
@@ -134,17 +134,17 @@ class Tokens(msgspec.Struct, rename="camel"):
     total_tokens: int | None = None
 
     @property
-    def taken_in(self) -> int:
-        """All that the model read; what was cached is counted apart."""
+    def all_input_tokens(self) -> int:
+        """All tokens that the model read; cached ones are counted apart."""
         return self.input_tokens + (self.cached_read_tokens or 0) + (self.cached_write_tokens or 0)
 
     @property
-    def given_out(self) -> int:
-        """All that it wrote; some count its thoughts apart, which only the total tells."""
-        return self.output_tokens if self.total_tokens is None else max(self.total_tokens - self.taken_in, 0)
+    def all_output_tokens(self) -> int:
+        """All tokens that it wrote; some agents count reasoning apart, so only the total has it."""
+        return self.output_tokens if self.total_tokens is None else max(self.total_tokens - self.all_input_tokens, 0)
 
 
-class Refusal(msgspec.Struct):
+class _ErrorResponse(msgspec.Struct):
     """An error in place of a result."""
 
     message: str = ""
@@ -152,20 +152,20 @@ class Refusal(msgspec.Struct):
     data: Any = None
 
 
-def refusal_of(error: Any) -> tuple[str, str]:
-    """What an agent answers in place of a result, as a sentence and a code."""
+def error_text_and_code(error: Any) -> tuple[str, str]:
+    """The error that an agent responds with, as a sentence and a code."""
     try:
-        refusal = msgspec.convert(error, Refusal)
+        refusal = msgspec.convert(error, _ErrorResponse)
     except msgspec.ValidationError:
         return f"the agent refused: {error}", "agent_error"
-    message = refusal.message or "the agent refused and did not say why"
-    details = within(refusal.data, "details")
-    said = f"{message}: {details}" if isinstance(details, str) and details not in message else message
-    return said, _CODES.get(refusal.code, "agent_error")
+    message = refusal.message or "the agent refused and gave no reason"
+    details = at_path(refusal.data, "details")
+    message = f"{message}: {details}" if isinstance(details, str) and details not in message else message
+    return message, _CODES.get(refusal.code, "agent_error")
 
 
-def as_text(content: Any) -> str | None:
-    """A block of content as text; None where it is none."""
+def content_text(content: Any) -> str | None:
+    """A content block as text; None if it is not text."""
     match content:
         case {"type": "text", "text": str(text)}:
             return text
@@ -176,8 +176,8 @@ def as_text(content: Any) -> str | None:
     return None
 
 
-def as_media(content: Any, parent: str | None) -> Event | None:
-    """A picture or a sound, by its address where it has one, else by one that holds it whole; None where it is none."""
+def content_media(content: Any, parent: str | None) -> Event | None:
+    """An image or a sound, by its URL or as a data URL; None for other content."""
     match content:
         case {"type": "image" | "audio", "uri": str(uri), **rest}:
             return Media(url=uri, mime=str(rest.get("mimeType", "")), parent_tool_id=parent)
@@ -186,13 +186,13 @@ def as_media(content: Any, parent: str | None) -> Event | None:
     return None
 
 
-def said_by(content: list[Any] | None) -> str:
-    """What the content of a call says; a terminal says nothing by itself."""
-    said: list[str] = []
+def tool_content_text(content: list[Any] | None) -> str:
+    """The text of a call's content; a terminal has none."""
+    texts: list[str] = []
     for part in content or ():
         match part:
-            case {"type": "content", "content": inner} if text := as_text(inner):
-                said.append(text)
+            case {"type": "content", "content": inner} if text := content_text(inner):
+                texts.append(text)
             case {"type": "diff", "path": str(path)}:
-                said.append(f"Edited {path}")
-    return "\n".join(said)
+                texts.append(f"Edited {path}")
+    return "\n".join(texts)

@@ -1,17 +1,18 @@
-"""What an agent says over the Agent Client Protocol, told as events.
+"""Translate what an agent sends over the Agent Client Protocol.
 
-The translator gets `session/update`, permission requests and the answer to a prompt as plain JSON. How they come is
-`agent`'s to say, and what is done about them `runtime`'s. The protocol leaves much open:
+The translator takes `session/update`, permission requests and the response to a prompt as decoded JSON. `agent`
+receives them, `turn` acts on them. The protocol leaves much open:
 
-- **A block of text** ends where the message's id changes, or with anything that is not text. Not every agent gives ids.
-  What the system says in the middle of a block waits until it is over.
-- **A tool's content** replaces what it was. Before the tool runs it describes the call, then it is what the tool
-  prints; codex-acp appends to that by `_meta`. Of a call that is finished the plainest of all these is the result.
-- **codex-acp says `end_turn` of a turn that failed.** The status of its thread tells, and the reason follows as text
-  without an id. So do its warnings, to a client that takes no notices.
-- **gemini-cli says `end_turn` of an answer that broke off**, each time it tried; what tells is that no answer counts.
-- **The reason of a refused prompt** is told as text before, by some; that text is taken back.
-- **`usage_update`** is how full the context is, not what was spent.
+- **A block of text** ends where the message id changes, or at anything that is not text. Not every agent gives ids.
+  System events in the middle of a block are held until it is over.
+- **The content of a tool** replaces its earlier content. Before the tool runs it describes the call, then it is what
+  the tool prints; codex-acp appends to that by `_meta`. The result of a finished call is the plainest of all these.
+- **codex-acp reports `end_turn` for a turn that failed.** The status of its thread tells, and the reason follows as
+  text without an id. So do its warnings, unless the client takes notices.
+- **gemini-cli reports `end_turn` for an answer that broke off** in every try; it shows in its usage, which counts no
+  answer.
+- **The reason of a refused prompt** is sent as text before by some agents; that text is retracted.
+- **`usage_update`** is how full the context is, not the tokens that were used.
 """
 
 from __future__ import annotations
@@ -24,62 +25,62 @@ import msgspec
 
 from tailrace.events import Event, PlanItem, PlanUpdated, Status, Usage
 from tailrace.runtimes.acp.shapes import (
-    Ended,
-    Mode,
+    AcpPlan,
+    AcpUsage,
+    ContentChunk,
+    ModeUpdate,
+    NoticeUpdate,
     PermissionRequest,
-    Piece,
-    Plan,
     PlanUpdate,
-    Remark,
-    Tokens,
-    Tool,
-    Update,
-    as_media,
-    as_text,
-    refusal_of,
-    said_by,
-    within,
+    PromptResult,
+    SessionUpdate,
+    ToolUpdate,
+    at_path,
+    content_media,
+    content_text,
+    error_text_and_code,
+    tool_content_text,
 )
 from tailrace.runtimes.permissions import Choice, Question
-from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
+from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED, RestartDetector
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Of use to an editor, or told by what follows; nobody else is told.
-_SILENT = {
+# Of use to an editor only, or repeated by what follows.
+_IGNORED = {
     "available_commands_update",
     "compaction_update",
     "config_option_update",
     "usage_update",
     "user_message_chunk",
 }
-_CUT_SHORT = {
-    "max_tokens": "The answer ends here because it has reached the model's limit.",
-    "max_turn_requests": "The agent stopped because it has asked its model as often as it may.",
-    "refusal": "The agent refused to go on.",
+_STOP_NOTICES = {
+    "max_tokens": "The answer ends here: it has reached the model's limit.",
+    "max_turn_requests": "The agent stopped: it has reached its limit of model calls.",
+    "refusal": "The agent refused to continue.",
 }
-# Each is a paragraph of its own, without an id; but not all that codex-acp says without one is a remark.
-_CODEX_REMARKS = ("Warning: ", "Config warning: ", "*Context compacted")
-# A thought of gemini-cli is a paragraph with a heading, with nothing between one and the next.
+# Each is a paragraph of its own without an id; but not every text of codex-acp without one is a notice.
+_CODEX_NOTICES = ("Warning: ", "Config warning: ", "*Context compacted")
+# Reasoning of gemini-cli is a paragraph with a heading; nothing separates one from the next.
 _HEADING = re.compile(r"\*\*[^*\n]+\*\*\n")
-# A subagent that claude-agent-acp lets work on: what it returns is for the model alone, and says so.
-_IN_BACKGROUND = "Started, and works on in the background."
-# OpenCode counts its last request; the others whose counts are known, the whole turn.
-_COUNTS_REQUESTS = {"OpenCode"}
-_LONGEST_NOISE, _MOST_HELD = 1000, 100
+# claude-agent-acp launched a background subagent: the result is for the model only, and says so.
+_IN_BACKGROUND = "Started in the background."
+# OpenCode counts its last request; the other known agents count the whole turn.
+_REQUEST_USAGE = {"OpenCode"}
+_MAX_LINE, _MAX_HELD = 1000, 100
 
 
 class _Call:
-    """What is known of a call: who made it, its input, whether it runs, and what it printed."""
+    """A call: its speaker, its input, whether it runs, and what it printed."""
 
-    __slots__ = ("input", "is_launch", "parent", "printed", "runs")
+    __slots__ = ("arguments", "is_background_launch", "is_running", "parent", "printed")
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: ToolUpdate) -> None:
         self.parent = tool.parent
-        self.input: Any = tool.raw_input or None
-        self.runs = self.is_launch = False
+        self.arguments: Any = tool.raw_input or None
+        self.is_running = self.is_background_launch = False
         self.printed: list[str] = []
 
 
@@ -87,289 +88,286 @@ _Handler: TypeAlias = "Callable[[AcpTranslator, Any], list[Event]]"
 
 
 class AcpTranslator:
-    """One prompt and all that is said to it: `update` and `asked`, then `answered`, `refused` or `lost`, and `close`.
+    """One prompt: `update` and `permission_request`, then `prompt_result`, `prompt_error` or `agent_lost`, and `close`.
 
     `agent` is the name the agent gives itself.
     """
 
     def __init__(self, runtime: str = "acp", *, agent: str = "") -> None:
         self._agent = agent
-        self._turn = TurnTranslation(runtime)
+        self.turn = TurnTranslation(runtime)
         self._calls: dict[str, _Call] = {}
-        self._unfinished: set[str] = set()
         self._block: tuple[str | None, str | None] | None = None
         self._last: tuple[str | None, str | None] | None = None
-        self._spoken: list[str] = []
+        self._block_pieces: list[str] = []
         self._held: list[Callable[[], list[Event]]] = []
-        self._thought: tuple[str | None, str | None] | None = None
-        self._has_failed = False
-        self._reason: list[str] = []
-        self._now: float | None = None
-        self._attempts = RestartDetector()
-        self._began_again = False
-
-    @property
-    def awaits_tools(self) -> bool:
-        """Whether calls have begun that are not finished; they may be after the end of the turn, too."""
-        return bool(self._unfinished)
+        self._reasoning_key: tuple[str | None, str | None] | None = None
+        self._thread_failed = False
+        self._failure_pieces: list[str] = []
+        self._received_at: float | None = None
+        self._restarts = RestartDetector()
+        self._was_restarted = False
 
     def update(self, params: Any, at_s: float | None = None) -> list[Event]:
-        """What the agent says of its session, and when."""
-        self._now = at_s
-        update = within(params, "update")
-        kind = str(within(update, "sessionUpdate"))
-        if kind in _SILENT or (self._turn.is_finished and kind != "tool_call_update"):
+        """Translate an update of the session, received at this time."""
+        self._received_at = at_s
+        update = at_path(params, "update")
+        kind = str(at_path(update, "sessionUpdate"))
+        if kind in _IGNORED or (self.turn.is_finished and kind != "tool_call_update"):
             return []
         try:
-            if kind in self._TOLD:
-                shape, tell = self._TOLD[kind]
-                return tell(self, msgspec.convert(update, shape))
+            if kind in self._TABLE:
+                shape, handle = self._TABLE[kind]
+                return handle(self, msgspec.convert(update, shape))
         except msgspec.ValidationError:
             pass
-        return self._wonder(params, kind)
+        return self._unknown(params, kind)
 
-    def noise(self, line: bytes) -> list[Event]:
-        """A line that is no message of the protocol."""
-        return self._wonder(line[:_LONGEST_NOISE].decode(errors="replace"))
+    def invalid_line(self, line: bytes) -> list[Event]:
+        """Report a line that is no message of the protocol."""
+        return self._unknown(line[:_MAX_LINE].decode(errors="replace"))
 
-    def remark(self, text: str) -> list[Event]:
-        """A remark of the system."""
-        return self._aside(partial(self._turn.notice, text))
+    def notice(self, text: str) -> list[Event]:
+        """Add a notice."""
+        return self._after_block(partial(self.turn.notice, text))
 
-    def asked(self, params: Any) -> tuple[list[Event], Question | None]:
-        """The agent asks for permission: what for, where that can be understood."""
+    def permission_request(self, params: Any) -> tuple[list[Event], Question | None]:
+        """Translate a request for permission; returns its question, if it can be read."""
         try:
             request = msgspec.convert(params, PermissionRequest)
         except msgspec.ValidationError:
-            return self._wonder(params), None
+            return self._unknown(params), None
         tool = request.tool_call
-        events = self._tool(tool)
+        events = self._tool_update(tool)
         known = self._calls.get(tool.tool_call_id)
-        arguments = tool.raw_input if known is None else known.input
+        arguments = tool.raw_input if known is None else known.arguments
         choices = tuple(Choice(id=option.option_id, name=option.name, kind=option.kind) for option in request.options)
         return events, Question(title=tool.title or tool.label, arguments=arguments, choices=choices)
 
     # The end
 
-    def answered(self, result: Any) -> list[Event]:
-        """The prompt is answered: the turn is over, in whatever way that is meant. Another answer says nothing."""
-        if self._turn.is_finished:
+    def prompt_result(self, result: Any) -> list[Event]:
+        """The prompt got its result: the turn is over, in one way or another. A second result is ignored."""
+        if self.turn.is_finished:
             return []
         try:
-            ended = msgspec.convert(result, Ended)
+            result = msgspec.convert(result, PromptResult)
         except msgspec.ValidationError:
-            self._turn.fail("the agent ended the turn without saying how", code="malformed")
+            self.turn.fail("the agent ended the turn in a way that cannot be read", code="malformed")
             return self.close()
-        events = [*self._settle(), *self._spent(ended)]
-        if ended.stop_reason == "cancelled":
+        events = [*self._close_block(), *self._usage(result)]
+        if result.stop_reason == "cancelled":
             return [*events, *self.close(cancelled=True)]
-        if self._began_again and within(ended.meta, "quota", "model_usage") == []:
-            self._turn.fail("the model's answer broke off", code="cut_off")
-        elif self._has_failed:
-            self._turn.fail("".join(self._reason).strip(), code="system_error")
-        elif ended.stop_reason in _CUT_SHORT:
-            events += self._turn.notice(_CUT_SHORT[ended.stop_reason])
-        self._turn.complete(stop_reason=ended.stop_reason)
+        if self._was_restarted and at_path(result.meta, "quota", "model_usage") == []:
+            self.turn.fail("the model's answer broke off", code="cut_off")
+        elif self._thread_failed:
+            self.turn.fail("".join(self._failure_pieces).strip(), code="system_error")
+        elif result.stop_reason in _STOP_NOTICES:
+            events += self.turn.notice(_STOP_NOTICES[result.stop_reason])
+        self.turn.complete(stop_reason=result.stop_reason)
         return [*events, *self.close()]
 
-    def refused(self, error: Any, *, login: str = "") -> list[Event]:
-        """The prompt is answered with an error; `login` is what helps where that is that nobody is logged in."""
-        message, code = refusal_of(error)
-        said = "".join(self._spoken).strip()
-        is_told = self._block is not None and said != "" and (message == said or message.endswith(f": {said}"))
-        taken_back = self._turn.block_final(self._block, "") if is_told else []
-        why = said if is_told else message
-        if login and code == "auth_required":
-            why = f"{why.rstrip('. ')}. {login}"
-        self._turn.fail(why, code=code)
-        return [*taken_back, *self.close()]
+    def prompt_error(self, error: Any, *, login_hint: str = "") -> list[Event]:
+        """The prompt got an error; `login_hint` is added if nobody is logged in."""
+        message, code = error_text_and_code(error)
+        text = "".join(self._block_pieces).strip()
+        was_emitted = self._block is not None and text != "" and (message == text or message.endswith(f": {text}"))
+        retraction = self.turn.block_final(self._block, "") if was_emitted else []
+        message = text if was_emitted else message
+        if login_hint and code == "auth_required":
+            message = f"{message.rstrip('. ')}. {login_hint}"
+        self.turn.fail(message, code=code)
+        return [*retraction, *self.close()]
 
-    def lost(self, reason: str, *, code: str = "cut_off") -> list[Event]:
-        """There is nobody who could answer."""
-        self._turn.fail(reason, code=code)
+    def agent_lost(self, reason: str, *, code: str = "cut_off") -> list[Event]:
+        """The agent has ended without a response."""
+        self.turn.fail(reason, code=code)
         return self.close()
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """The stream is over: the one end of the turn."""
-        return [*self._settle(), *self._turn.end(cancelled=cancelled)]
+        """End the stream: the terminal event, if there was none."""
+        return [*self._close_block(), *self.turn.end(cancelled=cancelled)]
 
-    def _spent(self, ended: Ended) -> list[Event]:
-        counted = ended.usage
-        if counted is None and (count := within(ended.meta, "quota", "token_count")) is not None:
-            counted = {"inputTokens": within(count, "input_tokens"), "outputTokens": within(count, "output_tokens")}
+    def _usage(self, result: PromptResult) -> list[Event]:
+        tokens = result.usage
+        if tokens is None and (count := at_path(result.meta, "quota", "token_count")) is not None:
+            tokens = {"inputTokens": at_path(count, "input_tokens"), "outputTokens": at_path(count, "output_tokens")}
         try:
-            tokens = msgspec.convert(counted, Tokens)
+            tokens = msgspec.convert(tokens, AcpUsage)
         except msgspec.ValidationError:
             return []
-        scope: Literal["request", "turn"] = "request" if self._agent in _COUNTS_REQUESTS else "turn"
-        return [Usage(input_tokens=tokens.taken_in, output_tokens=tokens.given_out, scope=scope)]
+        scope: Literal["request", "turn"] = "request" if self._agent in _REQUEST_USAGE else "turn"
+        return [Usage(input_tokens=tokens.all_input_tokens, output_tokens=tokens.all_output_tokens, scope=scope)]
 
-    # Words
+    # Text
 
-    def _message(self, said: Piece) -> list[Event]:
-        piece = as_text(said.content)
+    def _message(self, chunk: ContentChunk) -> list[Event]:
+        piece = content_text(chunk.content)
         if piece is None:
-            return self._medium(said)
-        if said.message_id is None and self._has_failed:
-            self._reason.append(piece)
+            return self._media(chunk)
+        if chunk.message_id is None and self._thread_failed:
+            self._failure_pieces.append(piece)
             return []
-        if said.message_id is None and "codex" in self._agent and piece.startswith(_CODEX_REMARKS):
-            return self.remark(piece.strip())
+        if chunk.message_id is None and "codex" in self._agent and piece.startswith(_CODEX_NOTICES):
+            return self.notice(piece.strip())
         if not piece:
             return []
-        key = (said.parent, said.message_id)
-        events = [] if key == self._block else self._turn_to(key)
-        self._spoken.append(piece)
-        heard = self._attempts.feed(piece, self._now)
-        if heard.begins_again:
-            self._began_again = True
-            events += self._turn.retract_try("the agent began its answer again", parent=said.parent)
-        elif heard.may_begin_again:
-            events += self._turn.block_final(key, parent=said.parent)
-            events += self._turn.notice(MAY_HAVE_BEGUN_AGAIN, parent=said.parent)
-        return [*events, *self._turn.text_delta(key, heard.text, parent=said.parent)]
+        key = (chunk.parent, chunk.message_id)
+        events = [] if key == self._block else self._open_block(key)
+        self._block_pieces.append(piece)
+        detected = self._restarts.feed(piece, self._received_at)
+        if detected.is_restart:
+            self._was_restarted = True
+            events += self.turn.retract_try("the agent started its answer again", parent=chunk.parent)
+        elif detected.may_be_restart:
+            events += self.turn.block_final(key, parent=chunk.parent)
+            events += self.turn.notice(MAY_BE_RESTARTED, parent=chunk.parent)
+        return [*events, *self.turn.text_delta(key, detected.text, parent=chunk.parent)]
 
-    def _turn_to(self, key: tuple[str | None, str | None]) -> list[Event]:
-        """Another block begins: what a message before it said stands, and what somebody else said is apart."""
-        events = self._settle()
+    def _open_block(self, key: tuple[str | None, str | None]) -> list[Event]:
+        """Another block starts: the message before it is permanent, and another speaker's text is closed."""
+        events = self._close_block()
         if self._last is not None and self._last[0] != key[0]:
-            events += self._turn.block_final(self._last, parent=self._last[0])
-        self._turn.model_call_completed(parent=key[0])
+            events += self.turn.block_final(self._last, parent=self._last[0])
+        self.turn.model_call_completed(parent=key[0])
         self._block = self._last = key
-        self._spoken = []
+        self._block_pieces = []
         return events
 
-    def _medium(self, said: Piece) -> list[Event]:
-        media = as_media(said.content, said.parent)
+    def _media(self, chunk: ContentChunk) -> list[Event]:
+        media = content_media(chunk.content, chunk.parent)
         if media is None:
-            return self._aside(partial(self._turn.unknown_event, said.content))
-        return [*self._settle(), media]
+            return self._after_block(partial(self.turn.unknown_event, chunk.content))
+        return [*self._close_block(), media]
 
-    def _reflection(self, said: Piece) -> list[Event]:
-        piece = as_text(said.content)
+    def _reasoning(self, chunk: ContentChunk) -> list[Event]:
+        piece = content_text(chunk.content)
         if piece is None:
-            return self._aside(partial(self._turn.unknown_event, said.content))
-        thought = (said.parent, said.message_id)
-        is_another = thought != self._thought or _HEADING.match(piece)
+            return self._after_block(partial(self.turn.unknown_event, chunk.content))
+        key = (chunk.parent, chunk.message_id)
+        is_another = key != self._reasoning_key or _HEADING.match(piece)
         if is_another:
             piece = piece.lstrip("\n")  # codex-acp begins each of them with a break
         if not piece:
             return []
-        events = self._settle() if is_another else []
-        self._thought = thought
-        return [*events, *self._turn.reasoning_delta(piece, parent=said.parent)]
+        events = self._close_block() if is_another else []
+        self._reasoning_key = key
+        return [*events, *self.turn.reasoning_delta(piece, parent=chunk.parent)]
 
-    def _settle(self) -> list[Event]:
-        """Something else begins: the thought and the block are over, and what waited for that is told."""
-        rest, self._attempts = self._attempts.close(), RestartDetector()
-        told = [] if self._block is None else self._turn.text_delta(self._block, rest, parent=self._block[0])
-        ended = [] if self._thought is None else self._turn.reasoning_end(parent=self._thought[0])
+    def _close_block(self) -> list[Event]:
+        """Something else starts: close reasoning and block, then emit what was held for that."""
+        rest, self._restarts = self._restarts.close(), RestartDetector()
+        events = [] if self._block is None else self.turn.text_delta(self._block, rest, parent=self._block[0])
+        result = [] if self._reasoning_key is None else self.turn.reasoning_end(parent=self._reasoning_key[0])
         held, self._held = self._held, []
-        self._thought = self._block = None
-        return [*told, *ended, *(event for tell in held for event in tell())]
+        self._reasoning_key = self._block = None
+        return [*events, *result, *(event for handle in held for event in handle())]
 
-    def _wonder(self, said: Any, kind: str | None = None) -> list[Event]:
-        """Something unknown. An agent may print a log without end while it speaks, which is not to be held."""
-        if len(self._held) >= _MOST_HELD:
+    def _unknown(self, chunk: Any, kind: str | None = None) -> list[Event]:
+        """Report something unknown. A log that an agent prints while it writes text must not pile up."""
+        if len(self._held) >= _MAX_HELD:
             return []
-        return self._aside(partial(self._turn.unknown_event, said, kind=kind))
+        return self._after_block(partial(self.turn.unknown_event, chunk, kind=kind))
 
-    def _aside(self, tell: Callable[[], list[Event]]) -> list[Event]:
+    def _after_block(self, handle: Callable[[], list[Event]]) -> list[Event]:
         if self._block is None:
-            return [] if self._turn.is_finished else tell()
-        self._held.append(tell)
+            return [] if self.turn.is_finished else handle()
+        self._held.append(handle)
         return []
 
     # Tools
 
-    def _begun(self, tool: Tool) -> list[Event]:
-        if tool.tool_call_id not in self._unfinished:
-            self._calls.pop(tool.tool_call_id, None)  # ids are used again
-        if not tool.ends:
-            tool.content = None  # it describes the call
-        return self._tool(tool)
+    def _tool_call(self, tool: ToolUpdate) -> list[Event]:
+        if not self.turn.is_open_call(tool.tool_call_id):
+            self._calls.pop(tool.tool_call_id, None)  # ids are reused
+        if not tool.is_finished:
+            tool.content = None  # before the call runs it describes the call
+        return self._tool_update(tool)
 
-    def _tool(self, tool: Tool) -> list[Event]:
+    def _tool_update(self, tool: ToolUpdate) -> list[Event]:
         name = tool.tool_call_id
         call = self._calls.get(name)
         events: list[Event] = []
         if call is None:
-            if self._turn.is_finished:
+            if self.turn.is_finished:
                 return []
             call = self._calls[name] = _Call(tool)
-            self._unfinished.add(name)
-            events += [*self._settle(), *self._turn.tool_call(name, tool.label, call.input, parent=call.parent)]
-        elif tool.raw_input and tool.raw_input != call.input and not self._turn.is_finished:
-            call.input = tool.raw_input
-            events += self._turn.tool_call(name, tool.label, call.input, parent=call.parent)
-        call.is_launch = call.is_launch or within(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
-        events += self._printed(call, tool)
-        return [*events, *self._finished(call, tool)] if tool.ends else events
+            events += [
+                *self._close_block(),
+                *self.turn.tool_call(name, tool.label, call.arguments, parent=call.parent),
+            ]
+        elif tool.raw_input and tool.raw_input != call.arguments and not self.turn.is_finished:
+            call.arguments = tool.raw_input
+            events += self.turn.tool_call(name, tool.label, call.arguments, parent=call.parent)
+        call.is_background_launch = (
+            call.is_background_launch or at_path(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
+        )
+        events += self._tool_output(call, tool)
+        return [*events, *self._tool_finished(call, tool)] if tool.is_finished else events
 
-    def _printed(self, call: _Call, tool: Tool) -> list[Event]:
-        call.runs = call.runs or tool.status == "in_progress"
-        piece = within(tool.meta, "terminal_output_delta", "data")
+    def _tool_output(self, call: _Call, tool: ToolUpdate) -> list[Event]:
+        call.is_running = call.is_running or tool.status == "in_progress"
+        piece = at_path(tool.meta, "terminal_output_delta", "data")
         if isinstance(piece, str):
             call.printed.append(piece)
-            return self._turn.tool_output(tool.tool_call_id, piece)
-        if tool.ends or not call.runs or not (whole := said_by(tool.content)):
+            return self.turn.tool_output(tool.tool_call_id, piece)
+        if tool.is_finished or not call.is_running or not (whole := tool_content_text(tool.content)):
             return []
         call.printed = [whole]
-        return self._turn.tool_output_snapshot(tool.tool_call_id, whole)
+        return self.turn.tool_output_snapshot(tool.tool_call_id, whole)
 
-    def _finished(self, call: _Call, tool: Tool) -> list[Event]:
-        self._unfinished.discard(tool.tool_call_id)
-        result = _IN_BACKGROUND if call.is_launch else tool.raw_output
+    def _tool_finished(self, call: _Call, tool: ToolUpdate) -> list[Event]:
+        result = _IN_BACKGROUND if call.is_background_launch else tool.raw_output
         if not isinstance(result, str):
-            result = said_by(tool.content) or "".join(call.printed) or result
-        return self._turn.tool_result(
+            result = tool_content_text(tool.content) or "".join(call.printed) or result
+        return self.turn.tool_result(
             tool.tool_call_id, "" if result is None else result, is_error=tool.status == "failed", parent=call.parent
         )
 
-    # All else
+    # Other updates
 
-    def _plan(self, plan: Plan) -> list[Event]:
+    def _plan(self, plan: AcpPlan) -> list[Event]:
         items = tuple(PlanItem(title=entry.content, status=entry.status) for entry in plan.entries)
         return [PlanUpdated(items=items, parent_tool_id=plan.parent)]
 
     def _plan_update(self, update: PlanUpdate) -> list[Event]:
-        """Of a plan that is no list of steps there is only a line to show."""
+        """A plan that is no list of steps is shown as one line."""
         match update.plan:
             case {"entries": list()}:
-                return self._plan(msgspec.convert(update.plan, Plan))
+                return self._plan(msgspec.convert(update.plan, AcpPlan))
             case {"content": str(text)} | {"uri": str(text)} if text.strip():
                 return [Status(text=f"Plan: {text.strip().splitlines()[0]}")]
         return []
 
-    def _plan_removed(self, update: Update) -> list[Event]:
+    def _plan_removed(self, update: SessionUpdate) -> list[Event]:
         return [PlanUpdated(items=(), parent_tool_id=update.parent)]
 
-    def _mode(self, mode: Mode) -> list[Event]:
+    def _mode(self, mode: ModeUpdate) -> list[Event]:
         return [Status(text=f"Mode: {mode.current_mode_id}")]
 
-    def _notice(self, said: Remark) -> list[Event]:
-        return self.remark(f"{said.title}: {said.description}" if said.description else said.title)
+    def _notice(self, chunk: NoticeUpdate) -> list[Event]:
+        return self.notice(f"{chunk.title}: {chunk.description}" if chunk.description else chunk.title)
 
-    def _session(self, session: Update) -> list[Event]:
-        """What codex-acp says of its thread: the last status counts, and text of a failed try is said again."""
-        status = within(session.meta, "codex", "threadStatus", "type")
+    def _session_info(self, session: SessionUpdate) -> list[Event]:
+        """What codex-acp reports about its thread: the last status counts, and text of a failed try is retracted."""
+        status = at_path(session.meta, "codex", "threadStatus", "type")
         if status is not None:
-            self._has_failed, self._reason = status == "systemError", []
-        match within(session.meta, "codex", "error"):
+            self._thread_failed, self._failure_pieces = status == "systemError", []
+        match at_path(session.meta, "codex", "error"):
             case {"willRetry": True, "message": str(message)}:
-                again = self._turn.retract_try(message)
-                return [*again, *self._settle(), Status(text=message)]
+                retraction = self.turn.retract_try(message)
+                return [*retraction, *self._close_block(), Status(text=message)]
         return []
 
-    _TOLD: ClassVar[dict[str, tuple[type, _Handler]]] = {
-        "agent_message_chunk": (Piece, _message),
-        "agent_thought_chunk": (Piece, _reflection),
-        "tool_call": (Tool, _begun),
-        "tool_call_update": (Tool, _tool),
-        "plan": (Plan, _plan),
+    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
+        "agent_message_chunk": (ContentChunk, _message),
+        "agent_thought_chunk": (ContentChunk, _reasoning),
+        "tool_call": (ToolUpdate, _tool_call),
+        "tool_call_update": (ToolUpdate, _tool_update),
+        "plan": (AcpPlan, _plan),
         "plan_update": (PlanUpdate, _plan_update),
-        "plan_removed": (Update, _plan_removed),
-        "current_mode_update": (Mode, _mode),
-        "session_info_update": (Update, _session),
-        "notice": (Remark, _notice),
+        "plan_removed": (SessionUpdate, _plan_removed),
+        "current_mode_update": (ModeUpdate, _mode),
+        "session_info_update": (SessionUpdate, _session_info),
+        "notice": (NoticeUpdate, _notice),
     }

@@ -1,6 +1,6 @@
-"""One prompt to an agent: what it says becomes events, what it asks is answered, and a turn that is left is cancelled.
+"""One prompt to an agent: its messages become events, its requests are answered, and a turn that is left is cancelled.
 
-What the agent may do is `deciding`'s to find out; here it is put to the agent in the words of the protocol.
+`approvals` decides what the agent may do; the answer is put into the protocol's form here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tailrace.events import Event, Notice
-from tailrace.runtimes.acp.agent import CANCELLED, PERMISSION, AgentFault, Message
+from tailrace.runtimes.acp.agent import CANCELLED, PERMISSION, AgentFault, RpcMessage
 from tailrace.runtimes.approvals import Approvals
 
 if TYPE_CHECKING:
@@ -20,101 +20,105 @@ if TYPE_CHECKING:
     from tailrace.runtimes.acp.translator import AcpTranslator
     from tailrace.runtimes.permissions import Approver, Choice, Policy
 
-# How long tools that were left running at the end of a turn may still tell how they came out.
-_LATE_S = 1.0
+# How long tools that still run at the end of a turn may take to report their results.
+_LATE_RESULTS_S = 1.0
 
 
 class AcpTurn:
-    """A turn of an agent whose session is open; `is_sound` where the agent is fit for another one."""
+    """A turn of an agent whose session is open; `is_reusable` says whether the agent can take another one."""
 
     def __init__(
         self, agent: AcpAgent, translator: AcpTranslator, *, permissions: Policy, approver: Approver | None = None
     ) -> None:
-        self.is_sound = False
+        self.is_reusable = False
         self._agent = agent
         self._translator = translator
         self._approvals = Approvals(permissions, approver)
-        self._unanswered: list[Message] = []
-        self._is_over = False
+        self._unanswered: list[RpcMessage] = []
+        self._is_finished = False
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
-        """The events of the turn; closing this cancels it. Raises `AgentFault` where nobody was there to hear it."""
-        self._agent.is_excused = lambda: self._approvals.is_waiting or self._translator.awaits_tools
+        """The events of the turn; closing it cancels the turn. Raises `AgentFault` if the agent ended before any
+        message.
+        """
+        self._agent.may_be_silent = lambda: self._approvals.is_waiting or self._translator.turn.has_open_calls()
         await self._agent.prompt(text)
         try:
-            first = await self._agent.next()
+            first = await self._agent.receive()
             if first is None:
-                raise AgentFault(self._agent.end)
-            for event in await self._heard(first):
+                raise AgentFault(self._agent.end_text)
+            for event in await self._handle(first):
                 yield event
-            while not self._is_over:
-                for event in await self._heard(await self._agent.next()):
+            while not self._is_finished:
+                for event in await self._handle(await self._agent.receive()):
                     yield event
-            late = asyncio.get_running_loop().time() + _LATE_S
-            while self._translator.awaits_tools and (message := await self._next_until(late)) is not None:
-                for event in await self._heard(message):
+            deadline = asyncio.get_running_loop().time() + _LATE_RESULTS_S
+            while (
+                self._translator.turn.has_open_calls() and (message := await self._receive_until(deadline)) is not None
+            ):
+                for event in await self._handle(message):
                     yield event
         finally:
             await self._leave()
 
-    async def _next_until(self, late: float) -> Message | bytes | None:
+    async def _receive_until(self, deadline: float) -> RpcMessage | bytes | None:
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(late):
-                return await self._agent.next()
+            async with asyncio.timeout_at(deadline):
+                return await self._agent.receive()
         return None
 
-    async def _heard(self, message: Message | bytes | None) -> list[Event]:
-        events = self._told(self._approvals.notices())
+    async def _handle(self, message: RpcMessage | bytes | None) -> list[Event]:
+        events = self._as_notices(self._approvals.notices())
         match message:
             case None:
-                self._is_over = True
-                events += self._translator.lost(self._agent.end)
+                self._is_finished = True
+                events += self._translator.agent_lost(self._agent.end_text)
             case bytes():
-                events += self._translator.noise(message)  # some print their log there
-            case Message(method=None, error=None):
-                self._is_over = self.is_sound = True
-                events += self._translator.answered(message.result)
-            case Message(method=None):
-                self._is_over = True
-                events += self._translator.refused(message.error, login=self._agent.login)
-            case Message() if message.method == PERMISSION:
-                events += await self._asked(message)
+                events += self._translator.invalid_line(message)  # some agents print their log there
+            case RpcMessage(method=None, error=None):
+                self._is_finished = self.is_reusable = True
+                events += self._translator.prompt_result(message.result)
+            case RpcMessage(method=None):
+                self._is_finished = True
+                events += self._translator.prompt_error(message.error, login_hint=self._agent.login_hint)
+            case RpcMessage() if message.method == PERMISSION:
+                events += await self._permission_requested(message)
             case _:
                 events += self._translator.update(message.params, asyncio.get_running_loop().time())
         return events
 
     async def _leave(self) -> None:
-        """Whatever was asked needs no answer any more; an agent that is still at work is told to stop."""
+        """Cancel the open requests; tell an agent that still works to stop."""
         self._approvals.withdraw()
         unanswered, self._unanswered = self._unanswered, []
-        await self._agent.withdraw(unanswered)
-        if not self._is_over and self._agent.runs:
+        await self._agent.cancel_requests(unanswered)
+        if not self._is_finished and self._agent.is_running:
             await self._agent.cancel()
-        self._agent.rest()
+        self._agent.end_turn()
 
-    # What it may do
+    # Permissions
 
-    async def _asked(self, request: Message) -> list[Event]:
-        events, question = self._translator.asked(request.params)
-        if question is None or self._is_over:
-            await self._agent.answer(request, CANCELLED)
+    async def _permission_requested(self, request: RpcMessage) -> list[Event]:
+        events, question = self._translator.permission_request(request.params)
+        if question is None or self._is_finished:
+            await self._agent.respond(request, CANCELLED)
             return events
         self._unanswered.append(request)
 
-        async def answer(choice: Choice | None) -> None:
+        async def respond(choice: Choice | None) -> None:
             """Give the choice back; an agent that left none is told that its request was cancelled."""
             if request not in self._unanswered:
                 return
             self._unanswered.remove(request)
-            chosen = {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
-            await self._agent.answer(request, chosen)
+            outcome = {"outcome": {"outcome": "selected", "optionId": choice.id}} if choice is not None else CANCELLED
+            await self._agent.respond(request, outcome)
 
-        return [*events, *self._told(await self._approvals.decide(question, answer))]
+        return [*events, *self._as_notices(await self._approvals.decide(question, respond))]
 
-    def _told(self, events: Iterable[Event]) -> list[Event]:
-        """What is to be said of it, in its place in what the agent says."""
+    def _as_notices(self, events: Iterable[Event]) -> list[Event]:
+        """Put notices at their place among the agent's messages."""
         return [
-            told
+            events
             for event in events
-            for told in (self._translator.remark(event.text) if isinstance(event, Notice) else [event])
+            for events in (self._translator.notice(event.text) if isinstance(event, Notice) else [event])
         ]

@@ -81,7 +81,7 @@ class AguiRuntime:
             translator.broke(failure.message, code="runtime_raised", status_code=failure.status_code)
         if session and translator.is_complete:
             try:
-                await asyncio.to_thread(memory.keep, place, transcript.keep(translator.questions))
+                await asyncio.to_thread(memory.save, place, transcript.keep(translator.questions))
             except (OSError, ValueError, TypeError) as error:
                 yield Notice(text=f"This will not be remembered: {error}")
         for event in translator.close():

@@ -1,12 +1,13 @@
-"""The messages of Claude's models, told as events: text, thoughts and calls.
+"""Translate the messages of Claude's models: text, reasoning and calls.
 
-A message comes twice: piece by piece (`stream_event`), and block by block (`assistant`) where the block is complete.
-What came in pieces is only closed by its whole; what did not, as all that a subagent says, is told by it.
+A message comes twice: piece by piece (`stream_event`), and block by block (`assistant`) when a block is complete. The
+complete block only closes what was streamed. What was not streamed, such as everything a subagent writes, is emitted
+from it.
 
-**A block whose whole never came is void**: the model's answer broke off in it. Its call was never made, and its text is
-taken back as soon as the model says something else; what was said last stays, with the failure under it. The command
-then asks again by itself, or lets the model go on behind the blocks that stand; a model that says those again is not
-heard twice.
+**A block that never came complete is void**: the model's answer broke off in it. Its call was never made, and its text
+is retracted as soon as the model continues. The last text stays, with the failure below it. The command then retries by
+itself, or lets the model continue behind the blocks that are complete; if the model repeats those, the repetition is
+not emitted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.events import Event, ReasoningDelta, Usage
-from tailrace.runtimes.claude.shapes import AssistantLine, Block, Delta, ModelEvent, StreamLine, shown
+from tailrace.runtimes.claude.shapes import AssistantLine, BlockDelta, ContentBlock, ModelEvent, StreamLine, result_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,133 +25,146 @@ if TYPE_CHECKING:
 _BROKE_OFF = "The model's answer broke off before the call was complete; it was not made."
 
 
-class _Piecemeal:
+class _StreamedBlock:
     """A block that comes in pieces.
 
-    `echo` is a text that stands already and may only be said again: as long as it is, it is not told.
+    `expected_repeat` is a kept text that the model may repeat: as long as it does, nothing is emitted.
     """
 
-    __slots__ = ("call", "echo", "echoed", "is_echo", "is_stopped", "is_whole", "key", "kind", "signature")
+    __slots__ = (
+        "call",
+        "expected_repeat",
+        "is_complete",
+        "is_repeat",
+        "is_stopped",
+        "key",
+        "kind",
+        "repeated",
+        "signature",
+    )
 
     def __init__(self, kind: str, key: tuple[int, int], call: str) -> None:
         self.kind = kind
         self.key = key
         self.call = call
         self.signature = ""
-        self.is_stopped = self.is_whole = self.is_echo = False
-        self.echo: str | None = None
-        self.echoed = 0
+        self.is_stopped = self.is_complete = self.is_repeat = False
+        self.expected_repeat: str | None = None
+        self.repeated = 0
 
 
-class _Stream:
-    """The message that the agent, or a subagent, is at."""
+class _StreamedMessage:
+    """The message that the agent, or a subagent, is writing."""
 
-    __slots__ = ("blocks", "is_complete", "message_id", "number", "opened", "texts")
+    __slots__ = ("block_count", "blocks", "final_texts", "is_complete", "message_id", "number")
 
     def __init__(self, message_id: str, number: int) -> None:
         self.message_id = message_id
         self.number = number
-        self.opened = 0
-        self.blocks: dict[int, _Piecemeal] = {}
-        self.texts: list[str] = []  # of its blocks that are whole
+        self.block_count = 0
+        self.blocks: dict[int, _StreamedBlock] = {}
+        self.final_texts: list[str] = []  # of its complete blocks
         self.is_complete = False
 
 
-class Messages:
-    """All messages of one turn, the agent's and its subagents'. `wonder` is asked about kinds nobody has heard of."""
+class ClaudeMessages:
+    """All messages of one turn, the agent's and its subagents'. `report_unknown` handles unknown kinds."""
 
-    def __init__(self, turn: TurnTranslation, wonder: Callable[[str], list[Event]]) -> None:
+    def __init__(self, turn: TurnTranslation, report_unknown: Callable[[str], list[Event]]) -> None:
         self._turn = turn
-        self._wonder = wonder
+        self._unknown = report_unknown
         self._count = 0
-        self._streams: dict[str | None, _Stream] = {}
-        self._speaking: _Piecemeal | None = None
-        self._void_texts: dict[str | None, list[tuple[int, int]]] = {}  # of whoever began to say them
-        self._standing: list[str] = []  # the texts that stand of a message that broke off
+        self._messages: dict[str | None, _StreamedMessage] = {}
+        self._open_text: _StreamedBlock | None = None
+        # By speaker: blocks to retract once the speaker continues.
+        self._broken_texts: dict[str | None, list[tuple[int, int]]] = {}
+        self._kept_texts: list[str] = []  # final texts of a message that broke off
 
     @property
-    def is_speaking(self) -> bool:
+    def is_in_text(self) -> bool:
         """Whether the agent is in the middle of a text."""
-        return self._speaking is not None
+        return self._open_text is not None
 
-    def fall_silent(self) -> None:
-        """Nothing more comes of what the agent was saying."""
-        self._speaking = None
+    def close_text(self) -> None:
+        """The agent writes no more of its open text."""
+        self._open_text = None
 
-    def go_on(self) -> None:
-        """The agent was told something; where its message broke off, to go on with it."""
-        stream = self._streams.get(None)
-        if stream is not None and not stream.is_complete:
-            self._standing = list(stream.texts)
+    def model_continues(self) -> None:
+        """The model was told something; if its message broke off, it may repeat it."""
+        message = self._messages.get(None)
+        if message is not None and not message.is_complete:
+            self._kept_texts = list(message.final_texts)
 
-    # In pieces
+    # Streamed
 
-    def piece(self, line: StreamLine) -> list[Event]:
-        """A further piece of a message."""
+    def stream_event(self, line: StreamLine) -> list[Event]:
+        """Translate a piece of a message."""
         event, parent = line.event, line.parent_tool_use_id
         if event.type == "message_start":
             return self._open_message(event.message.id if event.message else "", parent)
-        stream = self._streams.get(parent)
-        if stream is None or event.type == "ping":
+        message = self._messages.get(parent)
+        if message is None or event.type == "ping":
             return []
-        block, told = stream.blocks.get(event.index), list[Event]()
+        block, events = message.blocks.get(event.index), list[Event]()
         match event:
-            case ModelEvent(type="content_block_start", content_block=Block() as begun):
-                told = self._open_block(stream, event.index, begun, parent)
-            case ModelEvent(type="content_block_delta", delta=Delta() as delta) if block is not None:
-                told = self._grow(block, delta, parent)
+            case ModelEvent(type="content_block_start", content_block=ContentBlock() as started):
+                events = self._open_block(message, event.index, started, parent)
+            case ModelEvent(type="content_block_delta", delta=BlockDelta() as delta) if block is not None:
+                events = self._block_delta(block, delta, parent)
             case ModelEvent(type="content_block_stop") if block is not None:
-                told = self._stop(block, parent)
-            case ModelEvent(type="message_delta", delta=Delta() as delta):
-                told = self._close_message(stream, event, parent, is_complete=delta.stop_reason is not None)
+                events = self._block_stopped(block, parent)
+            case ModelEvent(type="message_delta", delta=BlockDelta() as delta):
+                events = self._close_message(message, event, parent, is_complete=delta.stop_reason is not None)
             case ModelEvent(type="message_stop"):
-                told = [] if stream.is_complete else self._void(stream, parent)
+                events = [] if message.is_complete else self._break_off(message, parent)
             case _:
-                told = self._wonder(f"stream_event/{event.type}")
-        return told
+                events = self._unknown(f"stream_event/{event.type}")
+        return events
 
     def _open_message(self, message_id: str, parent: str | None) -> list[Event]:
-        before = self._streams.get(parent)
+        before = self._messages.get(parent)
         self._count += 1
-        self._streams[parent] = _Stream(message_id, self._count)
-        told = [] if before is None or before.is_complete else self._void(before, parent)
-        return [*told, *self._take_back(parent)]
+        self._messages[parent] = _StreamedMessage(message_id, self._count)
+        events = [] if before is None or before.is_complete else self._break_off(before, parent)
+        return [*events, *self._retract_broken(parent)]
 
     def _close_message(
-        self, stream: _Stream, event: ModelEvent, parent: str | None, *, is_complete: bool
+        self, message: _StreamedMessage, event: ModelEvent, parent: str | None, *, is_complete: bool
     ) -> list[Event]:
         if is_complete:
-            stream.is_complete = True
+            message.is_complete = True
             if parent is None:
-                self._standing.clear()
-        spent = event.usage
-        if spent is None:
+                self._kept_texts.clear()
+        usage = event.usage
+        if usage is None:
             return []
-        tokens = {"input_tokens": spent.taken_in, "output_tokens": spent.output_tokens}
+        tokens = {"input_tokens": usage.all_input_tokens, "output_tokens": usage.output_tokens}
         return [Usage(**tokens, scope="request", parent_tool_id=parent)]
 
-    def _open_block(self, stream: _Stream, index: int, begun: Block, parent: str | None) -> list[Event]:
-        # Known by its order, since Qwen Code gives every block the same index.
-        block = stream.blocks[index] = _Piecemeal(begun.type, (stream.number, stream.opened), begun.id)
-        stream.opened += 1
-        told: list[Event] = []
-        if begun.type == "text":
+    def _open_block(
+        self, message: _StreamedMessage, index: int, started: ContentBlock, parent: str | None
+    ) -> list[Event]:
+        # Keyed by order, since Qwen Code gives every block the same index.
+        block = message.blocks[index] = _StreamedBlock(started.type, (message.number, message.block_count), started.id)
+        message.block_count += 1
+        events: list[Event] = []
+        if started.type == "text":
             if parent is None:
-                self._speaking = block
-                block.echo = self._standing.pop(0) if self._standing else None
-            told = self._say(block, begun.text, parent)
-        elif begun.type == "thinking":
-            told = self._turn.reasoning_delta(begun.thinking, parent=parent)
-        elif begun.type == "redacted_thinking":
-            told = self._redacted(begun, parent)
-        elif begun.type.endswith("tool_use"):
-            told = self._turn.tool_call(begun.id, begun.name, parent=parent)
-        return told
+                self._open_text = block
+                block.expected_repeat = self._kept_texts.pop(0) if self._kept_texts else None
+            events = self._text(block, started.text, parent)
+        elif started.type == "thinking":
+            events = self._turn.reasoning_delta(started.thinking, parent=parent)
+        elif started.type == "redacted_thinking":
+            events = self._redacted_reasoning(started, parent)
+        elif started.type.endswith("tool_use"):
+            events = self._turn.tool_call(started.id, started.name, parent=parent)
+        return events
 
-    def _grow(self, block: _Piecemeal, delta: Delta, parent: str | None) -> list[Event]:
+    def _block_delta(self, block: _StreamedBlock, delta: BlockDelta, parent: str | None) -> list[Event]:
         match delta.type:
             case "text_delta":
-                return self._say(block, delta.text, parent)
+                return self._text(block, delta.text, parent)
             case "thinking_delta":
                 return self._turn.reasoning_delta(delta.thinking, parent=parent)
             case "signature_delta":
@@ -159,117 +173,117 @@ class Messages:
             case "input_json_delta" | "citations_delta":
                 return []
             case _:
-                return self._wonder(f"stream_event/{delta.type}")
+                return self._unknown(f"stream_event/{delta.type}")
 
-    def _say(self, block: _Piecemeal, piece: str, parent: str | None) -> list[Event]:
-        if block.echo is None:
+    def _text(self, block: _StreamedBlock, piece: str, parent: str | None) -> list[Event]:
+        if block.expected_repeat is None:
             return self._turn.text_delta(block.key, piece, parent=parent)
-        expected = block.echo[block.echoed : block.echoed + len(piece)]
+        expected = block.expected_repeat[block.repeated : block.repeated + len(piece)]
         if piece == expected:
-            block.echoed += len(piece)
+            block.repeated += len(piece)
             return []
-        echo, block.echo = block.echo, None
-        if piece.startswith(expected) and block.echoed + len(expected) == len(echo):
-            block.is_echo = True
+        expected_repeat, block.expected_repeat = block.expected_repeat, None
+        if piece.startswith(expected) and block.repeated + len(expected) == len(expected_repeat):
+            block.is_repeat = True
             return self._turn.text_delta(block.key, piece[len(expected) :], parent=parent)
-        self._standing.clear()
-        return self._turn.text_delta(block.key, echo[: block.echoed] + piece, parent=parent)
+        self._kept_texts.clear()
+        return self._turn.text_delta(block.key, expected_repeat[: block.repeated] + piece, parent=parent)
 
-    def _stop(self, block: _Piecemeal, parent: str | None) -> list[Event]:
+    def _block_stopped(self, block: _StreamedBlock, parent: str | None) -> list[Event]:
         block.is_stopped = True
-        if self._speaking is block:
-            self._speaking = None
-        return self._thought(block.signature, parent) if block.kind == "thinking" else []
+        if self._open_text is block:
+            self._open_text = None
+        return self._reasoning_end(block.signature, parent) if block.kind == "thinking" else []
 
-    def _void(self, stream: _Stream, parent: str | None) -> list[Event]:
-        """The message broke off: what of it is not whole was never said."""
-        told: list[Event] = []
-        for block in stream.blocks.values():
-            if block.is_whole:
+    def _break_off(self, message: _StreamedMessage, parent: str | None) -> list[Event]:
+        """The message broke off: its incomplete blocks are void."""
+        events: list[Event] = []
+        for block in message.blocks.values():
+            if block.is_complete:
                 continue
             if block.kind == "text":
-                self._void_texts.setdefault(parent, []).append(block.key)
+                self._broken_texts.setdefault(parent, []).append(block.key)
             elif block.kind.endswith("tool_use"):
-                told += self._turn.tool_result(block.call, _BROKE_OFF, is_error=True, parent=parent)
-            if self._speaking is block:
-                self._speaking = None
-        stream.blocks.clear()
-        return told
+                events += self._turn.tool_result(block.call, _BROKE_OFF, is_error=True, parent=parent)
+            if self._open_text is block:
+                self._open_text = None
+        message.blocks.clear()
+        return events
 
-    def _take_back(self, parent: str | None) -> list[Event]:
-        keys = self._void_texts.pop(parent, [])
+    def _retract_broken(self, parent: str | None) -> list[Event]:
+        keys = self._broken_texts.pop(parent, [])
         return [event for key in keys for event in self._turn.block_final(key, "", parent=parent)]
 
-    # As wholes
+    # Complete blocks
 
-    def whole(self, line: AssistantLine) -> list[Event]:
-        """Blocks of a message that are complete."""
-        told = self._take_back(line.parent_tool_use_id)
+    def assistant_line(self, line: AssistantLine) -> list[Event]:
+        """Translate complete blocks of a message."""
+        events = self._retract_broken(line.parent_tool_use_id)
         for block in line.message.blocks:
-            piecemeal = self._piecemeal(block, line)
-            if piecemeal is not None:
-                piecemeal.is_whole = True
-            told += self._whole_block(block, piecemeal, line.parent_tool_use_id)
-        return told
+            streamed = self._streamed_block(block, line)
+            if streamed is not None:
+                streamed.is_complete = True
+            events += self._whole_block(block, streamed, line.parent_tool_use_id)
+        return events
 
-    def tool_result(self, block: Block, parent: str | None) -> list[Event]:
-        """What a tool returned."""
+    def tool_result(self, block: ContentBlock, parent: str | None) -> list[Event]:
+        """Translate what a tool returned."""
         is_error = block.is_error is True
-        return self._turn.tool_result(block.tool_use_id, shown(block.content), is_error=is_error, parent=parent)
+        return self._turn.tool_result(block.tool_use_id, result_text(block.content), is_error=is_error, parent=parent)
 
-    def _piecemeal(self, block: Block, line: AssistantLine) -> _Piecemeal | None:
-        """The block as it came in pieces before. Qwen Code gives its whole to a message of another name."""
-        stream = self._streams.get(line.parent_tool_use_id)
-        if stream is None:
+    def _streamed_block(self, block: ContentBlock, line: AssistantLine) -> _StreamedBlock | None:
+        """The block as it was streamed before. Qwen Code gives its complete form another message id."""
+        message = self._messages.get(line.parent_tool_use_id)
+        if message is None:
             return None
-        for known in stream.blocks.values():
-            is_like_it = known.kind == block.type and known.call == block.id and not known.is_whole
-            if is_like_it and (known.is_stopped or stream.message_id == line.message.id):
+        for known in message.blocks.values():
+            is_like_it = known.kind == block.type and known.call == block.id and not known.is_complete
+            if is_like_it and (known.is_stopped or message.message_id == line.message.id):
                 return known
         return None
 
-    def _whole_block(self, block: Block, piecemeal: _Piecemeal | None, parent: str | None) -> list[Event]:
-        told: list[Event] = []
+    def _whole_block(self, block: ContentBlock, streamed: _StreamedBlock | None, parent: str | None) -> list[Event]:
+        events: list[Event] = []
         if block.type == "text":
-            told = self._whole_text(block.text, piecemeal, parent)
+            events = self._whole_text(block.text, streamed, parent)
         elif block.type.endswith("tool_use"):
-            told = self._turn.tool_call(block.id, block.name, block.input, parent=parent)
+            events = self._turn.tool_call(block.id, block.name, block.input, parent=parent)
         elif block.type.endswith("tool_result"):
-            told = self.tool_result(block, parent)
-        elif piecemeal is not None:
-            told = []  # a thought is told by its pieces
+            events = self.tool_result(block, parent)
+        elif streamed is not None:
+            events = []  # reasoning was emitted from its pieces
         elif block.type == "thinking":
-            told = self._turn.reasoning_delta(block.thinking, parent=parent)
-            told += self._thought(block.signature, parent)
+            events = self._turn.reasoning_delta(block.thinking, parent=parent)
+            events += self._reasoning_end(block.signature, parent)
         elif block.type == "redacted_thinking":
-            told = self._redacted(block, parent)
+            events = self._redacted_reasoning(block, parent)
         else:
-            told = self._wonder(f"assistant/{block.type}")
-        return told
+            events = self._unknown(f"assistant/{block.type}")
+        return events
 
-    def _whole_text(self, text: str, piecemeal: _Piecemeal | None, parent: str | None) -> list[Event]:
-        if piecemeal is None:
+    def _whole_text(self, text: str, streamed: _StreamedBlock | None, parent: str | None) -> list[Event]:
+        if streamed is None:
             self._count += 1
             key = (self._count, 0)
-            echo = self._standing.pop(0) if parent is None and self._standing else None
+            expected_repeat = self._kept_texts.pop(0) if parent is None and self._kept_texts else None
         else:
-            key, echo = piecemeal.key, piecemeal.echo
-            self._streams[parent].texts.append(text)
-            if self._speaking is piecemeal:
-                self._speaking = None
-            if echo is None:
-                return self._turn.block_final(key, None if piecemeal.is_echo else text, parent=parent)
-        if text == echo:
+            key, expected_repeat = streamed.key, streamed.expected_repeat
+            self._messages[parent].final_texts.append(text)
+            if self._open_text is streamed:
+                self._open_text = None
+            if expected_repeat is None:
+                return self._turn.block_final(key, None if streamed.is_repeat else text, parent=parent)
+        if text == expected_repeat:
             return []
         return [*self._turn.text_delta(key, text, parent=parent), *self._turn.block_final(key, parent=parent)]
 
-    # Thoughts
+    # Reasoning
 
-    def _thought(self, signature: str, parent: str | None) -> list[Event]:
+    def _reasoning_end(self, signature: str, parent: str | None) -> list[Event]:
         return self._turn.reasoning_end({"signature": signature} if signature else None, parent=parent)
 
-    def _redacted(self, block: Block, parent: str | None) -> list[Event]:
-        """A thought that only its provider can read: without words, but with a place where it is kept."""
+    def _redacted_reasoning(self, block: ContentBlock, parent: str | None) -> list[Event]:
+        """Reasoning that only its provider can read: no text, but metadata to keep."""
         return [
             *self._turn.reasoning_delta("", parent=parent),
             ReasoningDelta(text="", parent_tool_id=parent),

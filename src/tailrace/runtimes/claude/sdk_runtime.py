@@ -1,7 +1,7 @@
 """Claude through its Python SDK (`claude-agent-sdk`), for agents with hooks and tools written in Python.
 
-The SDK runs the same command and hands over what it prints as objects; here they become its lines again, for
-`translator` to tell. No object of the SDK leaves this file.
+The SDK runs the same command and returns what it prints as objects; here they become lines again for `translator`. No
+SDK object leaves this file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tailrace.errors import RuntimeFault
 from tailrace.events import Event, TurnStarted
 from tailrace.runtimes.approvals import Approvals
-from tailrace.runtimes.claude.control import ToolRequest, decision, is_for_a_person, is_settled, questions_of, spoken
-from tailrace.runtimes.claude.runtime import NOBODY_ANSWERED, is_gone
+from tailrace.runtimes.claude.control import (
+    ToolRequest,
+    is_decided,
+    needs_person,
+    permission_result,
+    questions_of,
+    user_message,
+)
+from tailrace.runtimes.claude.runtime import QUESTION_UNANSWERED, is_conversation_gone
 from tailrace.runtimes.claude.translator import ClaudeTranslator
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
-from tailrace.runtimes.process import SILENCE_TIMEOUT_S
 from tailrace.runtimes.sdk import json_value, load_sdk, wrong_agent_type
 
 if TYPE_CHECKING:
@@ -31,23 +37,24 @@ if TYPE_CHECKING:
     from tailrace.ports import Prompt
     from tailrace.runtimes.permissions import Approver, Choice, Policy
 
-# What is to be told: lines for the translator, and events of our own; None when there is no more.
-_Lines: TypeAlias = "asyncio.Queue[dict[str, Any] | Event | None]"
+# Lines for the translator and our own events; None at the end.
+_LineQueue: TypeAlias = "asyncio.Queue[dict[str, Any] | Event | None]"
 
-# At a terminal Ctrl-C reaches the command as well, which then may not answer any more.
-_INTERRUPT_S = 0.5
+# At a terminal Ctrl-C reaches the command as well, which then may not respond any more.
+_INTERRUPT_TIMEOUT_S = 0.5
+_SILENCE_TIMEOUT_S = 600.0
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class ClaudeSdkRuntime:
-    """Claude with `ClaudeAgentOptions` of one's own; `sessions` is where it is kept which conversation is whose.
+    """Claude with your own `ClaudeAgentOptions`. `sessions` stores which conversation belongs to which session.
 
-    What Claude asks for is decided by `permissions`, and `approver` is who is asked, unless the options say otherwise.
-    `silence_timeout_s` is how long it may say nothing while no tool is at work.
+    What Claude asks is decided by `permissions`, and with `ask` by `approver`, unless the options decide it.
+    `silence_timeout_s` is how long it may be silent while no tool runs.
     """
 
     name = "claude-sdk"
-    silence_timeout_s = SILENCE_TIMEOUT_S
+    silence_timeout_s = _SILENCE_TIMEOUT_S
 
     def __init__(
         self,
@@ -61,88 +68,91 @@ class ClaudeSdkRuntime:
         self._permissions = permissions
         self._approver = approver
         self._options = options if options is not None else self._sdk.ClaudeAgentOptions()
-        self._conversations = Conversations("claude", sessions)  # which are the command's, however it is run
+        self._conversations = Conversations("claude", sessions)  # shared with ClaudeRuntime: both run the same command
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Ask Claude, in the conversation of the prompt's session; closing this interrupts it and ends its process."""
+        """Run a turn in the conversation of the prompt's session. Closing it interrupts Claude and ends its process."""
         wanted, kind = "options of the Claude Agent SDK", self._sdk.ClaudeAgentOptions
         if (failed := wrong_agent_type(self._options, runtime=self.name, wanted=wanted, kind=kind)) is not None:
             yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
             yield failed
             return
-        resumed = self._conversations.of(prompt)
+        resumed = self._conversations.get(prompt)
         while True:
             translator, approvals = ClaudeTranslator(self.name), Approvals(self._permissions, self._approver)
-            lines: _Lines = asyncio.Queue()
-            # The SDK must be left in the task that entered it, and whoever closes this may be in another.
-            playing = asyncio.create_task(self._play(prompt.text, resumed, lines, approvals))
+            lines: _LineQueue = asyncio.Queue()
+            # The SDK must be left in the task that entered it, and another task may close this generator.
+            running = asyncio.create_task(self._run_sdk(prompt.text, resumed, lines, approvals))
             try:
                 while (line := await self._next(lines, translator, approvals)) is not None:
-                    told = translator.feed(line) if isinstance(line, dict) else translator.aside([line])
-                    told += translator.aside(self._conversations.remember(prompt, translator.session_id))
-                    for event in told:
+                    events = translator.feed(line) if isinstance(line, dict) else translator.add_events([line])
+                    events += translator.add_events(self._conversations.remember(prompt, translator.session_id))
+                    for event in events:
                         yield event
-                remark = await playing
+                exit_error = await running
             except RuntimeFault as fault:
-                remark = str(fault)
+                exit_error = str(fault)
             finally:
-                playing.cancel()
-                await asyncio.wait({playing})
-            if not (resumed and is_gone(translator)):
+                running.cancel()
+                await asyncio.wait({running})
+            if not (resumed and is_conversation_gone(translator)):
                 break
             resumed = ""
-        for event in with_login_hint(self.name, translator.end(remark)):
+        for event in with_login_hint(self.name, translator.end(exit_error)):
             yield event
 
-    async def _next(self, lines: _Lines, translator: ClaudeTranslator, approvals: Approvals) -> Any:
-        """The next line; raises `RuntimeFault` when none came for too long without a reason."""
+    async def _next(self, lines: _LineQueue, translator: ClaudeTranslator, approvals: Approvals) -> Any:
+        """Return the next line. Raises `RuntimeFault` if none comes for too long without a reason."""
         while True:
             try:
                 async with asyncio.timeout(self.silence_timeout_s):
                     return await lines.get()
             except TimeoutError:
-                if not (translator.is_at_work or approvals.is_waiting):
-                    said = f"claude has said nothing for {self.silence_timeout_s:g} seconds and was stopped."
-                    raise RuntimeFault(said) from None
+                if not (translator.turn.has_open_calls() or approvals.is_waiting):
+                    message = f"claude was silent for {self.silence_timeout_s:g} seconds and was stopped."
+                    raise RuntimeFault(message) from None
 
-    async def _play(self, text: str, resumed: str, lines: _Lines, approvals: Approvals) -> str:
-        """Run one turn and hand over its lines, None at last; returns what the SDK raised, in words."""
+    async def _run_sdk(self, text: str, resumed: str, lines: _LineQueue, approvals: Approvals) -> str:
+        """Run one turn and queue its lines, then None. Returns what the SDK raised, as text."""
         try:
             async with approvals:
-                await self._connected(text, resumed, lines, approvals)
-        except Exception as error:  # noqa: BLE001  # the SDK's own code, whose failure is the turn's
+                await self._run_client(text, resumed, lines, approvals)
+        except Exception as error:  # noqa: BLE001  # foreign code: its failure is the turn's
             return str(error) or type(error).__name__
         else:
             return ""
         finally:
             lines.put_nowait(None)
 
-    async def _connected(self, text: str, resumed: str, lines: _Lines, approvals: Approvals) -> None:
+    async def _run_client(self, text: str, resumed: str, lines: _LineQueue, approvals: Approvals) -> None:
         options = dataclasses.replace(
-            self._options, include_partial_messages=True, resume=resumed or None, **self._deciding(lines, approvals)
+            self._options,
+            include_partial_messages=True,
+            resume=resumed or None,
+            **self._permission_options(lines, approvals),
         )
         client = self._sdk.ClaudeSDKClient(options)
-        answered = asyncio.Event()
+        is_answered = asyncio.Event()
         try:
-            await client.connect(_spoken(text, answered))
+            await client.connect(_prompt_stream(text, is_answered))
             async for message in client.receive_messages():
-                line = line_of(message)
+                line = line_from_message(message)
                 lines.put_nowait(line)
                 if line.get("type") == "result":
-                    answered.set()
+                    is_answered.set()
         except asyncio.CancelledError:
-            approvals.withdraw()  # Claude is not to be interrupted while it waits for an answer
+            approvals.withdraw()  # Claude must not be interrupted while it waits for a choice
             with suppress(Exception):
-                async with asyncio.timeout(_INTERRUPT_S):
+                async with asyncio.timeout(_INTERRUPT_TIMEOUT_S):
                     await client.interrupt()
             raise
         finally:
             await client.disconnect()
 
-    def _deciding(self, lines: _Lines, approvals: Approvals) -> dict[str, Any]:
-        """The option by which Claude asks; none where the options have one, or nothing is to be decided here."""
-        given = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
-        if not may_allow(self._permissions, self._approver) or any(option is not None for option in given):
+    def _permission_options(self, lines: _LineQueue, approvals: Approvals) -> dict[str, Any]:
+        """The option by which Claude asks; none if the options have their own, or nothing can be allowed."""
+        own_options = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
+        if not may_allow(self._permissions, self._approver) or any(option is not None for option in own_options):
             return {}
 
         async def can_use_tool(name: str, arguments: dict[str, Any], context: Any) -> Any:
@@ -153,25 +163,25 @@ class ClaudeSdkRuntime:
                 permission_suggestions=suggestions,
                 title=getattr(context, "title", None),
             )
-            decided = decision(tool, await _choices(tool, lines, approvals))
-            if decided["behavior"] == "deny":
-                return self._sdk.PermissionResultDeny(message=decided["message"])
-            kept = context.suggestions if "updatedPermissions" in decided else ()
-            rules = [rule for rule in kept if rule.to_dict() in decided["updatedPermissions"]]
-            updated = decided["updatedInput"] if is_for_a_person(tool) else None
+            result = permission_result(tool, await _choices(tool, lines, approvals))
+            if result["behavior"] == "deny":
+                return self._sdk.PermissionResultDeny(message=result["message"])
+            kept = context.suggestions if "updatedPermissions" in result else ()
+            rules = [rule for rule in kept if rule.to_dict() in result["updatedPermissions"]]
+            updated = result["updatedInput"] if needs_person(tool) else None
             return self._sdk.PermissionResultAllow(updated_input=updated, updated_permissions=rules or None)
 
         return {"can_use_tool": can_use_tool}
 
 
-async def _choices(tool: ToolRequest, lines: _Lines, approvals: Approvals) -> list[Choice | None]:
-    """What is chosen for the tool; what is to be said of it goes among the lines."""
+async def _choices(tool: ToolRequest, lines: _LineQueue, approvals: Approvals) -> list[Choice | None]:
+    """Ask each question of the tool; events for the turn are queued among the lines."""
     choices: list[Choice | None] = []
     questions = questions_of(tool, has_person=approvals.asks_person)
     if not questions:
-        lines.put_nowait(NOBODY_ANSWERED)
+        lines.put_nowait(QUESTION_UNANSWERED)
         return choices
-    while not choices or not is_settled(questions, choices):
+    while not choices or not is_decided(questions, choices):
         events, chosen = await approvals.ask(questions[len(choices)])
         for event in events:
             lines.put_nowait(event)
@@ -181,14 +191,14 @@ async def _choices(tool: ToolRequest, lines: _Lines, approvals: Approvals) -> li
     return choices
 
 
-async def _spoken(text: str, answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
-    """What the person says. Until it is answered the line stays open, by which Claude can be interrupted."""
-    yield spoken(text)
-    await answered.wait()
+async def _prompt_stream(text: str, is_answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
+    """The prompt. The stream stays open until it is answered, since Claude is interrupted through it."""
+    yield user_message(text)
+    await is_answered.wait()
 
 
-def line_of(message: object) -> dict[str, Any]:
-    """The line that a message of the SDK was made of; what the SDK left out of it is lost."""
+def line_from_message(message: object) -> dict[str, Any]:
+    """The line that an SDK message was made from; what the SDK left out of it is lost."""
     fields = dict(vars(message))
     if "data" in fields:
         line = fields["data"]
@@ -204,5 +214,5 @@ def line_of(message: object) -> dict[str, Any]:
 
 
 def _tag(value: object, suffix: str) -> str:
-    """How a line names what the SDK names by a class: `ToolUseBlock` is a `tool_use`."""
+    """The tag of an SDK class in a line: `ToolUseBlock` is a `tool_use`."""
     return _INNER_CAPITAL.sub("_", type(value).__name__.removesuffix(suffix)).lower()

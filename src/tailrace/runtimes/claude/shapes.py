@@ -1,7 +1,8 @@
-"""The lines of `--output-format stream-json`, as far as they are understood: Claude's, and Qwen Code's after it.
+"""The lines of `--output-format stream-json` as far as they are used: Claude's, and those of Qwen Code, which copied
+them.
 
-Owns their shape. What they mean for a turn is `translator`'s to say. Only what is used is named, so that a field
-that comes or goes elsewhere changes nothing.
+Owns their shape; `translator` says what they mean. Only fields that are used are named, so that other fields may come
+and go.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import msgspec
 from tailrace.runtimes.surrogates import decode_line
 
 
-class Tokens(msgspec.Struct):
-    """What was spent."""
+class ClaudeUsage(msgspec.Struct):
+    """The tokens that were used."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -24,15 +25,15 @@ class Tokens(msgspec.Struct):
     total_tokens: int | None = None
 
     @property
-    def taken_in(self) -> int:
-        """All that the model read. Claude counts what was cached apart; whoever gives a total does not."""
+    def all_input_tokens(self) -> int:
+        """All tokens that the model read. Claude counts cached ones apart; agents that give a total do not."""
         if self.total_tokens is not None:
             return self.total_tokens - self.output_tokens
         return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
 
 
-class Block(msgspec.Struct):
-    """A block of a message, complete or as it begins."""
+class ContentBlock(msgspec.Struct):
+    """A block of a message, complete or as it starts."""
 
     type: str
     text: str = ""
@@ -47,8 +48,8 @@ class Block(msgspec.Struct):
     is_error: bool | None = None
 
 
-class Delta(msgspec.Struct):
-    """A further piece of a block, or why a message ended."""
+class BlockDelta(msgspec.Struct):
+    """A piece of a block, or why a message ended."""
 
     type: str = ""
     text: str = ""
@@ -57,16 +58,16 @@ class Delta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class Message(msgspec.Struct):
-    """What one side said."""
+class ClaudeMessage(msgspec.Struct):
+    """A message of the model or to it."""
 
     id: str = ""
-    content: str | list[Block] = []
+    content: str | list[ContentBlock] = []
 
     @property
-    def blocks(self) -> list[Block]:
-        """What it is made of; a plain text is one block."""
-        return [Block(type="text", text=self.content)] if isinstance(self.content, str) else self.content
+    def blocks(self) -> list[ContentBlock]:
+        """Its content; a plain text is one block."""
+        return [ContentBlock(type="text", text=self.content)] if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
@@ -79,10 +80,10 @@ class ModelEvent(msgspec.Struct):
 
     type: str
     index: int = 0
-    message: Message | None = None
-    content_block: Block | None = None
-    delta: Delta | None = None
-    usage: Tokens | None = None
+    message: ClaudeMessage | None = None
+    content_block: ContentBlock | None = None
+    delta: BlockDelta | None = None
+    usage: ClaudeUsage | None = None
 
 
 class StreamLine(msgspec.Struct, tag="stream_event"):
@@ -93,35 +94,35 @@ class StreamLine(msgspec.Struct, tag="stream_event"):
 
 
 class AssistantLine(msgspec.Struct, tag="assistant"):
-    """Blocks of a message that are complete; with `error`, what the command says in place of the model."""
+    """Complete blocks of a message; with `error`, what the command writes in place of the model."""
 
-    message: Message
+    message: ClaudeMessage
     parent_tool_use_id: str | None = None
     error: str | None = None
     api_error_status: int | None = None
 
 
 class UserLine(msgspec.Struct, tag="user"):
-    """What tools returned, and what the command tells the model in the person's name."""
+    """Tool results, and what the command tells the model in the user's name."""
 
-    message: Message
+    message: ClaudeMessage
     parent_tool_use_id: str | None = None
     tool_use_result: Any = None
 
     @property
-    def is_launch(self) -> bool:
-        """Whether a tool only returned that its work goes on in the background."""
+    def is_background_launch(self) -> bool:
+        """Whether the result only says that the tool's work continues in the background."""
         return isinstance(self.tool_use_result, Mapping) and self.tool_use_result.get("status") == "async_launched"
 
 
-class TaskTime(msgspec.Struct):
-    """How long a task has been at work."""
+class TaskUsage(msgspec.Struct):
+    """How long a task has run."""
 
     duration_ms: float = 0.0
 
 
 class SystemLine(msgspec.Struct, tag="system"):
-    """What the command says of itself; which fields there are depends on the subtype."""
+    """What the command reports about itself; which fields it has depends on the subtype."""
 
     subtype: str
     session_id: str | None = None
@@ -132,7 +133,7 @@ class SystemLine(msgspec.Struct, tag="system"):
     description: str = ""
     message: str = ""
     summary: str = ""
-    usage: TaskTime | None = None
+    usage: TaskUsage | None = None
     attempt: int = 0
     max_retries: int = 0
     error: str | None = None
@@ -140,14 +141,14 @@ class SystemLine(msgspec.Struct, tag="system"):
 
 
 class ProgressLine(msgspec.Struct, tag="tool_progress"):
-    """A tool is still at work."""
+    """A tool is still running."""
 
     tool_use_id: str
     elapsed_time_seconds: float = 0.0
 
 
 class ResultLine(msgspec.Struct, tag="result"):
-    """The model has answered, or will not."""
+    """The model has answered, or cannot."""
 
     subtype: str = ""
     is_error: bool = False
@@ -156,25 +157,25 @@ class ResultLine(msgspec.Struct, tag="result"):
     terminal_reason: str | None = None
     stop_reason: str | None = None
     api_error_status: int | None = None
-    usage: Tokens | None = None
+    usage: ClaudeUsage | None = None
 
     @property
     def is_aborted(self) -> bool:
-        """Whether somebody asked for the end; the subtype is that of an error then."""
+        """Whether the end was requested; the subtype is that of an error then."""
         return (self.terminal_reason or "").startswith("aborted")
 
     @property
-    def complaint(self) -> str:
+    def error_text(self) -> str:
         """What went wrong, in the command's words."""
         return self.result or "; ".join(str(error) for error in self.errors or ()) or self.subtype
 
 
-Line: TypeAlias = StreamLine | AssistantLine | UserLine | SystemLine | ProgressLine | ResultLine
+ClaudeLine: TypeAlias = StreamLine | AssistantLine | UserLine | SystemLine | ProgressLine | ResultLine
 
-_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_decoder: msgspec.json.Decoder[ClaudeLine] = msgspec.json.Decoder(ClaudeLine)
 _anything: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-# Each by its own tag: a union that is converted to is put together anew every time.
-_SHAPES: dict[Any, type[Line]] = {
+# Looked up by tag, since msgspec builds a union anew for each `convert`.
+_SHAPES: dict[Any, type[ClaudeLine]] = {
     "stream_event": StreamLine,
     "assistant": AssistantLine,
     "user": UserLine,
@@ -184,16 +185,16 @@ _SHAPES: dict[Any, type[Line]] = {
 }
 
 
-def understood(line: bytes | Mapping[str, Any]) -> Line | None:
-    """The line, given as JSON or as what that says; None where it is none of these."""
+def parse_line(line: bytes | Mapping[str, Any]) -> ClaudeLine | None:
+    """Parse a line, given as JSON or decoded; None if it is none of these."""
     try:
         return decode_line(line, _decoder) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, TypeError):
         return None
 
 
-def readable(line: bytes | Mapping[str, Any]) -> Any:
-    """A line that was not understood, for whoever looks: as JSON if it is that, else as text."""
+def raw_line(line: bytes | Mapping[str, Any]) -> Any:
+    """A line that could not be parsed, for a notice: decoded JSON, else text."""
     if not isinstance(line, bytes):
         return line
     try:
@@ -202,23 +203,23 @@ def readable(line: bytes | Mapping[str, Any]) -> Any:
         return line.decode(errors="replace")
 
 
-def kind_of(line: Any) -> str:
-    """By what a line calls itself one may know it again."""
+def line_kind(line: Any) -> str:
+    """The kind of an unknown line, so that each kind is reported once."""
     if not isinstance(line, Mapping):
         return "no line"
     kind, subtype = line.get("type"), line.get("subtype")
     return f"{kind}/{subtype}" if kind == "system" else str(kind)
 
 
-def shown(content: Any) -> str:
-    """What a tool returned, as text; a picture or a file is only named."""
+def result_text(content: Any) -> str:
+    """What a tool returned, as text; images and files are only named."""
     if isinstance(content, str) or content is None:
         return content or ""
     blocks = content if isinstance(content, list) else [content]
-    return "\n".join(_shown_block(block) for block in blocks)
+    return "\n".join(_block_text(block) for block in blocks)
 
 
-def _shown_block(block: Any) -> str:
+def _block_text(block: Any) -> str:
     match block:
         case {"type": "text", "text": str(text)}:
             return text

@@ -1,7 +1,6 @@
-"""The items of a codex turn: messages, thoughts and calls, as both of its streams tell of them.
+"""Translate the items of a codex turn: messages, reasoning and calls, as both of its streams report them.
 
-Owns what becomes of an item when it begins, grows and is complete. Which line of which stream says so is for the two
-translators to know.
+Owns what follows when an item starts, grows or is complete. Which line reports that is up to the two translators.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ from tailrace.events import Event, PlanItem, PlanUpdated, Status
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.runtimes.codex.shapes import Item
+    from tailrace.runtimes.codex.shapes import CodexItem
     from tailrace.runtimes.turn_translation import TurnTranslation
 
-_FAILED = {"failed", "declined", "interrupted"}
-_SILENT = {"userMessage", "hookPrompt", "subAgentActivity", "enteredReviewMode", "exitedReviewMode", "sleep"}
+_FAILED_STATUSES = {"failed", "declined", "interrupted"}
+_IGNORED = {"userMessage", "hookPrompt", "subAgentActivity", "enteredReviewMode", "exitedReviewMode", "sleep"}
 
 
 class CodexItems:
-    """The items of one turn, told to its turn. `parent` is the call under which a subagent speaks."""
+    """The items of one turn. `parent` is the call under which a subagent speaks."""
 
     def __init__(self, turn: TurnTranslation) -> None:
         self._turn = turn
-        # Providers use ids again, so a block is known by how many began before it.
+        # Providers reuse ids, so a block is keyed by the number of blocks before it.
         self._count = 0
         self._blocks: dict[str, int] = {}
-        self._done: dict[str, str] = {}  # what each message said when it was complete
-        self._thoughts: set[str] = set()  # which thoughts were told by their pieces
+        self._completed_texts: dict[str, str] = {}  # the text of each completed message, by its id
+        self._streamed_reasoning: set[str] = set()  # ids of reasoning that was streamed
 
-    def begun(self, item: Item, parent: str | None) -> list[Event]:
-        """An item begins."""
+    def started(self, item: CodexItem, parent: str | None) -> list[Event]:
+        """An item starts."""
         if item.type in {"agentMessage", "plan"}:
             self._count += 1
             self._blocks[item.id] = self._count
-            self._done.pop(item.id, None)
+            self._completed_texts.pop(item.id, None)
             return []
         if item.type == "contextCompaction":
             return [Status(text="Shortening the conversation", parent_tool_id=parent)]
@@ -47,53 +46,53 @@ class CodexItems:
             return self._turn.tool_call(item.id, *describe(item), parent=parent)
         return []
 
-    def said(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
-        """More of a message."""
+    def text_delta(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
+        """A piece of a message."""
         return self._turn.text_delta(self._block(item_id), piece, parent=parent)
 
-    def thought(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
-        """More of a thought."""
-        self._thoughts.add(item_id)
+    def reasoning_delta(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
+        """A piece of reasoning."""
+        self._streamed_reasoning.add(item_id)
         return self._turn.reasoning_delta(piece, parent=parent)
 
-    def thought_break(self, item_id: str, parent: str | None) -> list[Event]:
-        """A thought goes on with another paragraph."""
-        return self._turn.reasoning_delta("\n\n", parent=parent) if item_id in self._thoughts else []
+    def reasoning_break(self, item_id: str, parent: str | None) -> list[Event]:
+        """Reasoning continues with another paragraph."""
+        return self._turn.reasoning_delta("\n\n", parent=parent) if item_id in self._streamed_reasoning else []
 
-    def done(self, item: Item, parent: str | None) -> list[Event] | None:
-        """An item is complete; None for one of a type that nobody knows."""
+    def completed(self, item: CodexItem, parent: str | None) -> list[Event] | None:
+        """An item is complete; returns None if its type is unknown."""
         if item.type in {"agentMessage", "plan"}:
-            return self._message_done(item, parent)
+            return self._message_completed(item, parent)
         if item.type == "reasoning":
-            return self._thought_done(item, parent)
+            return self._reasoning_completed(item, parent)
         if item.type == "error":
             return self._turn.notice(item.message, parent=parent)
         if item.type == "todoList":
             return [_plan(item, parent)]
         if (describe := _CALLS.get(item.type)) is not None:
-            begun: list[Event] = []
+            started: list[Event] = []
             if not self._turn.is_open_call(item.id):
-                begun = self._turn.tool_call(item.id, *describe(item), parent=parent)
-            result, is_error = _outcome(item)
-            return [*begun, *self._turn.tool_result(item.id, result, is_error=is_error, parent=parent)]
-        return [] if item.type in _SILENT or item.type == "contextCompaction" else None
+                started = self._turn.tool_call(item.id, *describe(item), parent=parent)
+            result, is_error = _call_result(item)
+            return [*started, *self._turn.tool_result(item.id, result, is_error=is_error, parent=parent)]
+        return [] if item.type in _IGNORED or item.type == "contextCompaction" else None
 
-    def _message_done(self, item: Item, parent: str | None) -> list[Event]:
-        """What is told again says nothing; another text under the same id is another block."""
-        if self._done.get(item.id) == item.text:
+    def _message_completed(self, item: CodexItem, parent: str | None) -> list[Event]:
+        """A repeated final emits nothing; another text under the same id is another block."""
+        if self._completed_texts.get(item.id) == item.text:
             return []
-        self._done[item.id] = item.text
-        told = self._turn.block_final(self._block(item.id), item.text, parent=parent)
+        self._completed_texts[item.id] = item.text
+        events = self._turn.block_final(self._block(item.id), item.text, parent=parent)
         del self._blocks[item.id]
-        return told
+        return events
 
-    def _thought_done(self, item: Item, parent: str | None) -> list[Event]:
-        if item.id in self._thoughts:
-            self._thoughts.discard(item.id)
+    def _reasoning_completed(self, item: CodexItem, parent: str | None) -> list[Event]:
+        if item.id in self._streamed_reasoning:
+            self._streamed_reasoning.discard(item.id)
             return self._turn.reasoning_end(parent=parent)
         raw = [text for text in item.content if isinstance(text, str)]
-        told = self._turn.reasoning_delta(item.text or "\n\n".join(item.summary or raw), parent=parent)
-        return [*told, *self._turn.reasoning_end(parent=parent)] if told else []
+        events = self._turn.reasoning_delta(item.text or "\n\n".join(item.summary or raw), parent=parent)
+        return [*events, *self._turn.reasoning_end(parent=parent)] if events else []
 
     def _block(self, item_id: str) -> int:
         if item_id not in self._blocks:
@@ -102,22 +101,22 @@ class CodexItems:
         return self._blocks[item_id]
 
 
-def _plan(item: Item, parent: str | None) -> PlanUpdated:
+def _plan(item: CodexItem, parent: str | None) -> PlanUpdated:
     steps = (PlanItem(title=todo.text, status="completed" if todo.completed else "pending") for todo in item.items)
     return PlanUpdated(items=tuple(steps), parent_tool_id=parent)
 
 
-def _patch(item: Item) -> tuple[str, Any]:
+def _patch(item: CodexItem) -> tuple[str, Any]:
     paths = ", ".join(change.path for change in item.changes)
     return "apply_patch", {"path": paths, "changes": msgspec.to_builtins(item.changes)}
 
 
-def _delegation(item: Item) -> tuple[str, Any]:
+def _delegation(item: CodexItem) -> tuple[str, Any]:
     return item.tool, {"prompt": item.prompt} if item.prompt else None
 
 
-_CALLS: dict[str, Callable[[Item], tuple[str, Any]]] = {
-    "commandExecution": lambda item: ("shell", {"command": unwrapped(item.command)}),
+_CALLS: dict[str, Callable[[CodexItem], tuple[str, Any]]] = {
+    "commandExecution": lambda item: ("shell", {"command": without_shell(item.command)}),
     "fileChange": _patch,
     "mcpToolCall": lambda item: (f"{item.server}.{item.tool}", item.arguments),
     "dynamicToolCall": lambda item: (item.tool, item.arguments),
@@ -129,9 +128,9 @@ _CALLS: dict[str, Callable[[Item], tuple[str, Any]]] = {
 }
 
 
-def _outcome(item: Item) -> tuple[Any, bool]:
-    """What a call gave back, and whether it failed."""
-    is_error = item.status in _FAILED or item.exit_code not in {None, 0} or item.success is False
+def _call_result(item: CodexItem) -> tuple[Any, bool]:
+    """What a call returned, and whether it failed."""
+    is_error = item.status in _FAILED_STATUSES or item.exit_code not in {None, 0} or item.success is False
     result: Any = None
     match item.type:
         case "commandExecution":
@@ -141,11 +140,11 @@ def _outcome(item: Item) -> tuple[Any, bool]:
         case "dynamicToolCall":
             result = item.content_items
     if result is None:
-        result = item.status if item.status in _FAILED else ""
+        result = item.status if item.status in _FAILED_STATUSES else ""
     return result, is_error
 
 
-def unwrapped(command: str) -> str:
+def without_shell(command: str) -> str:
     """The command as the model wrote it, without the shell that codex wraps around it."""
     try:
         words = shlex.split(command)

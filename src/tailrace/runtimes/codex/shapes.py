@@ -1,7 +1,7 @@
-"""What codex writes, as far as it is understood: the notifications of `app-server`, the lines of `exec`, and items.
+"""What codex writes, as far as it is used: the notifications of `app-server`, the lines of `exec`, and items.
 
-Owns their shape. What they mean for a turn is for the translators to say. Only what is used is named, so that a field
-that comes or goes elsewhere changes nothing.
+Owns their shape; the translators say what they mean. Only fields that are used are named, so that other fields may come
+and go.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any
 import msgspec
 
 
-class Change(msgspec.Struct):
-    """A file that is changed."""
+class FileChange(msgspec.Struct):
+    """A change of a file."""
 
     path: str
     kind: Any = None
     diff: str = ""
 
 
-class Todo(msgspec.Struct):
-    """A step of a plan, as `exec` tells of it."""
+class CodexTodo(msgspec.Struct):
+    """A step of a plan, in `exec`."""
 
     text: str
     completed: bool = False
 
 
-class Complaint(msgspec.Struct):
-    """What went wrong, in a sentence."""
+class CodexError(msgspec.Struct):
+    """An error, as a sentence."""
 
     message: str
 
 
-class Item(msgspec.Struct, rename="camel"):
-    """Anything a turn consists of; which fields count depends on the type."""
+class CodexItem(msgspec.Struct, rename="camel"):
+    """Any part of a turn; which fields count depends on the type."""
 
     type: str
     id: str
@@ -44,23 +44,23 @@ class Item(msgspec.Struct, rename="camel"):
     aggregated_output: str | None = None
     exit_code: int | None = None
     status: str | None = None
-    changes: list[Change] = []
+    changes: list[FileChange] = []
     server: str = ""
     tool: str = ""
     arguments: Any = None
     result: Any = None
-    error: Complaint | None = None
+    error: CodexError | None = None
     content_items: Any = None
     success: bool | None = None
     prompt: str | None = None
     receiver_thread_ids: list[str] = []
     query: str = ""
     path: str = ""
-    items: list[Todo] = []
+    items: list[CodexTodo] = []
     message: str = ""
 
 
-class Failure(msgspec.Struct, rename="camel"):
+class CodexFailure(msgspec.Struct, rename="camel"):
     """Why a turn, or a try of the model, failed."""
 
     message: str
@@ -69,7 +69,7 @@ class Failure(msgspec.Struct, rename="camel"):
 
     @property
     def code(self) -> str | None:
-        """What kind of failure it is, where it is of a kind."""
+        """The kind of failure, if it has one."""
         info = self.codex_error_info
         kind = next(iter(info), None) if isinstance(info, dict) else info
         return None if kind == "other" else kind
@@ -86,108 +86,108 @@ class Failure(msgspec.Struct, rename="camel"):
 # The notifications of `app-server`
 
 
-class Said(msgspec.Struct, kw_only=True, rename="camel"):
-    """What every notification may carry: whose it is."""
+class CodexNotification(msgspec.Struct, kw_only=True, rename="camel"):
+    """What every notification may carry: its thread."""
 
     thread_id: str | None = None
 
 
-class Piece(Said, kw_only=True, rename="camel"):
-    """More of an item."""
+class ItemDelta(CodexNotification, kw_only=True, rename="camel"):
+    """A piece of an item."""
 
     item_id: str
     delta: str = ""
     message: str = ""
 
 
-class ItemSaid(Said, kw_only=True, rename="camel"):
-    """An item begins, or is complete."""
+class ItemNotification(CodexNotification, kw_only=True, rename="camel"):
+    """An item starts or is complete."""
 
-    item: Item
+    item: CodexItem
 
 
-class ErrorSaid(Said, kw_only=True, rename="camel"):
+class ErrorNotification(CodexNotification, kw_only=True, rename="camel"):
     """Something failed; the model is asked again, or not."""
 
-    error: Failure
+    error: CodexFailure
     will_retry: bool = False
 
 
-class Turn(msgspec.Struct, rename="camel"):
-    """How a turn stands."""
+class CodexTurn(msgspec.Struct, rename="camel"):
+    """The state of a turn."""
 
     status: str
-    error: Failure | None = None
-    items: list[Item] = []
+    error: CodexFailure | None = None
+    items: list[CodexItem] = []
 
 
-class TurnSaid(Said, kw_only=True, rename="camel"):
-    """A turn is over."""
+class TurnNotification(CodexNotification, kw_only=True, rename="camel"):
+    """A turn has started or ended."""
 
-    turn: Turn
+    turn: CodexTurn
 
 
-class Tokens(msgspec.Struct, rename="camel"):
-    """What was spent; what was cached, and what was thought, counted in."""
+class CodexUsage(msgspec.Struct, rename="camel"):
+    """The tokens that were used, cached and reasoning tokens included."""
 
     input_tokens: int
     output_tokens: int
 
 
-class Spent(msgspec.Struct):
-    """What was spent for the last model call."""
+class ThreadUsage(msgspec.Struct):
+    """The tokens of the last model call."""
 
-    last: Tokens
+    last: CodexUsage
 
 
-class UsageSaid(Said, kw_only=True, rename="camel"):
+class UsageNotification(CodexNotification, kw_only=True, rename="camel"):
     """A model call is complete."""
 
-    token_usage: Spent
+    token_usage: ThreadUsage
 
 
-class Remark(Said, kw_only=True, rename="camel"):
+class WarningNotification(CodexNotification, kw_only=True, rename="camel"):
     """A warning."""
 
     message: str = ""
     summary: str = ""
 
 
-class Rerouted(Said, kw_only=True, rename="camel"):
+class ReroutedNotification(CodexNotification, kw_only=True, rename="camel"):
     """Another model answers."""
 
     to_model: str
 
 
-class Step(msgspec.Struct):
+class CodexPlanStep(msgspec.Struct):
     """A step of a plan."""
 
     step: str
     status: str
 
 
-class PlanSaid(Said, kw_only=True, rename="camel"):
-    """The plan as it stands."""
+class PlanNotification(CodexNotification, kw_only=True, rename="camel"):
+    """The current plan."""
 
-    plan: list[Step]
+    plan: list[CodexPlanStep]
 
 
 # The lines of `exec`
 
 
-class Totals(msgspec.Struct):
-    """What was spent since the thread began."""
+class ExecUsage(msgspec.Struct):
+    """The tokens used since the thread started."""
 
     input_tokens: int
     output_tokens: int
 
 
-class Line(msgspec.Struct):
+class ExecLine(msgspec.Struct):
     """A line of `exec --json`."""
 
     type: str
     thread_id: str = ""
     item: dict[str, Any] | None = None
     message: str = ""
-    error: Complaint | None = None
-    usage: Totals | None = None
+    error: CodexError | None = None
+    usage: ExecUsage | None = None

@@ -1,10 +1,10 @@
-"""What `codex app-server` says of a turn, translated; and what `codex exec --json` does, where there is no other.
+"""Translate `codex app-server`, and `codex exec --json` where that is missing.
 
-Owns which notification and which line says what. What an item comes to is `items`' to say, what a turn is told by is
-`TurnTranslation`'s, and the talk with the server, which answers and asks as well, is `dialogue`'s.
+Owns which notification and which line means what. `items` translates items; `client` talks to the server.
 
-`app-server` streams, and says so when it asks its model again. `exec` tells each item when it is complete, and a retry
-by the words of an error alone. Both tell a failure twice, as an error and as the end of the turn: the end says it.
+`app-server` streams, and reports when it asks its model again. `exec` reports each item when it is complete, and a
+retry only by the text of an error. Both report a failure twice, as an error and as the end of the turn; only the end is
+emitted.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tailrace.events import (
 )
 from tailrace.runtimes.codex.items import CodexItems
 from tailrace.runtimes.codex.shapes import (
-    ErrorSaid,
-    Failure,
-    Item,
-    ItemSaid,
-    Line,
-    Piece,
-    PlanSaid,
-    Remark,
-    Rerouted,
-    Said,
-    TurnSaid,
-    UsageSaid,
+    CodexFailure,
+    CodexItem,
+    CodexNotification,
+    ErrorNotification,
+    ExecLine,
+    ItemDelta,
+    ItemNotification,
+    PlanNotification,
+    ReroutedNotification,
+    TurnNotification,
+    UsageNotification,
+    WarningNotification,
 )
 from tailrace.runtimes.surrogates import decode_line
 from tailrace.runtimes.turn_translation import TurnTranslation
@@ -48,14 +48,14 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Of use to an editor, or told by what follows.
-_SILENT = (
+# Of use to an editor only, or repeated by what follows.
+_IGNORED = (
     *("turn/diff/", "turn/moderationMetadata", "item/fileChange/", "item/autoApprovalReview/"),
     "item/commandExecution/terminalInteraction",
 )
-_AGAIN = re.compile(r"Reconnecting\b")
-_WORD = re.compile(r"_([a-z])")
-_decoder = msgspec.json.Decoder(Line)
+_RECONNECTING = re.compile(r"Reconnecting\b")
+_SNAKE = re.compile(r"_([a-z])")
+_decoder = msgspec.json.Decoder(ExecLine)
 
 _Handler: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] | None]"
 
@@ -63,255 +63,243 @@ _Handler: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] 
 class CodexTranslator:
     """One turn of `codex app-server`: `feed` its notifications, then `close`. `thread_id` is the turn's own thread.
 
-    `warned` are the warnings that were told before: each process gives them again, and people need them once.
+    `warned` holds the warnings shown so far: each process repeats them, and people need them once.
     """
 
     def __init__(self, warned: set[str] | None = None) -> None:
         self.thread_id: str | None = None
-        self._turn = TurnTranslation("codex")
-        self._items = CodexItems(self._turn)
+        self.turn = TurnTranslation("codex")
+        self._items = CodexItems(self.turn)
         self._warned = set() if warned is None else warned
-        self._has_begun = False
-        self._children: dict[str, str] = {}  # under which call each thread of a subagent speaks
-        self._spawning: str | None = None  # a call for a subagent that speaks before it is named
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the turn has ended."""
-        return self._turn.is_finished
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a tool is at work, which may take its time in silence."""
-        return self._turn.has_open_calls
+        self._has_started = False
+        self._subagent_calls: dict[str, str] = {}  # the call that started each subagent's thread
+        self._unnamed_spawn: str | None = None  # a call whose subagent speaks before its thread is named
 
     def feed(self, method: str, params: Any) -> list[Event]:
-        """One notification."""
-        was_over = self.is_over
-        told = self._told(method, params)
-        return [event for event in told if not was_over or isinstance(event, ToolOutput | ToolFinished)]
+        """Translate one notification."""
+        was_finished = self.turn.is_finished
+        events = self._translate(method, params)
+        return [event for event in events if not was_finished or isinstance(event, ToolOutput | ToolFinished)]
 
-    def remark(self, text: str) -> list[Event]:
-        """Something that whoever talks with the server has to say."""
-        return [] if self.is_over else self._turn.notice(text)
+    def notice(self, text: str) -> list[Event]:
+        """Add a notice of the client's."""
+        return [] if self.turn.is_finished else self.turn.notice(text)
 
-    def wonder(self, kind: str, said: Any) -> list[Event]:
-        """Something unknown."""
-        return self._turn.unknown_event({kind: said}, kind=kind)
+    def unknown(self, kind: str, notification: Any) -> list[Event]:
+        """Report something unknown."""
+        return self.turn.unknown_event({kind: notification}, kind=kind)
 
     def fail(self, message: str) -> list[Event]:
-        """The turn cannot go on."""
-        self._turn.fail(message)
-        return self._turn.end()
+        """End the turn with a failure."""
+        self.turn.fail(message)
+        return self.turn.end()
 
-    def close(self, why: str = "") -> list[Event]:
-        """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
-        if why:
-            self._turn.fail(why, code="cut_off")
-        return self._turn.end()
+    def close(self, exit_error: str = "") -> list[Event]:
+        """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
+        return self.turn.end(exit_error=exit_error)
 
-    def _told(self, method: str, params: Any) -> list[Event]:
+    def _translate(self, method: str, params: Any) -> list[Event]:
         if method in self._TABLE:
-            shape, tell = self._TABLE[method]
+            shape, handle = self._TABLE[method]
             try:
-                said = msgspec.convert(params, shape)
+                notification = msgspec.convert(params, shape)
             except msgspec.ValidationError:
-                return [*self.wonder(method, params), *self._ended_somehow(method, params)]
-            told = tell(self, said, self._parent(said.thread_id))
-            return self.wonder(method, params) if told is None else told
-        # Whatever is not said of a turn or an item is the server's housekeeping.
-        is_of_the_turn = method.startswith(("turn/", "item/")) and not method.startswith(_SILENT)
-        return self.wonder(method, params) if is_of_the_turn else []
+                return [*self.unknown(method, params), *self._unreadable_end(method, params)]
+            events = handle(self, notification, self._parent(notification.thread_id))
+            return self.unknown(method, params) if events is None else events
+        # All other notifications are the server's housekeeping.
+        is_of_the_turn = method.startswith(("turn/", "item/")) and not method.startswith(_IGNORED)
+        return self.unknown(method, params) if is_of_the_turn else []
 
-    def _ended_somehow(self, method: str, params: Any) -> list[Event]:
-        """The server goes on after a turn: an end that cannot be read is one all the same, or none would ever come."""
+    def _unreadable_end(self, method: str, params: Any) -> list[Event]:
+        """End the turn also when its end cannot be read: the server stays, and no other end would come."""
         thread = params.get("threadId") if isinstance(params, dict) else None
         if method != "turn/completed" or (isinstance(thread, str) and self._parent(thread) is not None):
             return []
-        self._turn.fail("codex ended its turn without saying how", code="malformed")
-        return self._turn.end()
+        self.turn.fail("codex ended its turn in a way that cannot be read", code="malformed")
+        return self.turn.end()
 
     def _parent(self, thread_id: str | None) -> str | None:
         if thread_id is None or self.thread_id in {None, thread_id}:
             return None
-        return self._children.get(thread_id, self._spawning or thread_id)
+        return self._subagent_calls.get(thread_id, self._unnamed_spawn or thread_id)
 
     # Items
 
-    def _item_begun(self, said: ItemSaid, parent: str | None) -> list[Event]:
-        self._adopt(said.item)
-        return self._items.begun(said.item, parent)
+    def _item_started(self, notification: ItemNotification, parent: str | None) -> list[Event]:
+        self._note_subagent(notification.item)
+        return self._items.started(notification.item, parent)
 
-    def _item_done(self, said: ItemSaid, parent: str | None) -> list[Event] | None:
-        self._adopt(said.item)
-        return self._items.done(said.item, parent)
+    def _item_completed(self, notification: ItemNotification, parent: str | None) -> list[Event] | None:
+        self._note_subagent(notification.item)
+        return self._items.completed(notification.item, parent)
 
-    def _adopt(self, item: Item) -> None:
+    def _note_subagent(self, item: CodexItem) -> None:
         if item.type == "collabAgentToolCall":
-            self._spawning = None if item.receiver_thread_ids else item.id
+            self._unnamed_spawn = None if item.receiver_thread_ids else item.id
         for thread_id in item.receiver_thread_ids:
-            self._children.setdefault(thread_id, item.id)
+            self._subagent_calls.setdefault(thread_id, item.id)
 
-    def _message_piece(self, said: Piece, parent: str | None) -> list[Event]:
-        return self._items.said(said.item_id, said.delta, parent)
+    def _message_delta(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+        return self._items.text_delta(notification.item_id, notification.delta, parent)
 
-    def _thought_piece(self, said: Piece, parent: str | None) -> list[Event]:
-        return self._items.thought(said.item_id, said.delta, parent)
+    def _reasoning_delta(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+        return self._items.reasoning_delta(notification.item_id, notification.delta, parent)
 
-    def _thought_part(self, said: Piece, parent: str | None) -> list[Event]:
-        return self._items.thought_break(said.item_id, parent)
+    def _reasoning_break(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+        return self._items.reasoning_break(notification.item_id, parent)
 
-    def _printed(self, said: Piece, _: str | None) -> list[Event]:
-        return self._turn.tool_output(said.item_id, said.delta)
+    def _output_delta(self, notification: ItemDelta, _: str | None) -> list[Event]:
+        return self.turn.tool_output(notification.item_id, notification.delta)
 
-    def _progress(self, said: Piece, parent: str | None) -> list[Event]:
-        return [ToolProgress(id=said.item_id, text=said.message, parent_tool_id=parent)]
+    def _progress(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+        return [ToolProgress(id=notification.item_id, text=notification.message, parent_tool_id=parent)]
 
     # The turn
 
-    def _error(self, said: ErrorSaid, parent: str | None) -> list[Event]:
-        error = said.error
-        if said.will_retry:
-            why = error.additional_details or error.message
-            return [*self._turn.retract_try(why, parent=parent), Status(text=error.message, parent_tool_id=parent)]
+    def _error(self, notification: ErrorNotification, parent: str | None) -> list[Event]:
+        error = notification.error
+        if notification.will_retry:
+            exit_error = error.additional_details or error.message
+            return [
+                *self.turn.retract_try(exit_error, parent=parent),
+                Status(text=error.message, parent_tool_id=parent),
+            ]
         if parent is not None:
             return [Error(message=error.message, code=error.code, parent_tool_id=parent)]
-        self._turn.fail(error.message, code=error.code, status_code=error.status_code)
+        self.turn.fail(error.message, code=error.code, status_code=error.status_code)
         return []
 
-    def _turn_begun(self, _: TurnSaid, parent: str | None) -> list[Event]:
-        self._has_begun = self._has_begun or parent is None
+    def _turn_started(self, _: TurnNotification, parent: str | None) -> list[Event]:
+        self._has_started = self._has_started or parent is None
         return []
 
-    def _turn_done(self, said: TurnSaid, parent: str | None) -> list[Event]:
-        turn = said.turn
+    def _turn_completed(self, notification: TurnNotification, parent: str | None) -> list[Event]:
+        turn = notification.turn
         if parent is not None:
             return []
         if turn.status == "completed":
             texts = [item.text for item in turn.items if item.type == "agentMessage"]
-            self._turn.complete(text=texts[-1] if texts else None)
+            self.turn.complete(text=texts[-1] if texts else None)
         elif turn.status != "interrupted":
-            error = turn.error or Failure(message=f"the turn ended as {turn.status}")
-            self._turn.fail(error.message, code=error.code, status_code=error.status_code)
-        return self._turn.end(cancelled=turn.status == "interrupted")
+            error = turn.error or CodexFailure(message=f"the turn ended as {turn.status}")
+            self.turn.fail(error.message, code=error.code, status_code=error.status_code)
+        return self.turn.end(cancelled=turn.status == "interrupted")
 
-    def _usage(self, said: UsageSaid, parent: str | None) -> list[Event]:
-        if not self._has_begun:
-            return []  # what the last turn of a resumed thread has spent
-        # It is told when a model call is complete: what was said until then is not said again.
-        self._turn.model_call_completed(parent=parent)
-        last = said.token_usage.last
+    def _usage(self, notification: UsageNotification, parent: str | None) -> list[Event]:
+        if not self._has_started:
+            return []  # usage of the previous turn of a resumed thread
+        # Usage comes when a model call is complete: no retry repeats its text.
+        self.turn.model_call_completed(parent=parent)
+        last = notification.token_usage.last
         return [Usage(**msgspec.structs.asdict(last), scope="request", parent_tool_id=parent)]
 
-    def _remark(self, said: Remark, parent: str | None) -> list[Event]:
-        warning = said.message or said.summary
+    def _warning(self, notification: WarningNotification, parent: str | None) -> list[Event]:
+        warning = notification.message or notification.summary
         if warning in self._warned:
             return []
         self._warned.add(warning)
-        return self._turn.notice(warning, parent=parent)
+        return self.turn.notice(warning, parent=parent)
 
-    def _rerouted(self, said: Rerouted, parent: str | None) -> list[Event]:
-        return [ModelChanged(model_id=said.to_model)] if parent is None else []
+    def _rerouted(self, notification: ReroutedNotification, parent: str | None) -> list[Event]:
+        return [ModelChanged(model_id=notification.to_model)] if parent is None else []
 
-    def _plan(self, said: PlanSaid, parent: str | None) -> list[Event]:
-        items = tuple(PlanItem(title=step.step, status=step.status) for step in said.plan)
+    def _plan(self, notification: PlanNotification, parent: str | None) -> list[Event]:
+        items = tuple(PlanItem(title=step.step, status=step.status) for step in notification.plan)
         return [PlanUpdated(items=items, parent_tool_id=parent)]
 
-    _TABLE: ClassVar[dict[str, tuple[type[Said], _Handler]]] = {
-        "item/started": (ItemSaid, _item_begun),
-        "item/completed": (ItemSaid, _item_done),
-        "item/agentMessage/delta": (Piece, _message_piece),
-        "item/plan/delta": (Piece, _message_piece),
-        "item/reasoning/summaryTextDelta": (Piece, _thought_piece),
-        "item/reasoning/textDelta": (Piece, _thought_piece),
-        "item/reasoning/summaryPartAdded": (Piece, _thought_part),
-        "item/commandExecution/outputDelta": (Piece, _printed),
-        "item/mcpToolCall/progress": (Piece, _progress),
-        "error": (ErrorSaid, _error),
-        "turn/started": (TurnSaid, _turn_begun),
-        "turn/completed": (TurnSaid, _turn_done),
-        "turn/plan/updated": (PlanSaid, _plan),
-        "thread/tokenUsage/updated": (UsageSaid, _usage),
-        "warning": (Remark, _remark),
-        "configWarning": (Remark, _remark),
-        "guardianWarning": (Remark, _remark),
-        "model/rerouted": (Rerouted, _rerouted),
+    _TABLE: ClassVar[dict[str, tuple[type[CodexNotification], _Handler]]] = {
+        "item/started": (ItemNotification, _item_started),
+        "item/completed": (ItemNotification, _item_completed),
+        "item/agentMessage/delta": (ItemDelta, _message_delta),
+        "item/plan/delta": (ItemDelta, _message_delta),
+        "item/reasoning/summaryTextDelta": (ItemDelta, _reasoning_delta),
+        "item/reasoning/textDelta": (ItemDelta, _reasoning_delta),
+        "item/reasoning/summaryPartAdded": (ItemDelta, _reasoning_break),
+        "item/commandExecution/outputDelta": (ItemDelta, _output_delta),
+        "item/mcpToolCall/progress": (ItemDelta, _progress),
+        "error": (ErrorNotification, _error),
+        "turn/started": (TurnNotification, _turn_started),
+        "turn/completed": (TurnNotification, _turn_completed),
+        "turn/plan/updated": (PlanNotification, _plan),
+        "thread/tokenUsage/updated": (UsageNotification, _usage),
+        "warning": (WarningNotification, _warning),
+        "configWarning": (WarningNotification, _warning),
+        "guardianWarning": (WarningNotification, _warning),
+        "model/rerouted": (ReroutedNotification, _rerouted),
     }
 
 
 class CodexExecTranslator:
-    """One turn of `codex exec --json`: `feed` its lines, then `close`. `thread_id` is known with the first line."""
+    """One turn of `codex exec --json`: `feed` its lines, then `close`. `thread_id` comes with the first line."""
 
     def __init__(self) -> None:
         self.thread_id: str | None = None
-        self._turn = TurnTranslation("codex")
-        self._items = CodexItems(self._turn)
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a tool is at work, which may take its time in silence."""
-        return self._turn.has_open_calls
+        self.turn = TurnTranslation("codex")
+        self._items = CodexItems(self.turn)
 
     def feed(self, line: bytes) -> list[Event]:
-        """One line."""
-        if self._turn.is_finished:
+        """Translate one line."""
+        if self.turn.is_finished:
             return []
         try:
-            said = decode_line(line, _decoder)
-            told = self._told(said) if said.item is None else self._item_told(said.type, _item(said.item))
+            notification = decode_line(line, _decoder)
+            events = (
+                self._translate(notification)
+                if notification.item is None
+                else self._translate_item(notification.type, _item_from_exec(notification.item))
+            )
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            told = None
-        return self._turn.unknown_event(line.decode(errors="replace")) if told is None else told
+            events = None
+        return self.turn.unknown_event(line.decode(errors="replace")) if events is None else events
 
-    def close(self, why: str = "") -> list[Event]:
-        """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
-        if why:
-            self._turn.fail(why, code="cut_off")
-        return self._turn.end()
+    def close(self, exit_error: str = "") -> list[Event]:
+        """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
+        return self.turn.end(exit_error=exit_error)
 
-    def _item_told(self, kind: str, item: Item) -> list[Event] | None:
+    def _translate_item(self, kind: str, item: CodexItem) -> list[Event] | None:
         match kind:
             case "item.started":
-                return self._items.begun(item, None)
+                return self._items.started(item, None)
             case "item.updated":
-                return self._items.done(item, None) if item.type == "todoList" else []
+                return self._items.completed(item, None) if item.type == "todoList" else []
             case "item.completed":
-                return self._items.done(item, None)
+                return self._items.completed(item, None)
             case _:
                 return None
 
-    def _told(self, said: Line) -> list[Event] | None:
+    def _translate(self, notification: ExecLine) -> list[Event] | None:
         events: list[Event] = []
-        match said.type:
+        match notification.type:
             case "thread.started":
-                self.thread_id = said.thread_id
+                self.thread_id = notification.thread_id
             case "turn.started":
                 pass
-            case "error" if _AGAIN.match(said.message):
-                events = [*self._turn.retract_try(said.message), Status(text=said.message)]
+            case "error" if _RECONNECTING.match(notification.message):
+                events = [*self.turn.retract_try(notification.message), Status(text=notification.message)]
             case "error":
-                self._turn.fail(said.message)
+                self.turn.fail(notification.message)
             case "turn.failed":
-                self._turn.fail(said.error.message if said.error is not None else "")
-                events = self._turn.end()
+                self.turn.fail(notification.error.message if notification.error is not None else "")
+                events = self.turn.end()
             case "turn.completed":
-                self._turn.complete()
-                if said.usage is not None:  # counted from the beginning of the thread, which may be turns ago
-                    events = [Usage(**msgspec.structs.asdict(said.usage), scope="session")]
-                events = [*events, *self._turn.end()]
+                self.turn.complete()
+                if notification.usage is not None:  # counted from the start of the thread, which may be turns ago
+                    events = [Usage(**msgspec.structs.asdict(notification.usage), scope="session")]
+                events = [*events, *self.turn.end()]
             case _:
                 return None
         return events
 
 
-def _item(item: dict[str, Any]) -> Item:
-    """An item of `exec`, which is one of `app-server` with its names written otherwise."""
-    named = {_in_camel_case(name): value for name, value in item.items()}
+def _item_from_exec(item: dict[str, Any]) -> CodexItem:
+    """An item of `exec`: one of `app-server` with its names in snake case."""
+    named = {_camel_case(name): value for name, value in item.items()}
     if isinstance(kind := named.get("type"), str):
-        named["type"] = _in_camel_case(kind)
-    return msgspec.convert(named, Item)
+        named["type"] = _camel_case(kind)
+    return msgspec.convert(named, CodexItem)
 
 
 @lru_cache(maxsize=256)
-def _in_camel_case(name: str) -> str:
-    return _WORD.sub(lambda found: found[1].upper(), name)
+def _camel_case(name: str) -> str:
+    return _SNAKE.sub(lambda found: found[1].upper(), name)

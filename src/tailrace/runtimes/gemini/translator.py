@@ -1,9 +1,8 @@
-"""What gemini-cli says with `--output-format stream-json`, translated: one JSON object a line.
+"""Translate `gemini --output-format stream-json`: one JSON object a line.
 
-Owns which line says what. `TurnTranslation` owns the turn. The stream has no thoughts, no ids of messages and
-no ends of blocks: a block is what is said between two calls. A model that is asked again is not told of (`attempts`).
-A failure may be told by an error, by the result, or by an error before a result that claims success; the command's
-exit code tells nothing.
+Owns which line means what. The stream has no reasoning, no message ids and no block ends: a block is the text between
+two calls. A retry of the model is not reported (`restart_detector`). A failure is reported by an error, by the result,
+or by an error before a result that claims success. The exit code of the command says nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import msgspec
 
 from tailrace.events import Error, Event, Usage
 from tailrace.runtimes.endpoint import frame_value
-from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN, RestartDetector
+from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED, RestartDetector
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 _CANCELLED = "FatalCancellationError"
 
 
-class _Complaint(msgspec.Struct):
+class _GeminiError(msgspec.Struct):
     message: str = ""
     type: str | None = None
 
@@ -45,116 +44,104 @@ class _Line(msgspec.Struct):
     parameters: Any = None
     status: str = ""
     output: str | None = None
-    error: _Complaint | None = None
+    error: _GeminiError | None = None
     severity: str = ""
     message: str = ""
     stats: _Stats | None = None
 
 
 class GeminiTranslator:
-    """One turn: `feed` its lines, then `close`. `session_id` is known with the first line."""
+    """One turn: `feed` its lines, then `close`. `session_id` comes with the first line."""
 
     def __init__(self) -> None:
         self.session_id = ""
-        self._turn = TurnTranslation("gemini")
+        self.turn = TurnTranslation("gemini")
         self._block = 0
-        self._attempts = RestartDetector()
+        self._restarts = RestartDetector()
         self._has_failed = False
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the turn has ended."""
-        return self._turn.is_finished
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a tool is at work, which may take its time in silence."""
-        return self._turn.has_open_calls
-
-    def feed(self, line: bytes) -> list[Event]:
-        """One line."""
-        if self._turn.is_finished:
+    def feed(self, raw: bytes) -> list[Event]:
+        """Translate one line."""
+        if self.turn.is_finished:
             return []
-        value = frame_value(line.decode(errors="replace"))
+        value = frame_value(raw.decode(errors="replace"))
         try:
-            said = msgspec.convert(value, _Line)
+            line = msgspec.convert(value, _Line)
         except msgspec.ValidationError:
-            return self._turn.unknown_event(value)
-        told = self._told(said)
-        return self._turn.unknown_event(value) if told is None else told
+            return self.turn.unknown_event(value)
+        events = self._translate(line)
+        return self.turn.unknown_event(value) if events is None else events
 
-    def close(self, why: str = "") -> list[Event]:
-        """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
-        if self._turn.is_finished:
+    def close(self, exit_error: str = "") -> list[Event]:
+        """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
+        if self.turn.is_finished:
             return []
-        if why:
-            self._turn.fail(why, code="cut_off")
-        return [*self._end_block(), *self._turn.end()]
+        return [*self._end_block(), *self.turn.end(exit_error=exit_error)]
 
-    def _told(self, said: _Line) -> list[Event] | None:
-        match said.type:
+    def _translate(self, line: _Line) -> list[Event] | None:
+        match line.type:
             case "init":
-                self.session_id = said.session_id
+                self.session_id = line.session_id
                 return []
             case "message":
-                return self._message(said)
+                return self._message(line)
             case "tool_use" | "tool_result":
-                return [*self._end_block(), *self._tool(said)]
+                return [*self._end_block(), *self._tool(line)]
             case "error":
-                return self._error(said)
+                return self._error(line)
             case "result":
-                return self._result(said)
+                return self._result(line)
             case _:
                 return None
 
-    def _message(self, said: _Line) -> list[Event]:
-        if said.role != "assistant":
+    def _message(self, line: _Line) -> list[Event]:
+        if line.role != "assistant":
             return []
-        if not said.delta:
+        if not line.delta:
             self._block += 1
-            return [*self._end_block(), *self._turn.block_final(("whole", self._block), said.content)]
-        heard = self._attempts.feed(said.content, _seconds(said.timestamp))
-        again: list[Event] = []
-        if heard.begins_again:
-            again = self._turn.retract_try("gemini began its answer again")
-        elif heard.may_begin_again:
-            again = [*self._turn.block_final(self._block), *self._turn.notice(MAY_HAVE_BEGUN_AGAIN)]
+            return [*self._end_block(), *self.turn.block_final(("whole", self._block), line.content)]
+        detected = self._restarts.feed(line.content, _seconds(line.timestamp))
+        events: list[Event] = []
+        if detected.is_restart:
+            events = self.turn.retract_try("gemini started its answer again")
+        elif detected.may_be_restart:
+            events = [*self.turn.block_final(self._block), *self.turn.notice(MAY_BE_RESTARTED)]
             self._block += 1
-        return [*again, *self._turn.text_delta(self._block, heard.text)]
+        return [*events, *self.turn.text_delta(self._block, detected.text)]
 
     def _end_block(self) -> list[Event]:
-        """What is said from here on is another block. Words that a failed turn repeats are not said twice."""
-        rest = self._attempts.close()
-        told = [] if self._has_failed else self._turn.text_delta(self._block, rest)
-        told += self._turn.block_final(self._block)
+        """End the block. Text that a failed turn repeats is not emitted."""
+        rest = self._restarts.close()
+        events = [] if self._has_failed else self.turn.text_delta(self._block, rest)
+        events += self.turn.block_final(self._block)
         self._block += 1
-        self._attempts = RestartDetector()
-        return told
+        self._restarts = RestartDetector()
+        return events
 
-    def _tool(self, said: _Line) -> list[Event]:
-        if said.type == "tool_use":
-            return self._turn.tool_call(said.tool_id, said.tool_name, said.parameters)
-        complaint = said.error.message if said.error is not None else ""
-        return self._turn.tool_result(said.tool_id, said.output or complaint, is_error=said.status == "error")
+    def _tool(self, line: _Line) -> list[Event]:
+        if line.type == "tool_use":
+            return self.turn.tool_call(line.tool_id, line.tool_name, line.parameters)
+        error_text = line.error.message if line.error is not None else ""
+        return self.turn.tool_result(line.tool_id, line.output or error_text, is_error=line.status == "error")
 
-    def _error(self, said: _Line) -> list[Event]:
-        if said.severity != "error":
-            return [*self._end_block(), Error(message=said.message)]
+    def _error(self, line: _Line) -> list[Event]:
+        if line.severity != "error":
+            return [*self._end_block(), Error(message=line.message)]
         self._has_failed = True
-        self._turn.fail(said.message)
+        self.turn.fail(line.message)
         return []
 
-    def _result(self, said: _Line) -> list[Event]:
-        if said.status != "success":
+    def _result(self, line: _Line) -> list[Event]:
+        if line.status != "success":
             self._has_failed = True
-            self._turn.fail(said.error.message if said.error is not None else "gemini failed")
-        self._turn.complete()
+            self.turn.fail(line.error.message if line.error is not None else "gemini failed")
+        self.turn.complete()
         rest = self._end_block()
-        spent: list[Event] = []
-        if said.stats is not None:
-            spent = [Usage(**msgspec.structs.asdict(said.stats), scope="turn")]
-        cancelled = said.error is not None and said.error.type == _CANCELLED
-        return [*rest, *spent, *self._turn.end(cancelled=cancelled)]
+        usage: list[Event] = []
+        if line.stats is not None:
+            usage = [Usage(**msgspec.structs.asdict(line.stats), scope="turn")]
+        cancelled = line.error is not None and line.error.type == _CANCELLED
+        return [*rest, *usage, *self.turn.end(cancelled=cancelled)]
 
 
 def _seconds(timestamp: str) -> float | None:

@@ -1,10 +1,10 @@
 """opencode as a runtime: a server of its own per turn, or a process of `opencode run` where it cannot be a server.
 
-Owns the processes, the password between us and the server, and the conversations. What is asked of the server is
-`server`'s, what it tells the translator's.
+Owns the processes, the password of the server, and the conversations. `server` sends the requests, the translators read
+the events.
 
-opencode runs commands in process groups of their own, which no signal to its own reaches. The server ends them when its
-session is aborted.
+opencode runs commands in process groups of their own, which no signal to its own group reaches. The server stops them
+when its session is aborted.
 """
 
 from __future__ import annotations
@@ -14,208 +14,178 @@ import secrets
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
 from tailrace.runtimes.approvals import Approvals
-from tailrace.runtimes.conversations import Conversations
+from tailrace.runtimes.command_runtime import CommandRuntime
 from tailrace.runtimes.http import HttpFault
 from tailrace.runtimes.login_hints import with_login_hint
-from tailrace.runtimes.opencode.server import COMMAND, PASSWORD, OpencodeServer, address_in
-from tailrace.runtimes.opencode.translator import Asked, OpencodeRunTranslator, OpencodeTranslator
-from tailrace.runtimes.process import SILENCE_TIMEOUT_S, AgentProcess
+from tailrace.runtimes.opencode.server import PASSWORD_VARIABLE, SERVE_COMMAND, OpencodeServer, parse_address
+from tailrace.runtimes.opencode.translator import OpencodeRequest, OpencodeRunTranslator, OpencodeTranslator
+from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncGenerator
 
     from tailrace.ports import Prompt
-    from tailrace.runtimes.permissions import Approver, Choice, Policy
+    from tailrace.runtimes.permissions import Choice
 
 _MISSING = "Install opencode with: npm install -g opencode-ai"
-_START_S = 60.0
-_FAREWELL_S = 3.0
-_GRACE_S = 2.0
-# `run` that is asked to stop leaves the command that it runs behind; killed at once, that is found and ended with it.
-_NO_GRACE_S = 0.0
-_TOOLS_AT_MOST = 6
-_GONE = "Session not found"
-_UNSERVED = "opencode does not serve here: its answer comes block by block."
-_ANEW = "opencode begins a new conversation: the earlier one cannot be found."
+_START_TIMEOUT_S = 60.0
+_RUN_SILENCE_FACTOR = 6
+_SESSION_GONE = "Session not found"
+_NO_SERVER = "This opencode cannot run as a server: its answer comes block by block."
+_NEW_CONVERSATION = "opencode starts a new conversation: the earlier one cannot be found."
 
 
-class OpencodeRuntime:
-    """opencode. Its model and what it may do without asking are in its own `opencode.json`.
-
-    `env` is added to our environment, `cwd` is where the agent works. What it asks for is decided by `permissions`, and
-    `approver` is who is asked. `sessions` is the folder where it is kept which conversation is whose.
-    `silence_timeout_s` is how long it may say nothing; `opencode run` is given more time, since it is silent while a
-    tool is at work.
-    """
+class OpencodeRuntime(CommandRuntime):
+    """opencode. Its model, and what needs no permission, are set in its own `opencode.json`."""
 
     name = "opencode"
-    silence_timeout_s = SILENCE_TIMEOUT_S
-
-    def __init__(
-        self,
-        command: Sequence[str] = ("opencode",),
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        permissions: Policy = "ask",
-        approver: Approver | None = None,
-        sessions: Path | None = None,
-    ) -> None:
-        self._command = tuple(command)
-        self._env = dict(env or {})
-        self._cwd = cwd
-        self._permissions = permissions
-        self._approver = approver
-        self._conversations = Conversations(self.name, sessions)
+    _missing = _MISSING
+    timeouts = ProcessTimeouts(grace_s=2.0)
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Ask opencode, in the conversation of the prompt's session; closing this aborts it and ends its processes."""
+        """Run a turn in the conversation of the prompt's session. Closing it aborts the turn and ends the processes."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         password = secrets.token_urlsafe(24)
         try:
-            async with self._process(*COMMAND, password=password) as process, aclosing(process.lines()) as lines:
-                if url := await _address(lines):
-                    served = self._served(prompt, OpencodeServer(url, password), process)
-                    async with _read_on(process, lines), aclosing(served) as events:
+            async with self._server_process(password) as process, aclosing(process.lines()) as lines:
+                if url := await _wait_for_address(lines):
+                    served = self._run_server(prompt, OpencodeServer(url, password), process)
+                    async with _discard_output(process, lines), aclosing(served) as events:
                         async for event in events:
                             yield event
                     return
-            yield Status(text=_UNSERVED)
-            async with aclosing(self._alone(prompt)) as events:
+            yield Status(text=_NO_SERVER)
+            async with aclosing(self._run_command(prompt)) as events:
                 async for event in events:
                     yield event
         except AgentNotFound as error:
             yield TurnFailed(message=str(error), code="not_found")
 
-    def _process(self, *arguments: str, password: str = "") -> AgentProcess:
-        env = {**self._env, **({PASSWORD: password} if password else {})}
-        grace_s = _GRACE_S if password else _NO_GRACE_S
-        # `run` tells of a tool when it has ended, and until then says nothing.
-        silence_timeout_s = self.silence_timeout_s if password else _TOOLS_AT_MOST * self.silence_timeout_s
-        return AgentProcess(
-            (*self._command, *arguments),
-            env=env,
-            cwd=self._cwd,
-            missing=_MISSING,
-            grace_s=grace_s,
-            silence_timeout_s=silence_timeout_s,
-        )
+    def _server_process(self, password: str) -> AgentProcess:
+        return self._process(*SERVE_COMMAND, env={PASSWORD_VARIABLE: password})
 
-    async def _served(
+    def _run_process(self, session: str) -> AgentProcess:
+        # Asked to stop, `opencode run` leaves the command that it runs behind. Killed at once, both are found and
+        # killed. It reports a tool only when that has finished, so it may be silent for longer.
+        silence_timeout_s = _RUN_SILENCE_FACTOR * self.timeouts.silence_timeout_s
+        timeouts = msgspec.structs.replace(self.timeouts, grace_s=0.0, silence_timeout_s=silence_timeout_s)
+        resumed = ("--session", session) if session else ()
+        return self._process("run", "--format", "json", "--thinking", *resumed, timeouts=timeouts)
+
+    async def _run_server(
         self, prompt: Prompt, server: OpencodeServer, process: AgentProcess
     ) -> AsyncGenerator[Event, None]:
         """A turn of `opencode serve`."""
-        known = self._conversations.of(prompt)
+        stored = self._conversations.get(prompt)
         try:
-            session = await server.open_session(known)
+            session = await server.open_session(stored)
         except RuntimeFault as fault:
-            for event in with_login_hint(self.name, [TurnFailed(message=await _why(fault, process), code="cut_off")]):
+            message = await _failure_text(fault, process, self.timeouts.grace_s)
+            for event in with_login_hint(self.name, [TurnFailed(message=message, code="cut_off")]):
                 yield event
             return
         for event in self._conversations.remember(prompt, session):
             yield event
-        if known and session != known:
-            yield Notice(text=_ANEW)
+        if stored and session != stored:
+            yield Notice(text=_NEW_CONVERSATION)
         translator = OpencodeTranslator(session)
-        remark = ""
+        exit_error = ""
         try:
             async with (
-                _farewell(server, session, translator),
-                aclosing(self._told(prompt, server, translator)) as events,
+                _abort_unless_finished(server, translator, self.timeouts.exit_timeout_s),
+                aclosing(self._read_events(prompt, server, translator)) as events,
             ):
                 async for event in events:
                     yield event
         except RuntimeFault as fault:
-            remark = await _why(fault, process)
-        for event in with_login_hint(self.name, translator.close(remark)):
+            exit_error = await _failure_text(fault, process, self.timeouts.grace_s)
+        for event in with_login_hint(self.name, translator.close(exit_error)):
             yield event
 
-    async def _told(
+    async def _read_events(
         self, prompt: Prompt, server: OpencodeServer, translator: OpencodeTranslator
     ) -> AsyncGenerator[Event, None]:
-        """What the server tells of the turn until it is over."""
+        """Yield the events of the turn until it is finished."""
         async with Approvals(self._permissions, self._approver) as approvals, aclosing(server.events()) as events:
-            await anext(events, None)  # from now on nothing is missed
+            await anext(events, None)  # from here on no event is missed
             await server.prompt(translator.session_id, prompt.text)
             clock = asyncio.get_running_loop().time
-            heard_at = clock()
+            last_event_at, timeout_s = clock(), self.timeouts.silence_timeout_s
             async for native in events:
-                if not _is_heartbeat(native) or translator.is_at_work or approvals.is_waiting:
-                    heard_at = clock()
-                elif clock() - heard_at >= self.silence_timeout_s:
-                    raise RuntimeFault(
-                        f"opencode has said nothing for {self.silence_timeout_s:g} seconds and was stopped."
-                    )
+                if not _is_heartbeat(native) or translator.turn.has_open_calls() or approvals.is_waiting:
+                    last_event_at = clock()
+                elif clock() - last_event_at >= timeout_s:
+                    raise RuntimeFault(f"opencode was silent for {timeout_s:g} seconds and was stopped.")
                 for event in (*approvals.notices(), *with_login_hint(self.name, translator.feed(native))):
                     yield event
-                for asked in translator.asked():
-                    for event in await _answered(asked, server, approvals):
+                for request in translator.take_requests():
+                    for event in await _handle_request(request, server, approvals):
                         yield event
-                if translator.is_over:
+                if translator.turn.is_finished:
                     return
 
-    async def _alone(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+    async def _run_command(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """A turn of `opencode run`, which asks nobody: what is not allowed it does not do."""
-        session = self._conversations.of(prompt)
+        session = self._conversations.get(prompt)
         while True:
             translator = OpencodeRunTranslator()
-            resumed = ("--session", session) if session else ()
-            async with self._process("run", "--format", "json", "--thinking", *resumed) as process:
+            async with self._run_process(session) as process:
                 await process.write(prompt.text.encode(errors="replace"))
                 process.close_input()
                 async with aclosing(process.lines()) as lines:
                     async for line in lines:
-                        told = translator.feed(line)
-                        for event in (*self._conversations.remember(prompt, translator.session_id), *told):
+                        events = translator.feed(line)
+                        for event in (*self._conversations.remember(prompt, translator.session_id), *events):
                             yield event
-                remark = await process.last_words()
-            if not (session and _GONE in remark):
+                exit_error = await process.exit_error()
+            if not (session and _SESSION_GONE in exit_error):
                 break
             session = ""
-            yield Notice(text=_ANEW)
-        for event in with_login_hint(self.name, translator.close(remark)):
+            yield Notice(text=_NEW_CONVERSATION)
+        for event in with_login_hint(self.name, translator.close(exit_error)):
             yield event
 
 
-async def _why(fault: RuntimeFault, process: AgentProcess) -> str:
-    """Why the server cannot be asked any more; one that is gone has said so itself."""
+async def _failure_text(fault: RuntimeFault, process: AgentProcess, timeout_s: float) -> str:
+    """Why the server cannot be reached any more: how it exited, if it did."""
     if not isinstance(fault, HttpFault):
         return str(fault)
     with suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE_S):
-            if words := await process.last_words():
-                return words
+        async with asyncio.timeout(timeout_s):
+            if error := await process.exit_error():
+                return error
     return f"opencode: {fault}"
 
 
-def _is_heartbeat(native: Any) -> bool:
-    """Whether the server only says that it is still there."""
-    return isinstance(native, dict) and native.get("type") == "server.heartbeat"
+def _is_heartbeat(event: Any) -> bool:
+    """Whether the event only says that the server is alive."""
+    return isinstance(event, dict) and event.get("type") == "server.heartbeat"
 
 
-async def _address(lines: AsyncGenerator[bytes, None]) -> str:
-    """Where the server listens; empty where it ends, or takes too long, before it says so."""
+async def _wait_for_address(lines: AsyncGenerator[bytes, None]) -> str:
+    """Wait for the server's address; empty if the server ends, or takes too long, before it prints it."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_START_S):
+        async with asyncio.timeout(_START_TIMEOUT_S):
             async for line in lines:
-                if url := address_in(line):
+                if url := parse_address(line):
                     return url
     return ""
 
 
 @asynccontextmanager
-async def _read_on(process: AgentProcess, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[None, None]:
-    """Read what the server prints beside its events, or it would wait for a reader; it is in nobody's way."""
+async def _discard_output(process: AgentProcess, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[None, None]:
+    """Read and discard what the server prints beside its events, or it would block."""
 
     async def read() -> None:
         async for _ in lines:
             pass
 
-    process.is_excused = lambda: True  # it is its events that tell whether it lives
+    process.may_be_silent = lambda: True  # its events show whether it is alive
     reading = asyncio.create_task(read())
     try:
         yield
@@ -224,26 +194,28 @@ async def _read_on(process: AgentProcess, lines: AsyncGenerator[bytes, None]) ->
         await asyncio.wait({reading})
 
 
-async def _answered(asked: Asked, server: OpencodeServer, approvals: Approvals) -> list[Event]:
-    """See to it that what the agent asks is answered; what is to be said of that."""
-    if asked.question is None:
-        await server.reject_question(asked.id)
+async def _handle_request(request: OpencodeRequest, server: OpencodeServer, approvals: Approvals) -> list[Event]:
+    """Have the agent's request answered; returns events for the turn."""
+    if request.question is None:
+        await server.reject_question(request.id)
         return [Notice(text="opencode asked a question that nobody could answer.")]
 
     async def answer(choice: Choice | None) -> None:
-        with suppress(RuntimeFault):  # a server that is gone ends the turn by itself
-            await server.permit(asked.id, choice.id if choice is not None else "reject")
+        with suppress(RuntimeFault):  # if the server is gone the turn ends anyway
+            await server.reply_permission(request.id, choice.id if choice is not None else "reject")
 
-    return await approvals.decide(asked.question, answer)
+    return await approvals.decide(request.question, answer)
 
 
 @asynccontextmanager
-async def _farewell(server: OpencodeServer, session: str, translator: OpencodeTranslator) -> AsyncGenerator[None, None]:
-    """Leaving in the middle of a turn aborts it."""
+async def _abort_unless_finished(
+    server: OpencodeServer, translator: OpencodeTranslator, timeout_s: float
+) -> AsyncGenerator[None, None]:
+    """Abort the turn if it is left before its end."""
     try:
         yield
     finally:
-        if not translator.is_over:
+        if not translator.turn.is_finished:
             with suppress(RuntimeFault, TimeoutError):
-                async with asyncio.timeout(_FAREWELL_S):
-                    await server.abort(session)
+                async with asyncio.timeout(timeout_s):
+                    await server.abort(translator.session_id)

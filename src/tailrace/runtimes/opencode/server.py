@@ -1,7 +1,7 @@
-"""A server of opencode's own for one turn: how it is found, and what it is asked over HTTP.
+"""The server of opencode for one turn: its address, and its requests over HTTP.
 
-Owns the addresses and what stands in the requests. What its events mean is the translator's. The server listens on this
-machine alone, and to whoever knows the password, which is made for it.
+Owns the paths and the bodies of the requests; the translator reads the events. The server listens on this machine only
+and requires a password that is generated for it.
 """
 
 from __future__ import annotations
@@ -21,75 +21,75 @@ from tailrace.runtimes.http import HttpRequest, send_request
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-COMMAND = ("serve", "--hostname", "127.0.0.1", "--port", "0")
-PASSWORD = "OPENCODE_SERVER_PASSWORD"  # noqa: S105  # the name of a variable
+SERVE_COMMAND = ("serve", "--hostname", "127.0.0.1", "--port", "0")
+PASSWORD_VARIABLE = "OPENCODE_SERVER_PASSWORD"  # noqa: S105  # the name of a variable
 _ADDRESS = re.compile(rb"listening on (http://\S+)")
-_LONGEST_ANSWER = 1024 * 1024
+_MAX_RESPONSE_BYTES = 1024 * 1024
 _READ_TIMEOUT_S = 60.0
-# Without a word the agent takes a denial for the end of its turn.
-_GO_ON = "This is not allowed here. Go on without it."
+# A denial without a message would end the agent's turn.
+_DENIAL = "This is not allowed here. Continue without it."
 
 
-class _Session(msgspec.Struct):
+class _OpencodeSession(msgspec.Struct):
     id: str
 
 
-def address_in(line: bytes) -> str:
-    """The address that a server says it listens on; empty where the line says something else."""
+def parse_address(line: bytes) -> str:
+    """The address that a line of the server names; empty for any other line."""
     found = _ADDRESS.search(line)
     return "" if found is None else found[1].decode(errors="replace").rstrip("/")
 
 
 class OpencodeServer:
-    """A server that listens at `url`. Every method raises `HttpFault` where the server cannot be asked."""
+    """A server that listens at `url`. Every method raises `HttpFault` if the server does not respond."""
 
     def __init__(self, url: str, password: str) -> None:
         self._url = url
-        word = base64.b64encode(f"opencode:{password}".encode()).decode()
-        self._headers = {"Authorization": f"Basic {word}"}
+        credentials = base64.b64encode(f"opencode:{password}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {credentials}"}
 
     async def events(self) -> AsyncGenerator[Any, None]:
-        """What happens, from now on; the first event tells that the server has begun to tell."""
+        """The events from now on; the first one says that the stream has started."""
         request = HttpRequest(url=f"{self._url}/event", headers=self._headers)
         async with aclosing(read_event_stream(request, read_timeout_s=_READ_TIMEOUT_S)) as frames:
             async for frame in frames:
                 yield frame_value(frame.data)
 
     async def open_session(self, session_id: str) -> str:
-        """The session of that id, if there is one, else a new one; its id."""
+        """Return the id of the session if it still exists, else of a new one."""
         if session_id:
-            status, _ = await self._ask("GET", f"/session/{quote(session_id, safe='')}")
+            status, _ = await self._request("GET", f"/session/{quote(session_id, safe='')}")
             if status == 200:
                 return session_id
-        status, body = await self._ask("POST", "/session", {})
+        status, body = await self._request("POST", "/session", {})
         try:
-            return msgspec.json.decode(body, type=_Session).id
+            return msgspec.json.decode(body, type=_OpencodeSession).id
         except msgspec.MsgspecError as error:
-            raise RuntimeFault(f"opencode opens no session: it answers with status {status}.") from error
+            raise RuntimeFault(f"opencode opened no session: its server responded with status {status}.") from error
 
     async def prompt(self, session_id: str, text: str) -> None:
-        """Say something in a session; what comes of it is told by the events."""
+        """Send the prompt; the events report what follows."""
         parts = [{"type": "text", "text": text.encode(errors="replace").decode()}]
-        status, body = await self._ask("POST", f"/session/{session_id}/prompt_async", {"parts": parts})
+        status, body = await self._request("POST", f"/session/{session_id}/prompt_async", {"parts": parts})
         if status >= 400:
-            raise RuntimeFault(f"opencode takes no prompt: {body.decode(errors='replace')[:500]}")
+            raise RuntimeFault(f"opencode refused the prompt: {body.decode(errors='replace')[:500]}")
 
     async def abort(self, session_id: str) -> None:
-        """Stop what a session is at, and the commands that it runs."""
-        await self._ask("POST", f"/session/{session_id}/abort")
+        """Stop the session and the commands that it runs."""
+        await self._request("POST", f"/session/{session_id}/abort")
 
-    async def permit(self, request_id: str, reply: str) -> None:
-        """HttpResponse what a tool wants to be allowed, with `once`, `always` or `reject`."""
-        message = {"message": _GO_ON} if reply == "reject" else {}
-        await self._ask("POST", f"/permission/{request_id}/reply", {"reply": reply, **message})
+    async def reply_permission(self, request_id: str, reply: str) -> None:
+        """Answer a request for permission with `once`, `always` or `reject`."""
+        message = {"message": _DENIAL} if reply == "reject" else {}
+        await self._request("POST", f"/permission/{request_id}/reply", {"reply": reply, **message})
 
     async def reject_question(self, request_id: str) -> None:
         """Tell the agent that nobody answers its question."""
-        await self._ask("POST", f"/question/{request_id}/reject")
+        await self._request("POST", f"/question/{request_id}/reject")
 
-    async def _ask(self, method: str, path: str, question: Any = None) -> tuple[int, bytes]:
-        body = b"" if question is None else msgspec.json.encode(question)
+    async def _request(self, method: str, path: str, value: Any = None) -> tuple[int, bytes]:
+        body = b"" if value is None else msgspec.json.encode(value)
         headers = {"Content-Type": "application/json", **self._headers}
         request = HttpRequest(url=f"{self._url}{path}", method=method, headers=headers, body=body)
         async with send_request(request, read_timeout_s=_READ_TIMEOUT_S) as answer:
-            return answer.status, await answer.read(_LONGEST_ANSWER)
+            return answer.status, await answer.read(_MAX_RESPONSE_BYTES)

@@ -1,7 +1,7 @@
-"""What opencode says, as far as it is understood: the events of its server, the lines of `run`, and parts of messages.
+"""What opencode sends, as far as it is used: the events of its server, the lines of `run`, and parts of messages.
 
-Owns their shape. What they mean for a turn is for the translators to say. Only what is used is named, so that a field
-that comes or goes elsewhere changes nothing.
+Owns their shape; the translators say what they mean. Only fields that are used are named, so that other fields may come
+and go.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import msgspec
 from msgspec import field
 
 
-class Time(msgspec.Struct):
-    """When a part began, and when it was complete."""
+class PartTime(msgspec.Struct):
+    """When a part started, and when it was complete."""
 
     end: float | None = None
 
 
-class State(msgspec.Struct):
-    """How a call stands; `metadata` is the tool's own."""
+class CallState(msgspec.Struct):
+    """The state of a call; `metadata` is the tool's own."""
 
     status: str
     input: Any = None
@@ -28,23 +28,23 @@ class State(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-class Cache(msgspec.Struct):
+class CacheTokens(msgspec.Struct):
     """Tokens that were read from a cache, or written to one."""
 
     read: int = 0
     write: int = 0
 
 
-class Tokens(msgspec.Struct):
-    """What a model call has spent; what was cached, and what was thought, is counted apart."""
+class StepTokens(msgspec.Struct):
+    """The tokens of a model call; cached and reasoning tokens are counted apart."""
 
     input: int = 0
     output: int = 0
     reasoning: int = 0
-    cache: Cache = field(default_factory=Cache)
+    cache: CacheTokens = field(default_factory=CacheTokens)
 
 
-class Part(msgspec.Struct):
+class OpencodePart(msgspec.Struct):
     """A part of a message; which fields count depends on the type."""
 
     id: str
@@ -53,128 +53,128 @@ class Part(msgspec.Struct):
     text: str = ""
     synthetic: bool = False
     ignored: bool = False
-    time: Time | None = None
+    time: PartTime | None = None
     metadata: Any = None
     tool: str = ""
     call_id: str = field(name="callID", default="")
-    state: State | None = None
+    state: CallState | None = None
     reason: str = ""
-    tokens: Tokens | None = None
+    tokens: StepTokens | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of it has been said."""
+        """Whether nothing more of it comes."""
         return self.time is not None and self.time.end is not None
 
 
-class Details(msgspec.Struct):
-    """More of a failure."""
+class ErrorDetails(msgspec.Struct):
+    """More about an error."""
 
     message: str = ""
     status_code: int | None = field(name="statusCode", default=None)
 
 
-class Failure(msgspec.Struct):
-    """What failed."""
+class OpencodeError(msgspec.Struct):
+    """An error."""
 
     name: str
-    data: Details = field(default_factory=Details)
+    data: ErrorDetails = field(default_factory=ErrorDetails)
 
     @property
     def is_abort(self) -> bool:
-        """Whether nothing failed, but somebody asked for an end."""
+        """Whether nothing failed, but an end was requested."""
         return self.name == "MessageAbortedError"
 
     @property
     def message(self) -> str:
-        """Why, in words."""
+        """The reason, in words."""
         return self.data.message or self.name
 
 
 # The events of the server
 
 
-class Said(msgspec.Struct, kw_only=True):
-    """What an event tells, and of which session; not all are of one."""
+class BusEvent(msgspec.Struct, kw_only=True):
+    """An event and its session; some events have none."""
 
     session_id: str | None = field(name="sessionID", default=None)
 
 
-class PartSaid(Said, kw_only=True):
-    """A part as it is now."""
+class PartUpdated(BusEvent, kw_only=True):
+    """A part in its current state."""
 
-    part: Part
+    part: OpencodePart
 
 
-class Piece(Said, kw_only=True):
-    """More of a part."""
+class PartDelta(BusEvent, kw_only=True):
+    """A piece of a part."""
 
     part_id: str = field(name="partID")
     field: str
     delta: str
 
 
-class Message(msgspec.Struct):
-    """Who says something, and what became of it."""
+class OpencodeMessage(msgspec.Struct):
+    """The author of a message, and its error."""
 
     id: str
     role: str = ""
-    error: Failure | None = None
+    error: OpencodeError | None = None
 
 
-class MessageSaid(Said, kw_only=True):
-    """A message as it is now, without its parts."""
+class MessageUpdated(BusEvent, kw_only=True):
+    """A message in its current state, without its parts."""
 
-    info: Message
+    info: OpencodeMessage
 
 
-class Session(msgspec.Struct):
-    """A session; one of a subagent has a parent."""
+class OpencodeSession(msgspec.Struct):
+    """A session; a subagent's has a parent."""
 
     id: str
     parent_id: str | None = field(name="parentID", default=None)
 
 
-class SessionSaid(Said, kw_only=True):
-    """A session as it is now."""
+class SessionUpdated(BusEvent, kw_only=True):
+    """A session in its current state."""
 
-    info: Session
+    info: OpencodeSession
 
 
-class Status(msgspec.Struct):
-    """What a session is at."""
+class SessionState(msgspec.Struct):
+    """What a session is doing."""
 
     type: str
     message: str = ""
 
 
-class StatusSaid(Said, kw_only=True):
-    """What a session is at has changed."""
+class StatusUpdated(BusEvent, kw_only=True):
+    """A session does something else now."""
 
-    status: Status
+    status: SessionState
 
 
-class ErrorSaid(Said, kw_only=True):
+class SessionError(BusEvent, kw_only=True):
     """Something failed for good."""
 
-    error: Failure | None = None
+    error: OpencodeError | None = None
 
 
-class Todo(msgspec.Struct):
+class OpencodeTodo(msgspec.Struct):
     """A step of a plan."""
 
     content: str
     status: str
 
 
-class TodosSaid(Said, kw_only=True):
-    """The plan as it stands."""
+class TodosUpdated(BusEvent, kw_only=True):
+    """The current plan."""
 
-    todos: list[Todo]
+    todos: list[OpencodeTodo]
 
 
-class PermissionAsked(Said, kw_only=True):
-    """A tool wants to be allowed something."""
+class PermissionAsked(BusEvent, kw_only=True):
+    """A tool asks for permission."""
 
     id: str
     permission: str
@@ -183,13 +183,13 @@ class PermissionAsked(Said, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What it is about, in a line: the command as it is, where it is one."""
+        """What it asks for, in a line: the command itself, if it is one."""
         command = self.metadata.get("command")
         return f"{self.permission} {command if isinstance(command, str) else ', '.join(self.patterns)}".strip()
 
 
-class QuestionAsked(Said, kw_only=True):
-    """The agent wants to know something of the person."""
+class QuestionAsked(BusEvent, kw_only=True):
+    """The agent asks the person a question."""
 
     id: str
 
@@ -197,10 +197,10 @@ class QuestionAsked(Said, kw_only=True):
 # The lines of `run`
 
 
-class Line(msgspec.Struct):
+class RunLine(msgspec.Struct):
     """A line of `run --format json`."""
 
     type: str
     session_id: str = field(name="sessionID", default="")
-    part: Part | None = None
-    error: Failure | None = None
+    part: OpencodePart | None = None
+    error: OpencodeError | None = None

@@ -1,10 +1,10 @@
-"""What opencode says of a turn, translated: the events of `opencode serve`, and the lines of `opencode run`.
+"""Translate the events of `opencode serve`, and the lines of `opencode run`.
 
-Owns which of them says what. What a part comes to is `parts`' to say, what a turn is told by is `TurnTranslation`'s.
+Owns which of them means what; `parts` translates parts.
 
-The server tells of all sessions on one bus: a turn hears its own session and those of its subagents, and nothing else.
-It is over when its session is idle, which is told more than once; tools that were aborted answer after that. `run`
-tells parts when they are complete, nothing of subagents, and ends without a word: what its last step said counts.
+The server reports all sessions on one bus; a turn reads its own session and its subagents' only. It is over when its
+session is idle, which is reported more than once. Aborted tools send their results after that. `run` reports complete
+parts, nothing of subagents, and no end: the stop reason of its last step counts.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tailrace.events import Error, Event, PlanItem, PlanUpdated, Status, ToolFin
 from tailrace.runtimes.endpoint import frame_value
 from tailrace.runtimes.opencode.parts import OpencodeParts
 from tailrace.runtimes.opencode.shapes import (
-    ErrorSaid,
-    Failure,
-    Line,
-    MessageSaid,
-    PartSaid,
+    BusEvent,
+    MessageUpdated,
+    OpencodeError,
+    PartDelta,
+    PartUpdated,
     PermissionAsked,
-    Piece,
     QuestionAsked,
-    Said,
-    SessionSaid,
-    StatusSaid,
-    TodosSaid,
+    RunLine,
+    SessionError,
+    SessionUpdated,
+    StatusUpdated,
+    TodosUpdated,
 )
 from tailrace.runtimes.permissions import Choice, Question
 from tailrace.runtimes.provider_errors import provider_error_text
@@ -37,8 +37,8 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Of use to an editor, told by other events too, or an echo of our own.
-_SILENT = (
+# Of use to an editor only, reported by other events too, or a reply to our own requests.
+_IGNORED = (
     *("session.deleted", "session.diff", "session.next.", "message.removed", "message.part.removed", "tui."),
     *("permission.replied", "permission.v2.", "question.replied", "question.rejected", "question.v2.", "command."),
 )
@@ -51,8 +51,8 @@ _CHOICES = (
 _Handler: TypeAlias = "Callable[[OpencodeTranslator, Any, str | None], list[Event] | None]"
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What the agent wants to be allowed; without a question it wants to know something, and nobody is there."""
+class OpencodeRequest(msgspec.Struct, frozen=True):
+    """A request for permission; without a question, a question to the person, which is not supported."""
 
     id: str
     question: Question | None = None
@@ -63,160 +63,154 @@ class OpencodeTranslator:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self._turn = TurnTranslation("opencode")
-        self._parts = OpencodeParts(self._turn)
-        self._family: set[str] = set()  # the sessions of subagents
-        self._prompts: set[str] = set()  # messages that are not the agent's
-        self._asked: list[Asked] = []
-        self._has_begun = False
+        self.turn = TurnTranslation("opencode")
+        self._parts = OpencodeParts(self.turn)
+        self._subagent_sessions: set[str] = set()  # their ids
+        self._prompts: set[str] = set()  # ids of messages that are not the agent's
+        self._requests: list[OpencodeRequest] = []
+        self._has_started = False
         self._is_aborted = False
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the turn has ended."""
-        return self._turn.is_finished
-
-    def asked(self) -> list[Asked]:
-        """What the agent asks for, which is to be answered."""
-        asked, self._asked = self._asked, []
-        return asked
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a tool is at work, which may take its time in silence."""
-        return self._turn.has_open_calls
+    def take_requests(self) -> list[OpencodeRequest]:
+        """Return the agent's new requests, which must be answered."""
+        requests, self._requests = self._requests, []
+        return requests
 
     def feed(self, event: Any) -> list[Event]:
-        """One event of the bus, as the value it is."""
-        was_over = self.is_over
+        """Translate one event of the bus, decoded."""
+        was_finished = self.turn.is_finished
         kind, properties = (event.get("type"), event.get("properties")) if isinstance(event, dict) else (None, None)
         if isinstance(kind, str) and isinstance(properties, dict):
-            told = self._told(kind, properties)
+            events = self._translate(kind, properties)
         else:
-            told = self._wonder("event", event)
-        return [event for event in told if isinstance(event, ToolOutput | ToolFinished)] if was_over else told
+            events = self._unknown("event", event)
+        return [event for event in events if isinstance(event, ToolOutput | ToolFinished)] if was_finished else events
 
-    def close(self, why: str = "") -> list[Event]:
-        """Nothing more comes: the one end of the turn, if it has not ended. `why` is what is known of that."""
-        if why:
-            self._turn.fail(why, code="cut_off")
-        return self._turn.end(cancelled=self._is_aborted)
+    def close(self, exit_error: str = "") -> list[Event]:
+        """End the stream: the terminal event, if there was none. `exit_error` says how the server ended."""
+        return self.turn.end(cancelled=self._is_aborted, exit_error=exit_error)
 
-    def _told(self, kind: str, properties: dict[str, Any]) -> list[Event]:
+    def _translate(self, kind: str, properties: dict[str, Any]) -> list[Event]:
         session_id = properties.get("sessionID")
         if kind in self._TABLE:
-            shape, tell = self._TABLE[kind]
+            shape, handle = self._TABLE[kind]
             try:
-                said = msgspec.convert(properties, shape)
+                event = msgspec.convert(properties, shape)
             except msgspec.ValidationError:
-                return self._wonder(kind, properties) if self._is_ours(session_id) else []
-            if kind in {"session.created", "session.updated"} or said.session_id is None or self._is_ours(session_id):
-                told = tell(self, said, self._parent(session_id))
-                return self._wonder(kind, properties) if told is None else told
+                return self._unknown(kind, properties) if self._is_ours(session_id) else []
+            if kind in {"session.created", "session.updated"} or event.session_id is None or self._is_ours(session_id):
+                events = handle(self, event, self._parent(session_id))
+                return self._unknown(kind, properties) if events is None else events
             return []
-        is_known = not self._is_ours(session_id) or kind.startswith(_SILENT)
-        return [] if is_known else self._wonder(kind, properties)
+        is_known = not self._is_ours(session_id) or kind.startswith(_IGNORED)
+        return [] if is_known else self._unknown(kind, properties)
 
     def _is_ours(self, session_id: Any) -> bool:
         if not isinstance(session_id, str):
             return False
-        return session_id == self.session_id or session_id in self._family or session_id in self._parts.children
+        return (
+            session_id == self.session_id
+            or session_id in self._subagent_sessions
+            or session_id in self._parts.subagent_calls
+        )
 
     def _parent(self, session_id: str | None) -> str | None:
         if session_id is None or session_id == self.session_id:
             return None
-        return self._parts.children.get(session_id, session_id)
+        return self._parts.subagent_calls.get(session_id, session_id)
 
-    def _wonder(self, kind: str, said: Any) -> list[Event]:
-        """Something unknown."""
-        return self._turn.unknown_event({kind: said}, kind=kind)
+    def _unknown(self, kind: str, event: Any) -> list[Event]:
+        """Report something unknown."""
+        return self.turn.unknown_event({kind: event}, kind=kind)
 
-    # What is said
+    # Messages
 
-    def _part(self, said: PartSaid, parent: str | None) -> list[Event] | None:
-        return [] if said.part.message_id in self._prompts else self._parts.told(said.part, parent)
+    def _part(self, event: PartUpdated, parent: str | None) -> list[Event] | None:
+        return [] if event.part.message_id in self._prompts else self._parts.updated(event.part, parent)
 
-    def _piece(self, said: Piece, parent: str | None) -> list[Event]:
-        return self._parts.piece(said.part_id, said.delta, parent) if said.field == "text" else []
+    def _part_delta(self, event: PartDelta, parent: str | None) -> list[Event]:
+        return self._parts.delta(event.part_id, event.delta, parent) if event.field == "text" else []
 
-    def _message(self, said: MessageSaid, parent: str | None) -> list[Event]:
-        if said.info.role == "user":
-            self._prompts.add(said.info.id)
-        elif said.info.error is not None and parent is None:
-            self._failed(said.info.error)
+    def _message(self, event: MessageUpdated, parent: str | None) -> list[Event]:
+        if event.info.role == "user":
+            self._prompts.add(event.info.id)
+        elif event.info.error is not None and parent is None:
+            self._record_failure(event.info.error)
         return []
 
-    def _plan(self, said: TodosSaid, parent: str | None) -> list[Event]:
-        items = tuple(PlanItem(title=todo.content, status=todo.status) for todo in said.todos)
+    def _plan(self, event: TodosUpdated, parent: str | None) -> list[Event]:
+        items = tuple(PlanItem(title=todo.content, status=todo.status) for todo in event.todos)
         return [PlanUpdated(items=items, parent_tool_id=parent)]
 
     # The session
 
-    def _session(self, said: SessionSaid, _: str | None) -> list[Event]:
-        if self._is_ours(said.info.parent_id):
-            self._family.add(said.info.id)
+    def _session(self, event: SessionUpdated, _: str | None) -> list[Event]:
+        if self._is_ours(event.info.parent_id):
+            self._subagent_sessions.add(event.info.id)
         return []
 
-    def _status(self, said: StatusSaid, parent: str | None) -> list[Event]:
-        match said.status.type:
+    def _status(self, event: StatusUpdated, parent: str | None) -> list[Event]:
+        match event.status.type:
             case "busy":
-                self._has_begun = self._has_begun or parent is None
+                self._has_started = self._has_started or parent is None
                 return []
             case "retry":
-                why, _ = provider_error_text(said.status.message)
+                exit_error, _ = provider_error_text(event.status.message)
                 return [
-                    *self._turn.retract_try(why, parent=parent),
-                    Status(text=f"Asking the model again: {why}", parent_tool_id=parent),
+                    *self.turn.retract_try(exit_error, parent=parent),
+                    Status(text=f"Asking the model again: {exit_error}", parent_tool_id=parent),
                 ]
             case "idle":
-                return self._idle(said, parent)
+                return self._idle(event, parent)
             case _:
                 return []
 
-    def _idle(self, _: Said, parent: str | None) -> list[Event]:
-        if parent is not None or not self._has_begun:
+    def _idle(self, _: BusEvent, parent: str | None) -> list[Event]:
+        if parent is not None or not self._has_started:
             return []
-        if not self._parts.is_in_a_step:
-            self._turn.complete(stop_reason=self._parts.reason)
-        return self._turn.end(cancelled=self._is_aborted)
+        if not self._parts.is_in_step:
+            self.turn.complete(stop_reason=self._parts.stop_reason)
+        return self.turn.end(cancelled=self._is_aborted)
 
-    def _compacted(self, _: Said, parent: str | None) -> list[Event]:
+    def _compacted(self, _: BusEvent, parent: str | None) -> list[Event]:
         return [Status(text="The conversation was shortened", parent_tool_id=parent)]
 
-    def _error(self, said: ErrorSaid, parent: str | None) -> list[Event]:
-        error = said.error or Failure(name="an unknown error")
+    def _error(self, event: SessionError, parent: str | None) -> list[Event]:
+        error = event.error or OpencodeError(name="an unknown error")
         if parent is not None:
             return [Error(message=error.message, code=error.name, parent_tool_id=parent)]
-        self._failed(error)
+        self._record_failure(error)
         return []
 
-    def _failed(self, error: Failure) -> None:
+    def _record_failure(self, error: OpencodeError) -> None:
         if error.is_abort:
             self._is_aborted = True
         else:
-            self._turn.fail(error.message, code=error.name, status_code=error.data.status_code)
+            self.turn.fail(error.message, code=error.name, status_code=error.data.status_code)
 
-    # What is asked
+    # Requests
 
-    def _permission(self, said: PermissionAsked, _: str | None) -> list[Event]:
-        self._asked.append(Asked(said.id, Question(title=said.title, arguments=said.metadata, choices=_CHOICES)))
+    def _permission(self, event: PermissionAsked, _: str | None) -> list[Event]:
+        self._requests.append(
+            OpencodeRequest(event.id, Question(title=event.title, arguments=event.metadata, choices=_CHOICES))
+        )
         return []
 
-    def _question(self, said: QuestionAsked, _: str | None) -> list[Event]:
-        self._asked.append(Asked(said.id))
+    def _question(self, event: QuestionAsked, _: str | None) -> list[Event]:
+        self._requests.append(OpencodeRequest(event.id))
         return []
 
-    _TABLE: ClassVar[dict[str, tuple[type[Said], _Handler]]] = {
-        "message.part.updated": (PartSaid, _part),
-        "message.part.delta": (Piece, _piece),
-        "message.updated": (MessageSaid, _message),
-        "session.created": (SessionSaid, _session),
-        "session.updated": (SessionSaid, _session),
-        "session.status": (StatusSaid, _status),
-        "session.idle": (Said, _idle),
-        "session.error": (ErrorSaid, _error),
-        "session.compacted": (Said, _compacted),
-        "todo.updated": (TodosSaid, _plan),
+    _TABLE: ClassVar[dict[str, tuple[type[BusEvent], _Handler]]] = {
+        "message.part.updated": (PartUpdated, _part),
+        "message.part.delta": (PartDelta, _part_delta),
+        "message.updated": (MessageUpdated, _message),
+        "session.created": (SessionUpdated, _session),
+        "session.updated": (SessionUpdated, _session),
+        "session.status": (StatusUpdated, _status),
+        "session.idle": (BusEvent, _idle),
+        "session.error": (SessionError, _error),
+        "session.compacted": (BusEvent, _compacted),
+        "todo.updated": (TodosUpdated, _plan),
         "permission.asked": (PermissionAsked, _permission),
         "question.asked": (QuestionAsked, _question),
     }
@@ -227,32 +221,25 @@ class OpencodeRunTranslator:
 
     def __init__(self) -> None:
         self.session_id = ""
-        self._turn = TurnTranslation("opencode")
-        self._parts = OpencodeParts(self._turn, tells_again=True)
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether a tool is at work, which may take its time in silence."""
-        return self._turn.has_open_calls
+        self.turn = TurnTranslation("opencode")
+        self._parts = OpencodeParts(self.turn, reports_retries=True)
 
     def feed(self, line: bytes) -> list[Event]:
-        """One line."""
+        """Translate one line."""
         value = frame_value(line.decode(errors="replace"))
         try:
-            said = msgspec.convert(value, Line)
+            event = msgspec.convert(value, RunLine)
         except msgspec.ValidationError:
-            return self._turn.unknown_event(value)
-        self.session_id = self.session_id or said.session_id
-        if said.error is not None:
-            self._turn.fail(said.error.message, code=said.error.name, status_code=said.error.data.status_code)
+            return self.turn.unknown_event(value)
+        self.session_id = self.session_id or event.session_id
+        if event.error is not None:
+            self.turn.fail(event.error.message, code=event.error.name, status_code=event.error.data.status_code)
             return []
-        told = None if said.part is None else self._parts.told(said.part, None)
-        return self._turn.unknown_event(value) if told is None else told
+        events = None if event.part is None else self._parts.updated(event.part, None)
+        return self.turn.unknown_event(value) if events is None else events
 
-    def close(self, why: str = "") -> list[Event]:
-        """The command is over: the one end of the turn. `why` is what is known of an end that was no good one."""
-        if why:
-            self._turn.fail(why, code="cut_off")
-        if self._parts.reason not in {"", "tool-calls"} and not self._parts.is_in_a_step:
-            self._turn.complete(stop_reason=self._parts.reason)
-        return self._turn.end()
+    def close(self, exit_error: str = "") -> list[Event]:
+        """End the stream: return the terminal event. `exit_error` says how the process ended."""
+        if self._parts.stop_reason not in {"", "tool-calls"} and not self._parts.is_in_step:
+            self.turn.complete(stop_reason=self._parts.stop_reason)
+        return self.turn.end(exit_error=exit_error)

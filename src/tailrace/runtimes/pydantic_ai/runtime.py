@@ -96,7 +96,7 @@ class PydanticAIRuntime:
                 if not calls:
                     if session:
                         try:
-                            await asyncio.to_thread(memory.keep, session, result.result.all_messages_json())
+                            await asyncio.to_thread(memory.save, session, result.result.all_messages_json())
                         except OSError as error:
                             yield Notice(text=f"This will not be remembered: {error}")
                     yield _plain_result(result)

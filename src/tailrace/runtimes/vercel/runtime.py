@@ -65,7 +65,7 @@ class VercelRuntime:
             translator.broke(str(fault), code=fault.code, status_code=fault.status_code)
         if session and translator.is_complete:
             try:
-                await asyncio.to_thread(memory.keep, place, transcript.keep())
+                await asyncio.to_thread(memory.save, place, transcript.keep())
             except (OSError, ValueError, TypeError) as error:
                 yield Notice(text=f"This will not be remembered: {error}")
         for event in translator.close():

@@ -1,0 +1,51 @@
+"""The base of runtimes whose agent is a command of its own: their options, and how the command is started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.runtimes.conversations import Conversations
+from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tailrace.runtimes.permissions import Approver, Policy
+
+
+class CommandRuntime:
+    """A runtime whose agent is a command; `command` may carry options of its own, and is `name` without it.
+
+    `env` is added to our environment, `cwd` is where the agent works. What the agent asks is decided by `permissions`,
+    and with `ask` by `approver`. `sessions` is the folder that stores which conversation belongs to which session.
+    `timeouts` is an attribute: how long the command is waited for.
+    """
+
+    name = ""
+    timeouts = ProcessTimeouts()
+    _missing = ""
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        permissions: Policy = "ask",
+        approver: Approver | None = None,
+        sessions: Path | None = None,
+    ) -> None:
+        self._command = tuple(command) or (self.name,)
+        self._env = dict(env or {})
+        self._cwd = cwd
+        self._permissions = permissions
+        self._approver = approver
+        self._conversations = Conversations(self.name, sessions)
+
+    def _process(
+        self, *arguments: str, env: Mapping[str, str] | None = None, timeouts: ProcessTimeouts | None = None
+    ) -> AgentProcess:
+        command, env = (*self._command, *arguments), {**self._env, **(env or {})}
+        timeouts = timeouts or self.timeouts
+        return AgentProcess(command, env=env, cwd=self._cwd, missing=self._missing, timeouts=timeouts)
