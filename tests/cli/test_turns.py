@@ -72,7 +72,7 @@ async def presses_once(_: Prompt) -> AsyncGenerator[Event | str, None]:
 def test_the_first_press_cancels_the_turn(session: Callable[..., Session]) -> None:
     running = session(presses_once)
     assert running.ask() == TurnCancelled()
-    assert running.shown == [TurnStarted(turn_id="t"), TextDelta(text="begun"), TurnCancelled()]
+    assert running.shown == [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
     assert running.ask() == TurnCancelled()
     assert running.complaints == []
 
@@ -145,7 +145,7 @@ async def blocks(_: Prompt) -> AsyncGenerator[Event | str, None]:
 def test_press_while_the_loop_is_blocked_is_raised_in_the_agent(session: Callable[..., Session]) -> None:
     running = session(blocks)
     assert running.ask() == TurnCancelled()
-    assert running.shown == [TurnStarted(turn_id="t"), TextDelta(text="begun"), TurnCancelled()]
+    assert running.shown == [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
     assert running.ask() == TurnCancelled()
 
 

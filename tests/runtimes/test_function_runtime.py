@@ -1,3 +1,5 @@
+"""Async generator functions as agents: how they are found, and what comes of what they yield."""
+
 from __future__ import annotations
 
 import asyncio
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from tailrace.errors import AgentNotFound
-from tailrace.events import Event, TextDelta, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.events import Event, Status, TextDelta, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.plugins import find_agent
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.function import FunctionRuntime
@@ -24,15 +26,24 @@ def in_agents_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(AGENTS)
 
 
-def play(runtime: Runtime, text: str = "hello") -> list[Event]:
+def play(runtime: Runtime, *, session_id: str = "") -> list[Event]:
+    """All events of a turn."""
+
     async def collect() -> list[Event]:
-        return [event async for event in runtime.run(Prompt(text=text))]
+        return [event async for event in runtime.run(Prompt(text="hello", session_id=session_id))]
 
     return asyncio.run(collect())
 
 
+def play_function(function: Any, *, session_id: str = "") -> list[Event]:
+    """The events of a turn of this function, without `turn_started`."""
+    started, *events = play(FunctionRuntime(function, name="mine:run"), session_id=session_id)
+    assert started == TurnStarted(runtime="mine:run", session_id=session_id or None)
+    return events
+
+
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "text"),
     [
         ("agents:echo", "you said 'hello'"),
         ("agents:bot.answer", "the bot heard hello"),
@@ -40,8 +51,8 @@ def play(runtime: Runtime, text: str = "hello") -> list[Event]:
         ("agents:ready", "ready for hello"),
     ],
 )
-def test_an_agent_is_found_by_its_path(path: str, said: str) -> None:
-    assert play(find_agent(path).runtime) == [TextDelta(text=said), TurnCompleted()]
+def test_an_agent_is_found_by_its_path(path: str, text: str) -> None:
+    assert play(find_agent(path).runtime)[-2:] == [TextDelta(text=text), TurnCompleted()]
 
 
 def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,12 +61,47 @@ def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "crew" / "cook.py").write_text("async def answer(prompt):\n    yield 'soup'\n")
     monkeypatch.chdir(tmp_path)
     runtime = find_agent("crew.cook:answer").runtime
-    assert runtime.name == "crew.cook:answer"
-    assert play(runtime) == [TextDelta(text="soup"), TurnCompleted()]
+    assert play(runtime) == [TurnStarted(runtime="crew.cook:answer"), TextDelta(text="soup"), TurnCompleted()]
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("own", "started"),
+    [
+        (None, TurnStarted(runtime="mine:run", session_id="s")),
+        (TurnStarted(), TurnStarted(runtime="mine:run", session_id="s")),
+        (
+            TurnStarted(turn_id="t", runtime="mine", session_id="own", parent_turn_id="p"),
+            TurnStarted(turn_id="t", runtime="mine", session_id="own", parent_turn_id="p"),
+        ),
+    ],
+    ids=["left-out", "empty", "filled"],
+)
+def test_turn_started_has_the_runtime_and_the_session(own: TurnStarted | None, started: TurnStarted) -> None:
+    async def agent(_: Prompt) -> AsyncGenerator[Event | str, None]:
+        if own is not None:
+            yield own
+        yield Status(text="on it")
+
+    events = play(FunctionRuntime(agent, name="mine:run"), session_id="s")
+    assert events == [started, Status(text="on it"), TurnCompleted()]
+
+
+def test_turn_started_comes_before_an_exception() -> None:
+    async def agent(_: Prompt) -> AsyncGenerator[Event | str, None]:
+        raise ValueError("no luck")
+        yield ""
+
+    async def run() -> None:
+        events = FunctionRuntime(agent, name="mine:run").run(Prompt(text="hello", session_id="s"))
+        assert await anext(events) == TurnStarted(runtime="mine:run", session_id="s")
+        with pytest.raises(ValueError, match="no luck"):
+            await anext(events)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
     [
         (
             "nowhere_at_all:echo",
@@ -81,13 +127,13 @@ def test_a_module_may_be_inside_a_package(tmp_path: Path, monkeypatch: pytest.Mo
         ("agents:no_argument", "cannot be called with a prompt alone"),
     ],
 )
-def test_what_cannot_be_an_agent_is_told_why(path: str, said: str) -> None:
-    with pytest.raises(AgentNotFound, match=said.replace("?", r"\?")):
+def test_an_object_that_is_no_agent_is_refused_with_the_reason(path: str, message: str) -> None:
+    with pytest.raises(AgentNotFound, match=message.replace("?", r"\?")):
         find_agent(path)
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("import a_module_nobody_has", "needs the module 'a_module_nobody_has', which is not installed"),
         ("raise ValueError('no\\ntide')", r"failed: broken\w+.py:1: ValueError: no tide"),
@@ -96,13 +142,13 @@ def test_what_cannot_be_an_agent_is_told_why(path: str, said: str) -> None:
         ("\0", "failed: "),
     ],
 )
-def test_a_module_that_does_not_import_says_what_happened(
-    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+def test_a_module_that_cannot_be_imported_is_refused_with_the_reason(
+    source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     name = f"broken{request.node.callspec.indices['source']}"
     (tmp_path / f"{name}.py").write_text(source)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(AgentNotFound, match=said) as caught:
+    with pytest.raises(AgentNotFound, match=message) as caught:
         find_agent(f"{name}:answer")
     assert "\n" not in str(caught.value)
 
@@ -112,16 +158,11 @@ def test_a_function_may_end_its_turn_itself(terminal: Event) -> None:
     async def agent(_: Prompt) -> AsyncGenerator[Event | str, None]:
         yield terminal
 
-    assert play(FunctionRuntime(agent, name="agent")) == [terminal]
+    assert play_function(agent) == [terminal]
 
 
-def test_what_is_no_event_is_passed_on_for_the_contract_to_refuse() -> None:
-    assert play(find_agent("agents:garbage").runtime)[1] == cast("Any", 42)
-
-
-def test_what_the_function_raises_comes_through() -> None:
-    with pytest.raises(ValueError, match="no luck"):
-        play(find_agent("agents:raises").runtime)
+def test_an_object_that_is_no_event_is_passed_on_to_the_contract() -> None:
+    assert play(find_agent("agents:garbage").runtime)[2] == cast("Any", 42)
 
 
 def test_closing_the_run_closes_the_function() -> None:
@@ -136,6 +177,7 @@ def test_closing_the_run_closes_the_function() -> None:
 
     async def leave_early() -> None:
         async with aclosing(FunctionRuntime(agent, name="agent").run(Prompt(text=""))) as events:
+            await anext(events)
             await anext(events)
 
     asyncio.run(leave_early())
@@ -154,7 +196,7 @@ START = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
     ],
     ids=["dictionary", "object", "encoded"],
 )
-def test_a_function_that_yields_events_of_agui_is_told_how_to_be_named(first: Any) -> None:
+def test_a_function_that_yields_agui_events_is_told_what_to_write(first: Any) -> None:
     closed: list[bool] = []
 
     async def run(_: Any) -> AsyncGenerator[Any, None]:
@@ -163,24 +205,24 @@ def test_a_function_that_yields_events_of_agui_is_told_how_to_be_named(first: An
         finally:
             closed.append(True)
 
-    (end,) = play(FunctionRuntime(run, name="mine:run"))
+    (end,) = play_function(run)
     assert isinstance(end, TurnFailed)
     assert end.message.startswith("mine:run yields events of AG-UI. ")
     assert "write `agent = AguiRuntime(run)` and name mine:agent" in end.message
     assert closed == [True]
 
 
-def test_a_function_that_takes_the_prompt_for_the_input_of_agui_is_told_too() -> None:
+def test_a_function_that_reads_the_prompt_as_agui_input_is_told_what_to_write() -> None:
     async def run(question: Any) -> AsyncGenerator[Any, None]:
         yield question["messages"]
 
-    (end,) = play(FunctionRuntime(run, name="mine:run"))
+    (end,) = play_function(run)
     assert isinstance(end, TurnFailed)
     assert end.message.startswith("mine:run raised TypeError: 'Prompt' object is not subscriptable. ")
     assert "AguiRuntime(run)" in end.message
 
 
-def test_what_else_a_function_yields_or_raises_is_not_taken_for_agui() -> None:
+def test_other_values_and_exceptions_are_not_mistaken_for_agui() -> None:
     async def run(_: Any) -> AsyncGenerator[Any, None]:
         for item in ('data: {"type":"x"}', {"type": "text_delta"}, {"kind": 1}, {"type": 7}):
             yield item
@@ -188,7 +230,7 @@ def test_what_else_a_function_yields_or_raises_is_not_taken_for_agui() -> None:
 
     async def collect() -> None:
         events = FunctionRuntime(run, name="mine:run").run(Prompt(text="hello"))
-        assert [type(await anext(events)) for _ in range(4)] == [TextDelta, dict, dict, dict]
+        assert [type(await anext(events)) for _ in range(5)] == [TurnStarted, TextDelta, dict, dict, dict]
         with pytest.raises(TypeError, match="of its own"):
             await anext(events)
 

@@ -1,9 +1,9 @@
-"""An agent of one's own: an async generator function named `module:function`.
+"""Agents that are Python functions: an async generator function, named `module:function`.
 
-The function takes a `Prompt` and yields events, or plain strings, which are taken as text deltas. One that speaks AG-UI
-looks the same from outside: it is known by what it does, and its author is told what to write. Whatever else it yields
-goes on as it is: refusing it is `tailrace.contract`'s work. An object that already is a `Runtime` is taken as it is.
-This file owns finding the object, and saying why it cannot be found.
+The function takes a `Prompt` and yields events, or strings, which become text deltas. Anything else that it yields is
+passed on, and `tailrace.contract` refuses it. A function that speaks AG-UI looks the same from outside, so its events
+are recognised and its author is told what to write. An object that already is a `Runtime` is used as it is.
+This file finds the object, and says why it cannot be found.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tailrace.errors import AgentNotFound
-from tailrace.events import Event, TextDelta, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.events import Event, TextDelta, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.ports import Prompt, Runtime
 
 if TYPE_CHECKING:
@@ -28,37 +30,56 @@ _EXPECTED = "An agent is an async generator function: `async def answer(prompt):
 
 
 class FunctionRuntime:
-    """A runtime whose turn is one call of an async generator function."""
+    """A runtime that calls an async generator function once per turn."""
 
     def __init__(self, function: Callable[[Prompt], AsyncGenerator[Event | str, None]], *, name: str) -> None:
         self.name = name
         self._function = function
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Call the function and yield what it yields, strings as text deltas; closing this closes it.
+        """Call the function and yield its events. Closing this closes the function.
 
-        A function that returns has said all it had to say: unless it ended the turn, the turn is complete.
+        The turn starts with the first event. A function may yield `TurnStarted` itself and leave fields empty.
         """
-        ended = False
+        started = TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
+        is_started = False
         try:
-            async with aclosing(self._function(prompt)) as said:
-                async for item in said:
-                    if _is_of_agui(item):
+            async with aclosing(self._events(prompt)) as events:
+                async for event in events:
+                    if isinstance(event, TurnStarted):
+                        yield _completed(event, started)
+                    else:
+                        if not is_started:
+                            yield started
+                        yield event
+                    is_started = True
+        except Exception:
+            if not is_started:
+                yield started
+            raise
+
+    async def _events(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """The events of the function. If it returns without a terminal event, the turn is complete."""
+        is_ended = False
+        try:
+            async with aclosing(self._function(prompt)) as items:
+                async for item in items:
+                    if _is_agui_event(item):
                         yield TurnFailed(
                             message=f"{self.name} yields events of AG-UI. {self._advice}", code="not_an_event"
                         )
                         return
-                    ended = ended or isinstance(item, TurnCompleted | TurnFailed | TurnCancelled)
+                    is_ended = is_ended or isinstance(item, TurnCompleted | TurnFailed | TurnCancelled)
                     yield TextDelta(text=item) if isinstance(item, str) else item
         except (TypeError, AttributeError) as error:
-            # As Python says it of whoever takes a prompt for something else: for the input of AG-UI, most likely.
-            if ended or "'Prompt' object" not in str(error):
+            # Python's words when code uses the prompt as something else, most likely as the input of AG-UI.
+            if is_ended or "'Prompt' object" not in str(error):
                 raise
             yield TurnFailed(
                 message=f"{self.name} raised {type(error).__name__}: {error}. {self._advice}", code="runtime_raised"
             )
             return
-        if not ended:
+        if not is_ended:
             yield TurnCompleted()
 
     @property
@@ -66,13 +87,20 @@ class FunctionRuntime:
         """What to write for a function that speaks AG-UI."""
         module, _, function = self.name.partition(":")
         return (
-            "It is called with a `Prompt`, whose words are `prompt.text`. "
+            "It is called with a `Prompt`, whose text is `prompt.text`. "
             f"If it speaks AG-UI, write `agent = AguiRuntime({function})` and name {module}:agent."
         )
 
 
-def _is_of_agui(item: object) -> bool:
-    """Whether it is an event of AG-UI: as a dictionary, as `ag_ui.core` has it, or the first one as it is encoded."""
+def _completed(event: TurnStarted, default: TurnStarted) -> TurnStarted:
+    """The event of the function, with empty fields filled in."""
+    return msgspec.structs.replace(
+        event, runtime=event.runtime or default.runtime, session_id=event.session_id or default.session_id
+    )
+
+
+def _is_agui_event(item: object) -> bool:
+    """True for an AG-UI event: a dictionary, an object of `ag_ui.core`, or the first event in its encoded form."""
     match item:
         case str():
             return item.startswith('data: {"type":"RUN_STARTED"')
@@ -83,18 +111,18 @@ def _is_of_agui(item: object) -> bool:
 
 
 def load_object(path: str) -> Any:
-    """What is at `module:object`, both possibly dotted; modules of the current directory are found as well.
+    """Import what is at `module:object`; both may be dotted. Modules in the current directory are found as well.
 
-    Raises `AgentNotFound` where there is nothing.
+    Raises `AgentNotFound` if there is nothing.
     """
     module_name, _, object_name = path.partition(":")
     if not module_name or not object_name:
         raise AgentNotFound(f"{path!r} does not name an agent. Write module:function, for example my_agent:answer.")
-    return _look_up(_import(module_name, object_name), module_name, object_name)
+    return _find_attribute(_import(module_name, object_name), module_name, object_name)
 
 
 def runtime_of(found: Any, path: str) -> Runtime:
-    """The object as an agent, if it is a function that yields or a runtime already. Raises `AgentNotFound` if not."""
+    """The runtime for an async generator function; a runtime is returned as it is. Raises `AgentNotFound`."""
     if isinstance(found, Runtime) and not isinstance(found, type):
         return found
     if not _is_async_generator_function(found):
@@ -107,7 +135,7 @@ def runtime_of(found: Any, path: str) -> Runtime:
 
 
 def _import(module_name: str, object_name: str) -> ModuleType:
-    """Import the agent's module, the current directory first, as `python -m` would."""
+    """Import the agent's module. The current directory comes first, as with `python -m`."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -120,14 +148,14 @@ def _import(module_name: str, object_name: str) -> ModuleType:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
             raise AgentNotFound(_no_such_module(module_name, object_name, error.name)) from error
         raise AgentNotFound(
-            f"{module_name} needs the module {error.name!r}, which is not installed beside tailrace."
+            f"{module_name} needs the module {error.name!r}, which is not installed where tailrace is."
         ) from error
     except (Exception, SystemExit) as error:
-        raise AgentNotFound(f"importing {module_name} failed: {_where(error)}{_say(error)}") from error
+        raise AgentNotFound(f"importing {module_name} failed: {_location(error)}{_one_line(error)}") from error
 
 
 def _no_such_module(module_name: str, object_name: str, missing: str) -> str:
-    """That there is no such module, and which one may have been meant."""
+    """The error for a module that does not exist, with the name that was probably meant."""
     as_path = Path(module_name)
     if as_path.suffix == ".py" or len(as_path.parts) > 1:
         as_path = as_path.with_suffix("") if as_path.suffix == ".py" else as_path
@@ -140,7 +168,7 @@ def _no_such_module(module_name: str, object_name: str, missing: str) -> str:
     return f"there is no module {missing!r}. {hint}"
 
 
-def _look_up(module: ModuleType, module_name: str, object_name: str) -> Any:
+def _find_attribute(module: ModuleType, module_name: str, object_name: str) -> Any:
     """Follow the dotted name from the module to the object."""
     found: Any = module
     for name in object_name.split("."):
@@ -159,13 +187,13 @@ def _look_up(module: ModuleType, module_name: str, object_name: str) -> Any:
 
 
 def _is_async_generator_function(found: Any) -> bool:
-    """Whether calling it gives an async generator, for functions and for objects that are called like one."""
+    """True for an async generator function, and for an object whose `__call__` is one."""
     by_call = callable(found) and inspect.isasyncgenfunction(type(found).__call__)
     return inspect.isasyncgenfunction(found) or by_call
 
 
 def _describe(found: object) -> str:
-    """What kind of thing was found in place of an async generator function."""
+    """What the object is, for an error."""
     kinds: tuple[tuple[Callable[[object], bool], str], ...] = (
         (inspect.isclass, "a class, not an object of it"),
         (inspect.iscoroutinefunction, "a coroutine function: it returns where it should yield"),
@@ -177,8 +205,8 @@ def _describe(found: object) -> str:
     return next((kind for is_one, kind in kinds if is_one(found)), f"an object of type {type(found).__name__}")
 
 
-def _where(error: BaseException) -> str:
-    """The file and line an import failed at, where the traceback or the syntax error tells."""
+def _location(error: BaseException) -> str:
+    """The file and line of a failed import. The text of a `SyntaxError` already has them."""
     if isinstance(error, SyntaxError):
         return ""
     last = error.__traceback__
@@ -187,7 +215,6 @@ def _where(error: BaseException) -> str:
     return f"{Path(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno}: " if last is not None else ""
 
 
-def _say(error: BaseException) -> str:
-    """The exception as one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
