@@ -1,6 +1,7 @@
+"""Plugins by entry point, and how the agent that a person names becomes a runtime."""
+
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,7 +11,6 @@ import pytest
 from tailrace import plugins
 from tailrace.channels.terminal import TerminalChannel
 from tailrace.errors import AgentNotFound, PluginNotFound, UsageError
-from tailrace.ports import Runtime
 from tailrace.runtimes.demo import DemoRuntime
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package installed beside tailrace, some of whose plugins cannot be imported."""
+    """An installed package with plugins, some of which cannot be imported."""
     (tmp_path / "harbour_good.py").write_text("class Ferry:\n    name = 'ferry'\n")
     (tmp_path / "harbour_poor.py").write_text("import a_module_nobody_has\n")
     (tmp_path / "harbour_broken.py").write_text("raise ValueError('the tide is out')\n")
@@ -38,7 +38,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_built_in_plugins_come_through_the_same_door() -> None:
+def test_built_in_plugins_are_found_by_entry_point() -> None:
     assert plugins.load("channel", "terminal") is TerminalChannel
     assert plugins.load("runtime", "demo") is DemoRuntime
 
@@ -50,15 +50,14 @@ def test_an_installed_package_adds_channels() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(PluginNotFound, match="Did you mean 'terminal'") as caught:
+    with pytest.raises(PluginNotFound, match=r"Did you mean 'terminal'.*Installed: .*terminal") as caught:
         plugins.load("channel", "terminl")
     assert "terminal" in caught.value.known
-    assert "terminal" in str(caught.value)
 
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("extra", r"needs the module 'a_module_nobody_has'. Install it with: pip install 'harbour\[oars\]'"),
         ("poor", "of harbour needs the module 'a_module_nobody_has', which is not installed"),
@@ -66,49 +65,29 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         ("absent", "of harbour cannot be imported: AttributeError"),
     ],
 )
-def test_a_plugin_that_cannot_be_imported_says_what_to_do(name: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_plugin_that_cannot_be_imported_says_what_to_do(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         plugins.load("channel", name)
-
-
-def test_an_agent_is_a_runtime_by_name_or_a_function_by_path() -> None:
-    assert isinstance(plugins.find_agent("demo").runtime, Runtime)
-    with pytest.raises(AgentNotFound):
-        plugins.find_agent("nowhere:nothing")
-    message = "there is no agent 'clade'. Did you mean 'claude'? For what an agent can be: tailrace chat --help"
-    with pytest.raises(PluginNotFound, match=re.escape(message)):
-        plugins.find_agent("clade")
-    with pytest.raises(AgentNotFound, match="'acp' alone names no agent: missing a required argument: 'command'"):
-        plugins.find_agent("acp")
 
 
 def test_importing_tailrace_imports_no_plugin_and_no_command() -> None:
     check = (
         "import sys, tailrace\n"
-        "rooms = ('tailrace.plugins', 'tailrace.channels.', 'tailrace.cli', 'typer', 'rich')\n"
-        "print([name for name in sys.modules if name.startswith(rooms)])"
+        "banned = ('tailrace.plugins', 'tailrace.channels.', 'tailrace.cli', 'typer', 'rich')\n"
+        "print([name for name in sys.modules if name.startswith(banned)])"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-OWN_AGENT = """
-class Agent:
-    __module__, name = "agents.agent", "mine"
-    async def run(self, prompt):
-        yield ""
-agent = Agent()
-"""
-
-
-def made(module: str, name: str, *, of: str = "agent = type('Own', (made,), {})()") -> str:
-    """The source of a module that holds something of a class which is defined elsewhere."""
-    return f"made = type({name!r}, (), {{'__module__': {module!r}}})\n{of}\n"
+def module_of(class_module: str, name: str, *, agent: str = "agent = type('Own', (base,), {})()") -> str:
+    """The source of a module whose `agent` is made from a class with this module and name."""
+    return f"base = type({name!r}, (), {{'__module__': {class_module!r}}})\n{agent}\n"
 
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """Write a module of this source, and give its name, which no other test has."""
+    """Write a module with this source. Returns its name, which no other test uses."""
     monkeypatch.chdir(tmp_path)
 
     def write(source: str) -> str:
@@ -120,11 +99,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 
 @pytest.mark.parametrize(
-    ("source", "runtime", "words"),
+    ("source", "runtime", "description"),
     [
-        (made("agents.agent", "Agent"), "openai-agents", "an agent of the OpenAI Agents SDK"),
-        (made("pydantic_ai.agent.abstract", "AbstractAgent"), "pydantic-ai", "an agent of Pydantic AI"),
-        (made("langgraph.pregel.main", "Pregel"), "langgraph", "a compiled graph of LangGraph"),
+        (module_of("agents.agent", "Agent"), "openai-agents", "an agent of the OpenAI Agents SDK"),
+        (module_of("pydantic_ai.agent.abstract", "AbstractAgent"), "pydantic-ai", "an agent of Pydantic AI"),
+        (module_of("langgraph.pregel.main", "Pregel"), "langgraph", "a compiled graph of LangGraph"),
         (
             "async def agent(question: 'RunAgentInput'):\n    yield {}",
             "agui",
@@ -137,100 +116,148 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
             "acp:some-agent --stdio, an agent of the Agent Client Protocol",
         ),
     ],
+    ids=["openai-agents", "pydantic-ai", "langgraph", "agui-function", "agui-address", "acp-command"],
 )
-def test_an_object_is_known_for_what_it_is(module: Callable[[str], str], source: str, runtime: str, words: str) -> None:
+def test_an_object_of_a_framework_gets_its_runtime(
+    module: Callable[[str], str], source: str, runtime: str, description: str
+) -> None:
     found = plugins.find_agent(f"{module(source)}:agent")
     assert type(found.runtime) is plugins.load("runtime", runtime)
-    assert found.description == words
+    assert found.description == description
+
+
+NAMED_LIKE_AN_SDK = """
+class Agent:
+    __module__, name = "agents.agent", "mine"
+    async def run(self, prompt):
+        yield ""
+agent = Agent()
+"""
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "description"),
     [
         ("async def agent(prompt):\n    yield ''", "an async generator function"),
         ("class A:\n    name = 'a'\n    async def run(self, prompt):\n        yield ''\nagent = A()", "a runtime"),
-        (OWN_AGENT, "a runtime"),
+        (NAMED_LIKE_AN_SDK, "a runtime"),
     ],
+    ids=["function", "runtime", "runtime-named-like-an-sdk"],
 )
-def test_an_agent_of_ones_own_is_known_too(module: Callable[[str], str], source: str, words: str) -> None:
-    assert plugins.find_agent(f"{module(source)}:agent").description == words
+def test_a_function_or_a_runtime_of_ones_own_is_an_agent(
+    module: Callable[[str], str], source: str, description: str
+) -> None:
+    assert plugins.find_agent(f"{module(source)}:agent").description == description
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
-        (
-            made("agents.agent", "Agent", of="class agent(made): pass"),
-            r"is the class of an agent of the OpenAI Agents SDK, not one that is made of it: write agent = agent\(…\)",
+        pytest.param(
+            module_of("agents.agent", "Agent", agent="class agent(base): pass"),
+            r"is the class of an agent of the OpenAI Agents SDK, not an object of it: write agent = agent\(…\)",
+            id="class",
         ),
-        (
-            made("langgraph.graph.state", "StateGraph"),
+        pytest.param(
+            module_of("langgraph.graph.state", "StateGraph"),
             r"is a graph of LangGraph that is not compiled: write graph = builder.compile\(\) and name that",
+            id="uncompiled-graph",
         ),
-        (made("claude_agent_sdk.client", "ClaudeSDKClient"), "name its ClaudeAgentOptions"),
-        (made("strands.agent.agent", "Agent"), r"is an agent of Strands: serve it by AG-UI.*agui\+URL"),
-        (made("google.adk.agents.base_agent", "BaseAgent"), "is an agent of Google's ADK: serve it by AG-UI"),
-        (made("starlette.applications", "Starlette"), r"is a web application: start it.*agui\+URL or vercel\+URL"),
-        ("async def agent(scope, receive, send): pass", "is a web application"),
-        ("agent = 'my-agent'", r"is a text that names no agent. Write acp:COMMAND, agui\+URL or vercel\+URL"),
-        ("agent = 'http://localhost/run'", r"does not say which protocol it speaks: write agui\+http"),
-        ("async def agent(prompt): return 1", "a coroutine function: it returns where it should yield"),
-        ("agent = 42", r"an object of type int.*For what an agent can be: tailrace chat --help"),
-        (made("agents.mine", "Agent"), "an object of type Own"),
+        pytest.param(
+            module_of("claude_agent_sdk.client", "ClaudeSDKClient"), "name its ClaudeAgentOptions", id="claude-client"
+        ),
+        pytest.param(
+            module_of("strands.agent.agent", "Agent"),
+            r"is an agent of Strands: serve it over AG-UI.*agui\+URL",
+            id="strands",
+        ),
+        pytest.param(
+            module_of("google.adk.agents.base_agent", "BaseAgent"), "is an agent of Google's ADK: serve it", id="adk"
+        ),
+        pytest.param(
+            module_of("starlette.applications", "Starlette"),
+            r"is a web application: start it.*agui\+URL or vercel\+URL",
+            id="starlette",
+        ),
+        pytest.param("async def agent(scope, receive, send): pass", "is a web application", id="asgi"),
+        pytest.param(
+            "agent = 'my-agent'", r"is a text that names no agent. Write acp:COMMAND, agui\+URL or vercel", id="text"
+        ),
+        pytest.param(
+            "agent = 'http://localhost/run'",
+            r"does not say which protocol it speaks: write agui\+http",
+            id="bare-address",
+        ),
+        pytest.param(
+            "async def agent(prompt): return 1", "a coroutine function: it returns where", id="coroutine-function"
+        ),
+        pytest.param(
+            "async def answer(): pass\nagent = answer()\nagent.close()",
+            "a coroutine that was called already",
+            id="coroutine",
+        ),
+        pytest.param(
+            "agent = 42", r"an object of type int.*For what an agent can be: tailrace chat --help", id="number"
+        ),
+        pytest.param(module_of("agents.mine", "Agent"), "an object of type Own", id="own-class"),
     ],
 )
-def test_what_is_nearly_an_agent_is_told_what_it_is(module: Callable[[str], str], source: str, said: str) -> None:
-    with pytest.raises((AgentNotFound, UsageError), match=said):
+def test_an_object_that_is_no_agent_says_what_to_name_instead(
+    module: Callable[[str], str], source: str, message: str
+) -> None:
+    with pytest.raises((AgentNotFound, UsageError), match=message):
         plugins.find_agent(f"{module(source)}:agent")
-
-
-def test_a_coroutine_that_was_called_already_is_told(module: Callable[[str], str]) -> None:
-    name = module("async def answer(): pass\nagent = answer()\nagent.close()")
-    with pytest.raises(AgentNotFound, match="a coroutine that was called already"):
-        plugins.find_agent(f"{name}:agent")
 
 
 @pytest.mark.parametrize(
     ("agent", "taken"),
     [
-        ("claude", {"permissions", "asks"}),
-        ("codex", {"permissions", "asks"}),
-        ("gemini", {"permissions", "asks"}),
-        ("opencode", {"permissions", "asks"}),
-        ("acp:some-agent", {"permissions", "asks"}),
+        ("claude", {"permissions", "approver"}),
+        ("codex", {"permissions", "approver"}),
+        ("gemini", {"permissions", "approver"}),
+        ("opencode", {"permissions", "approver"}),
+        ("acp:some-agent", {"permissions", "approver"}),
         ("demo", {"pause"}),
         ("agui+http://localhost", set()),
     ],
 )
-def test_an_agent_takes_the_options_it_has_a_parameter_for(agent: str, taken: set[str]) -> None:
+def test_an_agent_takes_the_options_that_its_runtime_has(agent: str, taken: set[str]) -> None:
     options = {"permissions": "allow", "approver": None, "pause": None}
     assert plugins.find_agent(agent, options).taken == taken
 
 
 @pytest.mark.parametrize("name", ["agents.agent Agent", "pydantic_ai.agent AbstractAgent"])
 def test_an_agent_of_a_framework_takes_the_same_options(module: Callable[[str], str], name: str) -> None:
-    path = f"{module(made(*name.split()))}:agent"
-    assert plugins.find_agent(path, {"permissions": "deny", "asks": None}).taken == {"permissions", "asks"}
+    path = f"{module(module_of(*name.split()))}:agent"
+    taken = plugins.find_agent(path, {"permissions": "deny", "approver": None}).taken
+    assert taken == {"permissions", "approver"}
 
 
 @pytest.mark.parametrize(
     ("agent", "runtime"),
     [
+        ("demo", "demo"),
         ("acp:some-agent --stdio", "acp"),
         ("agui+https://example.org/run", "agui"),
         ("vercel+http://localhost/chat", "vercel"),
     ],
 )
-def test_an_agent_is_named_by_what_it_speaks_and_where(agent: str, runtime: str) -> None:
+def test_an_agent_is_named_by_its_runtime_or_its_address(agent: str, runtime: str) -> None:
     assert type(plugins.find_agent(agent).runtime) is plugins.load("runtime", runtime)
 
 
-@pytest.mark.parametrize("agent", ["acp:", "agui+", "vercel+ "])
-def test_a_scheme_without_an_agent_is_said(agent: str) -> None:
-    with pytest.raises(UsageError, match="names no agent"):
+@pytest.mark.parametrize(
+    ("agent", "error", "message"),
+    [
+        ("clade", PluginNotFound, r"no agent 'clade'. Did you mean 'claude'\? For what .*: tailrace chat --help"),
+        ("acp", AgentNotFound, "'acp' alone names no agent: missing a required argument: 'command'"),
+        ("nowhere:nothing", AgentNotFound, "there is no module 'nowhere'"),
+        ("acp:", UsageError, "names no agent"),
+        ("agui+", UsageError, "names no agent"),
+        ("vercel+ ", UsageError, "names no agent"),
+        ("https://example.org", UsageError, r"write agui\+https://example.org or vercel\+https://example.org"),
+    ],
+)
+def test_a_name_that_is_no_agent_says_what_to_write(agent: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         plugins.find_agent(agent)
-
-
-def test_a_bare_address_is_asked_what_it_speaks() -> None:
-    with pytest.raises(UsageError, match=r"write agui\+https://example.org or vercel\+https://example.org"):
-        plugins.find_agent("https://example.org")

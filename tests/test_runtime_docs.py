@@ -136,7 +136,7 @@ def test_the_page_installs_a_command_as_its_runtime_says(page: str) -> None:
 @pytest.mark.parametrize("name", sorted(name for name in known("runtime") if "-" in name or name == "langgraph"))
 def test_the_page_names_the_extra(name: str) -> None:
     extra = {"claude-sdk": "claude"}.get(name, name)
-    assert f"pip install 'tailrace[{extra}]'" in PAGES[SHARED.get(name, name)]
+    assert f".venv/bin/pip install -e '.[{extra}]'" in PAGES[SHARED.get(name, name)]
 
 
 @every_page

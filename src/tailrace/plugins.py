@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tailrace.errors import AgentNotFound, PluginNotFound, UsageError
 from tailrace.ports import Runtime
 from tailrace.runtimes.function import load_object, runtime_of
-from tailrace.runtimes.recognition import near_miss, recognised
+from tailrace.runtimes.recognition import recognise_agent, recognise_mistake
+from tailrace.runtimes.sdk import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,11 +91,11 @@ def _from_object(found: Any, agent: str, options: Mapping[str, object]) -> Found
             raise AgentNotFound(f"{agent} is a text that names no agent. Write acp:COMMAND, agui+URL or vercel+URL.")
         named = find_agent(found, options)
         return named._replace(description=f"{found}, {named.description}")
-    kind = recognised(found)
-    if kind is not None and kind.runtime is not None:
-        return _made(kind.runtime, found, description=kind.words, options=options)
-    if (nearly := near_miss(found)) is not None:
-        raise AgentNotFound(f"{agent} is {nearly}.")
+    recognised = recognise_agent(found)
+    if recognised is not None:
+        return _made(recognised.runtime, found, description=recognised.description, options=options)
+    if (mistake := recognise_mistake(found)) is not None:
+        raise AgentNotFound(f"{agent} is {mistake}.")
     try:
         runtime = runtime_of(found, agent)
     except AgentNotFound as error:
@@ -129,10 +130,8 @@ def _import(kind: PluginKind, entry: EntryPoint) -> Callable[..., Any]:
         plugin: Callable[..., Any] = entry.load()
     except ModuleNotFoundError as error:
         if entry.extras:
-            wanted = f"{package}[{','.join(entry.extras)}]"
-            raise UsageError(
-                f"the {kind} {entry.name!r} needs the module {error.name!r}. Install it with: pip install '{wanted}'"
-            ) from error
+            hint = install_hint(package, ",".join(entry.extras))
+            raise UsageError(f"the {kind} {entry.name!r} needs the module {error.name!r}. {hint}") from error
         raise UsageError(
             f"the {kind} {entry.name!r} of {package} needs the module {error.name!r}, which is not installed."
         ) from error

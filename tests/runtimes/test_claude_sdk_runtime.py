@@ -155,7 +155,9 @@ def test_what_the_sdk_raises_is_why_the_turn_failed(sdk: Any, tmp_path: Path) ->
 def test_options_of_another_kind_end_the_turn_with_what_they_are(tmp_path: Path) -> None:
     events = play(ClaudeSdkRuntime("a model's name", sessions=tmp_path))
     assert isinstance(events[-1], TurnFailed)
-    assert "claude-sdk runs options of the Claude Agent SDK, and was given an object of type str" in events[-1].message
+    assert (
+        "claude-sdk runs options of the Claude Agent SDK, but it was given an object of type str" in events[-1].message
+    )
 
 
 def test_an_sdk_that_refuses_the_options_is_why_the_turn_failed(sdk: Any, tmp_path: Path) -> None:
@@ -210,14 +212,14 @@ def test_one_who_waits_for_the_next_event_and_is_cancelled_leaves_nothing_either
 
 
 def test_without_the_sdk_it_says_what_to_install() -> None:
-    with pytest.raises(UsageError, match=r"pip install 'tailrace\[claude\]'"):
+    with pytest.raises(UsageError, match=r"pip install -e '\.\[claude\]'"):
         ClaudeSdkRuntime()
 
 
 def test_what_are_no_options_is_said_so(sdk: Any, tmp_path: Path) -> None:
-    said = "claude-sdk runs options of the Claude Agent SDK, and was given an object of type"
+    said = "claude-sdk runs options of the Claude Agent SDK, but it was given an object of type"
     for wrong in (Path(), sdk.PermissionUpdate({})):
         failed = play(ClaudeSdkRuntime(wrong, sessions=tmp_path))[-1]
         assert isinstance(failed, TurnFailed)
-        assert failed.message == f"{said} {type(wrong).__name__}. Give it one that is made."
+        assert failed.message == f"{said} {type(wrong).__name__}."
         assert failed.code == "wrong_type"

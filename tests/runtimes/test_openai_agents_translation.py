@@ -507,5 +507,5 @@ def test_without_the_sdk_the_agent_says_what_to_install() -> None:
         async for _ in runtime.run(Prompt(text="hello")):
             pass
 
-    with pytest.raises(UsageError, match=r"pip install 'tailrace\[openai-agents\]'"):
+    with pytest.raises(UsageError, match=r"pip install -e '\.\[openai-agents\]'"):
         asyncio.run(begin())

@@ -1,4 +1,4 @@
-"""What SDKs hand over as plain values, and what sessions remember in files."""
+"""SDK objects as JSON values, and the files of sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tailrace.errors import UsageError
-from tailrace.events import TurnFailed
+from tailrace.events import TurnFailed, TurnStarted
 from tailrace.ports import Prompt
 from tailrace.runtimes.langgraph import LangGraphRuntime
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
@@ -51,7 +51,7 @@ class Colour(enum.Enum):
     RED = "red"
 
 
-def test_objects_become_their_fields_and_what_json_cannot_carry_what_it_says_of_itself() -> None:
+def test_objects_become_their_fields_and_everything_else_its_str() -> None:
     day = datetime.date(2026, 11, 18)
     assert json_value([Model(), {1: day}, Colour.RED, {"set"}]) == [
         {"point": {"x": 1, "on": None}, "thing": "a thing"},
@@ -68,16 +68,16 @@ def test_objects_become_their_fields_and_what_json_cannot_carry_what_it_says_of_
 @pytest.mark.parametrize(
     ("arguments", "expected"), [('{"a": 1}', {"a": 1}), ('{"a": ', '{"a": '), ("", None), ({"a": 1}, {"a": 1})]
 )
-def test_arguments_are_the_json_that_they_hold(arguments: Any, expected: Any) -> None:
+def test_arguments_are_decoded_and_other_text_stays_text(arguments: Any, expected: Any) -> None:
     assert json_or_text(arguments) == expected
 
 
-def test_a_value_is_read_as_text_and_a_remark_is_the_one_text_in_it() -> None:
+def test_a_value_as_text_and_as_a_status() -> None:
     assert [as_text(value) for value in ("so", ["so"], None)] == ["so", '["so"]', "null"]
     assert [status_text(value) for value in ("so", {"it is": "so"}, {"a": 1, "b": 2})] == ["so", "so", '{"a":1,"b":2}']
 
 
-def test_a_failure_says_what_people_can_use() -> None:
+def test_a_failure_has_the_class_the_text_and_the_status() -> None:
     error = TimeoutError()
     assert failure_from(error).message == "TimeoutError"
     refused = RuntimeError("no")
@@ -86,19 +86,19 @@ def test_a_failure_says_what_people_can_use() -> None:
     assert (found.kind, found.message, found.status_code) == ("RuntimeError", "no", 429)
 
 
-def test_an_sdk_that_is_not_there_names_the_extra() -> None:
-    with pytest.raises(UsageError, match=r"needs the package 'no_such_sdk'.*pip install 'tailrace\[some\]'"):
+def test_a_missing_sdk_names_the_extra_to_install() -> None:
+    with pytest.raises(UsageError, match=r"needs the package 'no_such_sdk'.*pip install -e '\.\[some\]'"):
         load_sdk("no_such_sdk", extra="some")
     assert load_sdk("json", extra="some").dumps(1) == "1"
 
 
-def test_a_session_is_named_by_its_id_or_by_the_place() -> None:
+def test_a_session_is_named_by_its_id_or_by_the_conversation() -> None:
     assert session_of(Prompt(text="", session_id="s", conversation="c")) == "s"
     assert session_of(Prompt(text="", conversation="c")) == "c"
     assert session_of(Prompt(text="")) == ""
 
 
-def test_sessions_are_kept_apart_and_only_their_owner_may_read_them(tmp_path: Path) -> None:
+def test_session_files_are_separate_and_private(tmp_path: Path) -> None:
     files = SessionFiles(tmp_path / "sessions" / "some")
     before = os.umask(0)
     try:
@@ -114,13 +114,13 @@ def test_sessions_are_kept_apart_and_only_their_owner_may_read_them(tmp_path: Pa
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
 
 
-def test_a_private_file_keeps_what_is_in_it(tmp_path: Path) -> None:
+def test_a_private_file_that_exists_keeps_its_content(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     private_file(path).write_text("kept")
     assert private_file(path).read_text() == "kept"
 
 
-def test_sessions_lie_where_the_platform_keeps_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_in_the_data_folder_of_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert sessions_directory() == tmp_path / "tailrace" / "sessions"
 
@@ -130,32 +130,23 @@ class Graph:
 
 
 @pytest.mark.parametrize(
-    ("make", "agent", "message"),
+    ("make", "agent", "found"),
     [
-        (PydanticAIRuntime, 42, "pydantic-ai runs an agent of Pydantic AI, and was given an object of type int."),
-        (PydanticAIRuntime, Graph, "pydantic-ai runs an agent of Pydantic AI, and was given the class Graph."),
-        (
-            PydanticAIRuntime,
-            Graph(),
-            "pydantic-ai runs an agent of Pydantic AI, and was given an object of type Graph.",
-        ),
-        (
-            LangGraphRuntime,
-            None,
-            "langgraph runs a compiled graph of LangGraph, and was given an object of type NoneType.",
-        ),
-        (
-            LangGraphRuntime,
-            Graph(),
-            "langgraph runs a compiled graph of LangGraph, and was given an object of type Graph.",
-        ),
+        (PydanticAIRuntime, 42, "an object of type int"),
+        (PydanticAIRuntime, Graph, "the class Graph"),
+        (PydanticAIRuntime, Graph(), "an object of type Graph"),
+        (LangGraphRuntime, None, "an object of type NoneType"),
+        (LangGraphRuntime, Graph(), "an object of type Graph"),
     ],
 )
-def test_a_framework_object_of_the_wrong_type_is_a_failed_turn_that_says_so(
-    make: Callable[[object], Runtime], agent: object, message: str
+def test_an_object_of_the_wrong_type_is_a_failed_turn(
+    make: Callable[[object], Runtime], agent: object, found: str
 ) -> None:
     async def turn() -> list[Event]:
         return [event async for event in make(agent).run(Prompt(text="hello"))]
 
-    failed = TurnFailed(message=f"{message} Give it one that is made.", code="wrong_type")
-    assert asyncio.run(turn())[1:] == [failed]
+    wanted = {PydanticAIRuntime: "an agent of Pydantic AI", LangGraphRuntime: "a compiled graph of LangGraph"}
+    started, failed = asyncio.run(turn())
+    assert isinstance(started, TurnStarted)
+    message = f"{started.runtime} runs {wanted[type(make(agent))]}, but it was given {found}."
+    assert failed == TurnFailed(message=message, code="wrong_type")

@@ -1,7 +1,7 @@
-"""What the adapters of Python SDKs share: an SDK is imported when it is used, and what it hands over becomes plain.
+"""What the adapters of Python SDKs share: import an SDK when it is used, and turn its objects into JSON values.
 
-SDK objects end here: translators see only what `json_value` makes of them, and how a run failed as an `SdkFailure`.
-What those values mean is for each translator.
+SDK objects end here: translators see only what `json_value` makes of them, and exceptions only as an `SdkFailure`.
+The translators decide what these values mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class SdkFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """What an SDK raised: the name of the exception's class, what it says, and the HTTP status behind it."""
+    """An exception of an SDK: the name of its class, its text, and the HTTP status if it has one."""
 
     kind: str
     message: str
@@ -27,30 +27,35 @@ class SdkFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_sdk(module: str, *, extra: str) -> Any:
-    """A module of an SDK; raises `UsageError` that names the extra to install."""
+    """Import a module of an SDK. Raises `UsageError` that names the extra to install."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"this agent needs the package {error.name!r}. Install it with: pip install 'tailrace[{extra}]'"
-        ) from error
+        raise UsageError(f"this agent needs the package {error.name!r}. {install_hint('tailrace', extra)}") from error
+
+
+def install_hint(package: str, extra: str) -> str:
+    """How to install an extra. tailrace has no release yet, so its extras are installed from a checkout."""
+    if package == "tailrace":
+        return f"In a checkout of tailrace, install it with: .venv/bin/pip install -e '.[{extra}]'"
+    return f"Install it with: pip install '{package}[{extra}]'"
 
 
 def wrong_agent_type(
     agent: Any, *, runtime: str, wanted: str, method: str = "", kind: type = object
 ) -> TurnFailed | None:
-    """The end of a turn of something that is not what the runtime runs; None where it may be."""
-    is_plain = agent is None or isinstance(agent, type | str | bytes | int | float | list | tuple | dict | FunctionType)
-    if not is_plain and isinstance(agent, kind) and (not method or callable(getattr(agent, method, None))):
+    """The failure of a turn whose agent has the wrong type. None if the type can be right."""
+    is_builtin = agent is None or isinstance(
+        agent, type | str | bytes | int | float | list | tuple | dict | FunctionType
+    )
+    if not is_builtin and isinstance(agent, kind) and (not method or callable(getattr(agent, method, None))):
         return None
     found = f"the class {agent.__name__}" if isinstance(agent, type) else f"an object of type {type(agent).__name__}"
-    return TurnFailed(
-        message=f"{runtime} runs {wanted}, and was given {found}. Give it one that is made.", code="wrong_type"
-    )
+    return TurnFailed(message=f"{runtime} runs {wanted}, but it was given {found}.", code="wrong_type")
 
 
 def failure_from(error: Exception) -> SdkFailure:
-    """What an exception says of a run, as far as people can use it."""
+    """The class, text and HTTP status of an exception."""
     status_code = getattr(error, "status_code", None)
     kind = type(error).__name__
     return SdkFailure(
@@ -59,36 +64,36 @@ def failure_from(error: Exception) -> SdkFailure:
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON has it; whatever JSON cannot carry is what it says of itself."""
+    """The value as JSON holds it. An object that JSON cannot hold becomes its `str`."""
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_fields_or_text)
     except (TypeError, ValueError, RecursionError):
         return str(value)
 
 
-def _foreign(value: Any) -> Any:
-    """One object that is no JSON: a model as its fields, anything else as text."""
+def _fields_or_text(value: Any) -> Any:
+    """A Pydantic model as its fields, any other object as text."""
     dump = getattr(value, "model_dump", None)
     return dump(warnings=False) if callable(dump) else str(value)
 
 
-def json_or_text(arguments: Any) -> Any:
-    """The arguments of a call, which SDKs keep as the JSON that the model wrote; what is no JSON stays text."""
-    if not isinstance(arguments, str):
-        return arguments
+def json_or_text(text: Any) -> Any:
+    """Decode the arguments of a call, which SDKs keep as the model wrote them. Text that is not JSON stays text."""
+    if not isinstance(text, str):
+        return text
     try:
-        return msgspec.json.decode(arguments) if arguments else None
+        return msgspec.json.decode(text) if text else None
     except (msgspec.DecodeError, UnicodeError):
-        return arguments
+        return text
 
 
 def as_text(value: Any) -> str:
-    """A plain value as people read it: text as it is, anything else as JSON."""
+    """A JSON value as people read it: text as it is, everything else encoded."""
     return value if isinstance(value, str) else _encoder.encode(value).decode()
 
 
 def status_text(value: Any) -> str:
-    """A value that an agent's author sent along, as a line: the one text in it where there is no more than that."""
+    """What an agent's author sends for people to see, as one text. An object of one field is that field."""
     match value:
         case {**fields} if len(fields) == 1:
             return as_text(next(iter(fields.values())))
