@@ -1,4 +1,4 @@
-"""A server on this machine that answers as it is told, and remembers what it was asked."""
+"""A server on this machine that gives scripted answers and records the requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
-# For the name `localhost`, signed by itself; the key is as public as this file.
+# Signs certificates for the name `localhost`; its key is public.
 AUTHORITY = trustme.CA()
 
 Answer: TypeAlias = "Sequence[bytes | Stall] | Callable[[Asked], Sequence[bytes | Stall]]"
 
 
 class Stall:
-    """In place of more bytes: nothing, until whoever asked has gone."""
+    """In place of more bytes: send nothing until the client has closed the connection."""
 
 
 STALL = Stall()
@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass
 class Loopback:
-    """The server: where it is, and what it was asked. `gone` is set when somebody left it in the middle."""
+    """The server: its URL and the requests. `gone` is set when a client closes the connection during a `STALL`."""
 
     answers: list[Answer]
     url: str = ""
@@ -74,7 +74,7 @@ async def _request(reader: StreamReader) -> Asked:
 
 @asynccontextmanager
 async def loopback(*answers: Answer, secure: bool = False) -> AsyncIterator[Loopback]:
-    """Serve these answers in turn, the last one for ever; each is sent in pieces, and then the connection is closed."""
+    """Give these answers one after the other, and repeat the last one. Each is sent in pieces, then it closes."""
     served = Loopback(list(answers))
     context = None
     if secure:
@@ -92,7 +92,7 @@ def head(status: int = 200, *headers: str, kind: str = "text/event-stream") -> b
 
 
 def frames(values: Iterable[Any]) -> list[bytes]:
-    """Each value as a frame of its own; text stands for itself."""
+    """Each value as a frame. Text is not encoded."""
     return [
         b"data: " + (value.encode() if isinstance(value, str) else msgspec.json.encode(value)) + b"\n\n"
         for value in values
@@ -100,6 +100,6 @@ def frames(values: Iterable[Any]) -> list[bytes]:
 
 
 def streamed(values: Iterable[Any]) -> list[bytes]:
-    """A whole answer in the chunked coding."""
+    """A complete response in chunked coding."""
     chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in frames(values)]
     return [head(200, "Transfer-Encoding: chunked"), *chunks, b"0\r\n\r\n"]

@@ -1,3 +1,5 @@
+"""The demo agent: what its script contains, how fast it runs, and that its example works."""
+
 from __future__ import annotations
 
 import asyncio
@@ -42,17 +44,17 @@ def demo(text: str) -> tuple[list[Event], list[float]]:
     return play(DemoRuntime(pause=pause), text), pauses
 
 
-def said(events: list[Event]) -> str:
+def text_of(events: list[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-def test_it_shows_what_agents_say_in_a_turn_that_completes() -> None:
+def test_the_script_has_reasoning_an_error_code_and_a_table() -> None:
     events, _ = demo("hello")
     assert events[0] == TurnStarted(turn_id="t", runtime="demo", session_id="s")
     assert isinstance(events[-1], TurnCompleted)
     assert any(isinstance(event, ReasoningDelta) for event in events)
     assert any(isinstance(event, Error) for event in events)
-    text = said(events)
+    text = text_of(events)
     assert "“hello”" in text
     assert f"```python\n{EXAMPLE}```\n" in text
     assert "|---" in text
@@ -65,7 +67,7 @@ def test_two_tools_run_at_once_and_one_fails() -> None:
     assert [event.is_error for event in events if isinstance(event, ToolFinished)] == [False, True, False]
 
 
-def test_it_speaks_token_by_token_at_reading_speed() -> None:
+def test_text_comes_in_tokens_at_reading_speed() -> None:
     events, pauses = demo("hello")
     assert max(len(event.text.strip()) for event in events if isinstance(event, TextDelta)) <= 12
     assert 5 < sum(pauses) < 20
@@ -73,10 +75,10 @@ def test_it_speaks_token_by_token_at_reading_speed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{braces} `ticks`\n```", "x" * 10_000, "日本語" * 200, "\ud800"])
-def test_it_answers_anything(text: str) -> None:
+def test_any_prompt_is_answered(text: str) -> None:
     events, _ = demo(text)
     assert isinstance(events[-1], TurnCompleted)
-    assert len(said(events)) < 5_000
+    assert len(text_of(events)) < 5_000
 
 
 @pytest.mark.parametrize(
@@ -86,9 +88,11 @@ def test_it_answers_anything(text: str) -> None:
         ("hello", "Ask me for the capital of France, Japan or Kenya."),
     ],
 )
-def test_the_agent_it_shows_works(question: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_it_shows_works(
+    question: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "my_agent.py").write_text(EXAMPLE)
     monkeypatch.chdir(tmp_path)
     events = play(find_agent("my_agent:answer").runtime, question)
-    assert said(events) == answer
+    assert text_of(events) == answer
     assert isinstance(events[-1], TurnCompleted)

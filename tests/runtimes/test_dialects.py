@@ -1,3 +1,5 @@
+"""The three JSON vocabularies: what each of their events becomes, and which are refused."""
+
 from __future__ import annotations
 
 import types
@@ -98,13 +100,13 @@ ALL = [(dialect, event, canonical) for dialect, cases in CASES.items() for event
 
 
 @pytest.mark.parametrize(("dialect", "event", "canonical"), ALL)
-def test_each_event_of_each_dialect(dialect: str, event: dict[str, Any], canonical: list[Event]) -> None:
+def test_each_event_of_each_dialect_is_translated(dialect: str, event: dict[str, Any], canonical: list[Event]) -> None:
     assert translate(dialect, event) == canonical
     assert translate(dialect, types.MappingProxyType(event)) == canonical
     assert translate(dialect, {**event, "unheard_of": 1}) == canonical
 
 
-def test_no_event_is_left_out() -> None:
+def test_every_type_of_the_tables_has_a_case() -> None:
     for dialect, table in DIALECTS.items():
         assert {event["type"] for event, _ in CASES[dialect]} == set(table)
 
@@ -117,7 +119,7 @@ def refusal(dialect: str, event: Any) -> Diagnostic:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("event", [{}, {"type": None}, {"type": ["text"]}, {"type": "unheard_of"}])
-def test_an_unknown_type_is_refused_and_the_known_ones_are_named(dialect: str, event: dict[str, Any]) -> None:
+def test_an_unknown_type_is_refused_with_the_known_types(dialect: str, event: dict[str, Any]) -> None:
     diagnostic = refusal(dialect, event)
     assert (diagnostic.code, diagnostic.field) == ("unknown_type", "type")
     assert all(tag in diagnostic.message for tag in DIALECTS[dialect])
@@ -153,7 +155,7 @@ def test_an_unknown_type_is_refused_and_the_known_ones_are_named(dialect: str, e
         ("stream", {"type": "result", "response": "r", "partial": "yes"}, "wrong_type", "partial"),
     ],
 )
-def test_a_malformed_field_is_named_as_its_author_knows_it(
+def test_a_malformed_field_is_refused_with_its_foreign_name(
     dialect: str, event: dict[str, Any], code: str, field: str
 ) -> None:
     diagnostic = refusal(dialect, event)
@@ -162,16 +164,16 @@ def test_a_malformed_field_is_named_as_its_author_knows_it(
 
 
 @pytest.mark.parametrize("thing", [None, "text", 5, [{"type": "text"}]])
-def test_what_is_no_object_is_refused(thing: Any) -> None:
+def test_a_value_that_is_no_object_is_refused(thing: Any) -> None:
     assert refusal("bridge", thing).code == "not_an_event"
 
 
-def test_an_unknown_dialect_is_refused_and_the_three_are_named() -> None:
+def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="bridge, chat, stream"):
         translate("klingon", {"type": "text"})
 
 
-def test_input_without_an_id_reaches_the_tool_it_follows() -> None:
+def test_input_without_an_id_belongs_to_the_tool_before_it() -> None:
     chunks: list[Chunk] = []
     for name in ("ls", "cat"):
         for event in (
@@ -200,7 +202,7 @@ def test_input_without_an_id_reaches_the_tool_it_follows() -> None:
         json_values,
     ),
 )
-def test_rubbish_gives_sound_events_or_a_refusal(known: tuple[str, str], fields: dict[str, Any]) -> None:
+def test_random_fields_give_valid_events_or_a_refusal(known: tuple[str, str], fields: dict[str, Any]) -> None:
     dialect, tag = known
     try:
         events = translate(dialect, {**fields, "type": tag})

@@ -118,7 +118,7 @@ def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
     [
         ([], "cut_off", "NAME stopped before the turn was complete"),
         ([b"data: {"], "cut_off", "SERVER: the stream ended in the middle of an event."),
-        ([STALL], "stalled", "SERVER: the agent said nothing for 0.2 seconds."),
+        ([STALL], "stalled", "SERVER: the agent sent nothing for 0.2 seconds."),
     ],
     ids=["cut between frames", "cut in a frame", "stalled"],
 )
@@ -138,7 +138,7 @@ def test_an_answer_that_does_not_end_fails_and_keeps_what_was_said(
 @BOTH
 def test_an_answer_whose_coding_is_cut_fails(agent: Agent) -> None:
     (turn,), server = asked(agent.kind, streamed(agent.text)[:-1])
-    message = f"{server.url.removesuffix('/agent')}: the connection was lost in the middle of the answer."
+    message = f"{server.url.removesuffix('/agent')}: the connection was lost in the middle of the response."
     assert turn.terminal == TurnFailed(message=message, code="cut_off")
     (turn,), _ = asked(agent.kind, agent.answer[:-1])
     assert isinstance(turn.terminal, TurnCompleted), "what is cut after the end is nothing"

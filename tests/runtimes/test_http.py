@@ -1,3 +1,5 @@
+"""The HTTP client against a server on this machine: bodies, failures, redirects, certificates, addresses."""
+
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +22,7 @@ IN_JSON = head(401, "Content-Length: 27", kind="application/json")
 
 
 def served(use: Callable[[Loopback], Awaitable[T]], *answers: Answer, secure: bool = False) -> T:
-    """What comes of using a server that answers like this."""
+    """The result of `use` with a server that gives these answers."""
 
     async def run() -> T:
         async with loopback(*answers, secure=secure) as server:
@@ -35,7 +37,7 @@ async def whole(server: Loopback) -> bytes:
 
 
 async def fault_of(server: Loopback, *, read_timeout_s: float = 5) -> tuple[str, int | None, str]:
-    """Why it cannot be listened to."""
+    """The code, status and text of the fault of reading its event stream."""
     with pytest.raises(HttpFault) as caught:
         async for _ in read_event_stream(HttpRequest(url=server.url), read_timeout_s=read_timeout_s):
             pass
@@ -53,7 +55,7 @@ async def fault_of(server: Loopback, *, read_timeout_s: float = 5) -> tuple[str,
         [b"HTTP/1.0 200\r\nX:\r\nX: two \r\n\r\nhello"],
     ],
 )
-def test_a_body_is_whole_in_every_coding(answer: Answer) -> None:
+def test_a_body_is_read_in_every_coding(answer: Answer) -> None:
     assert served(whole, answer) == b"hello"
 
 
@@ -68,8 +70,8 @@ def test_a_body_is_whole_in_every_coding(answer: Answer) -> None:
         [head(200, CHUNKED), b"5\r\nhello\r\n0\r\n"],
     ],
 )
-def test_a_body_that_was_cut_says_so(answer: Answer) -> None:
-    assert served(fault_of, answer) == ("cut_off", None, "the connection was lost in the middle of the answer.")
+def test_a_response_that_is_cut_is_cut_off(answer: Answer) -> None:
+    assert served(fault_of, answer) == ("cut_off", None, "the connection was lost in the middle of the response.")
 
 
 @pytest.mark.parametrize(
@@ -88,35 +90,35 @@ def test_a_body_that_was_cut_says_so(answer: Answer) -> None:
         [head(200, CHUNKED), b"5" * 200_000],
     ],
 )
-def test_an_answer_that_is_no_http_says_so(answer: Answer) -> None:
-    assert served(fault_of, answer) == ("malformed", None, "the server's answer is no HTTP that we can read.")
+def test_a_response_that_is_not_http_is_malformed(answer: Answer) -> None:
+    assert served(fault_of, answer) == ("malformed", None, "the server's response is not valid HTTP.")
 
 
-def test_a_server_that_says_nothing_is_given_up() -> None:
-    async def impatient(server: Loopback) -> tuple[str, int | None, str]:
+def test_a_silent_server_is_stalled_after_the_timeout() -> None:
+    async def request(server: Loopback) -> tuple[str, int | None, str]:
         fault = await fault_of(server, read_timeout_s=0.05)
         await server.gone.wait()  # the connection is closed, too
         return fault
 
     answers: list[Answer] = [[STALL], [head(), STALL], [head(200, CHUNKED), b"5\r\nda", STALL]]
     for answer in answers:
-        assert served(impatient, answer) == ("stalled", None, "the agent said nothing for 0.05 seconds.")
+        assert served(request, answer) == ("stalled", None, "the agent sent nothing for 0.05 seconds.")
 
 
-def test_comments_are_a_sign_of_life_and_no_frames() -> None:
-    async def listened(server: Loopback) -> object:
+def test_comments_are_no_frames() -> None:
+    async def request(server: Loopback) -> object:
         return [frame.data async for frame in read_event_stream(HttpRequest(url=server.url))]
 
-    assert served(listened, [head(), b": keep-alive\n\n", b"data: x\n\n", b": keep-alive\n\n"]) == ["x"]
+    assert served(request, [head(), b": keep-alive\n\n", b"data: x\n\n", b": keep-alive\n\n"]) == ["x"]
 
 
-def test_a_stream_that_ends_in_the_middle_of_a_frame_was_cut() -> None:
+def test_a_stream_that_ends_inside_a_frame_is_cut_off() -> None:
     fault = ("cut_off", None, "the stream ended in the middle of an event.")
     assert served(fault_of, [head(), b"data: x\n\ndata: y\n"]) == fault
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ([IN_JSON, b'{"detail":\n "no token, no"}'], ': {"detail": "no token, no"}'),
         ([head(500, kind="text/plain; charset=utf-8"), b"x" * 9000], ": " + "x" * 200),
@@ -127,58 +129,61 @@ def test_a_stream_that_ends_in_the_middle_of_a_frame_was_cut() -> None:
     ],
     ids=["401", "500", "503", "429", "404", "204"],
 )
-def test_a_refusal_says_its_status_and_why(answer: Answer, said: str, request: pytest.FixtureRequest) -> None:
+def test_a_refusal_has_its_status_and_an_excerpt(answer: Answer, message: str, request: pytest.FixtureRequest) -> None:
     status = int(request.node.callspec.id)
-    assert served(fault_of, answer) == ("refused", status, f"SERVER answers with status {status}{said}")
+    assert served(fault_of, answer) == ("refused", status, f"SERVER answers with status {status}{message}")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
-def test_a_redirect_to_a_page_is_told_as_one(status: int) -> None:
-    said = f"SERVER sends us on to a page (status {status}). Name the address where the agent itself answers."
-    assert served(fault_of, [head(status, "Location: /login")]) == ("redirected", status, said)
+def test_a_redirect_to_a_page_is_a_fault(status: int) -> None:
+    message = f"SERVER redirects to a page (status {status}). Name the address where the agent itself answers."
+    assert served(fault_of, [head(status, "Location: /login")]) == ("redirected", status, message)
 
 
-def test_an_answer_that_is_compressed_says_so() -> None:
-    said = "SERVER answers compressed (gzip), which was not asked for."
-    assert served(fault_of, [head(200, "Content-Encoding: gzip"), b"\x1f\x8b"]) == ("malformed", None, said)
+def test_a_compressed_response_is_malformed() -> None:
+    message = "SERVER answers compressed (gzip), which was not asked for."
+    assert served(fault_of, [head(200, "Content-Encoding: gzip"), b"\x1f\x8b"]) == ("malformed", None, message)
     assert served(fault_of, [head(200, "Content-Encoding: identity"), b"data: x\n"])[0] == "cut_off"
 
 
-def test_a_page_is_no_stream() -> None:
-    said = "SERVER answers with text/html, where a stream of events (text/event-stream) is expected."
-    assert served(fault_of, [head(kind="text/html"), b"<html>"]) == ("malformed", None, said)
+def test_a_page_is_no_event_stream() -> None:
+    message = "SERVER answers with text/html, but an event stream (text/event-stream) is expected."
+    assert served(fault_of, [head(kind="text/html"), b"<html>"]) == ("malformed", None, message)
 
 
 @pytest.mark.parametrize("status", [307, 308])
-def test_a_redirect_is_followed_on_the_same_server_with_the_same_question(status: int) -> None:
-    async def asked(server: Loopback) -> object:
+def test_a_redirect_on_the_same_server_repeats_the_request(status: int) -> None:
+    async def request(server: Loopback) -> object:
         values = [value async for value in Endpoint(server.url, headers={"Authorization": "s"}).post({"q": 1})]
         return values, [(asked.line, asked.json, asked.headers["Authorization"]) for asked in server.asked]
 
     first = ("POST /agent HTTP/1.1", {"q": 1}, "s")
     second = ("POST /agent/?a=b HTTP/1.1", {"q": 1}, "s")
-    assert served(asked, [head(status, "Location: /agent/?a=b")], streamed([{"a": 1}])) == ([{"a": 1}], [first, second])
+    assert served(request, [head(status, "Location: /agent/?a=b")], streamed([{"a": 1}])) == (
+        [{"a": 1}],
+        [first, second],
+    )
 
 
 @pytest.mark.parametrize(
-    ("location", "code", "said"),
+    ("location", "code", "message"),
     [
-        ("http://elsewhere.example/x?token=1", "redirected", "SERVER sends us on to http://elsewhere.example, which"),
-        ("https://127.0.0.1/agent", "redirected", "SERVER sends us on to https://127.0.0.1, which was not asked for"),
-        ("ftp://127.0.0.1/agent", "malformed", "the server's answer is no HTTP"),
-        ("/round", "redirected", "the server sends us in circles."),
+        ("http://elsewhere.example/x?token=1", "redirected", "SERVER redirects to http://elsewhere.example."),
+        ("https://127.0.0.1/agent", "redirected", "SERVER redirects to https://127.0.0.1."),
+        ("ftp://127.0.0.1/agent", "malformed", "the server's response is not valid HTTP."),
+        ("/round", "redirected", "the server redirects in circles."),
     ],
 )
-def test_a_redirect_to_others_or_in_circles_is_not_followed(location: str, code: str, said: str) -> None:
-    async def asked(server: Loopback) -> object:
+def test_a_redirect_to_another_server_or_in_circles_is_a_fault(location: str, code: str, message: str) -> None:
+    async def request(server: Loopback) -> object:
         found, _, words = await fault_of(server)
-        return found, words.startswith(said), len(server.asked)
+        return found, words.startswith(message), len(server.asked)
 
     count = 6 if location == "/round" else 1
-    assert served(asked, [head(307, f"Location: {location}")]) == (code, True, count)
+    assert served(request, [head(307, f"Location: {location}")]) == (code, True, count)
 
 
-def test_a_server_that_is_not_there_cannot_be_reached() -> None:
+def test_a_server_that_is_not_there_is_unreachable() -> None:
     async def closed() -> str:
         async with loopback([]) as server:
             url = server.url
@@ -189,33 +194,33 @@ def test_a_server_that_is_not_there_cannot_be_reached() -> None:
     assert asyncio.run(closed()).startswith("unreachable: http://127.0.0.1:")
 
 
-def test_a_server_that_nobody_vouches_for_is_not_trusted() -> None:
-    async def asked(server: Loopback) -> object:
-        code, _, said = await fault_of(server)
-        return code, "certificate verify failed" in said, server.asked
+def test_a_certificate_of_an_unknown_authority_is_refused() -> None:
+    async def request(server: Loopback) -> object:
+        code, _, message = await fault_of(server)
+        return code, "certificate verify failed" in message, server.asked
 
-    assert served(asked, streamed([]), secure=True) == ("unreachable", True, [])
+    assert served(request, streamed([]), secure=True) == ("unreachable", True, [])
 
 
-def test_a_server_that_somebody_vouches_for_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_of_a_known_authority_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     AUTHORITY.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
 
-    async def asked(server: Loopback) -> object:
+    async def request(server: Loopback) -> object:
         return [value async for value in Endpoint(server.url).post({})]
 
-    assert served(asked, streamed([{"a": "é"}, "[DONE]"]), secure=True) == [{"a": "é"}, "[DONE]"]
+    assert served(request, streamed([{"a": "é"}, "[DONE]"]), secure=True) == [{"a": "é"}, "[DONE]"]
 
 
-def test_what_is_sent_is_what_was_asked_for() -> None:
-    async def asked(server: Loopback) -> tuple[str, dict[str, str], str]:
+def test_the_request_has_its_path_and_headers() -> None:
+    async def request(server: Loopback) -> tuple[str, dict[str, str], str]:
         url = server.url.replace("/agent", "/ü b?q=ä&r=%20#part")
         async with send_request(HttpRequest(url=url, headers={"X-Key": "k"}), read_timeout_s=5) as answer:
             assert answer.status == 200
             assert await answer.read(3) == b"hel"
         return server.asked[0].line, server.asked[0].headers, server.url[7:-6]
 
-    line, headers, place = served(asked, [head(), b"hello"])
+    line, headers, place = served(request, [head(), b"hello"])
     assert line == "GET /%C3%BC%20b?q=%C3%A4&r=%20 HTTP/1.1"
     assert headers == {
         "Host": place,
@@ -235,11 +240,11 @@ def test_what_is_sent_is_what_was_asked_for() -> None:
         ("https://bücher.example/", WebAddress(True, "xn--bcher-kva.example", 443, "/")),
     ],
 )
-def test_an_address_is_taken_apart(url: str, address: WebAddress) -> None:
+def test_an_address_is_parsed(url: str, address: WebAddress) -> None:
     assert WebAddress.parse(url) == address
 
 
-def test_an_address_is_shown_without_what_may_be_secret() -> None:
+def test_an_address_is_shown_without_its_path_and_query() -> None:
     shown = [
         str(WebAddress.parse(url))
         for url in ("https://a.example/p?token=1", "http://[::1]:81/p", "http://a.example:80")
@@ -248,7 +253,7 @@ def test_an_address_is_shown_without_what_may_be_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("localhost:8000/agent", "no web address"),
         ("ftp://a.example", "no web address"),
@@ -257,16 +262,16 @@ def test_an_address_is_shown_without_what_may_be_secret() -> None:
         ("http://a.example:many/", "cannot be read"),
         ("http://[::1/", "cannot be read"),
         ("http://a..example/", "cannot be read"),
-        ("https://me:secret@a.example/", "no password may stand in it"),
+        ("https://me:secret@a.example/", "may not hold a password"),
     ],
 )
-def test_what_is_no_address_is_told_before_anything_is_sent(url: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
+def test_an_invalid_address_is_refused_before_anything_is_sent(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
         Endpoint(url)
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("header", [("X-Key", "a\r\nHost: b"), ("X Key", "a"), ("", "a"), ("X-Key", "☃")])
-def test_what_is_no_header_is_told_before_anything_is_sent(header: tuple[str, str]) -> None:
+def test_an_invalid_header_is_refused_before_anything_is_sent(header: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="cannot be sent"):
         Endpoint("https://a.example", headers=dict([header]))

@@ -151,7 +151,7 @@ def test_leaving_in_the_middle_aborts_the_turn_and_leaves_nobody(tmp_path: Path)
     [
         ("dies", "was ended by signal 9"),
         ("dies with a word", "exited with code 3: panic: out of memory"),
-        ("hangs up", "opencode: the connection was lost in the middle of the answer."),
+        ("hangs up", "opencode: the connection was lost in the middle of the response."),
     ],
 )
 def test_one_that_dies_leaves_what_it_said_and_why(tmp_path: Path, deed: str, why: str) -> None:

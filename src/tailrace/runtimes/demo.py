@@ -1,8 +1,7 @@
-"""The built-in `demo` agent: a fixed script of everything an agent may say, with no model behind it.
+"""The built-in `demo` agent: a fixed script with one of everything that an agent may send. There is no model behind it.
 
-It reasons, runs two tools side by side, fails once and recovers, writes a long code block and a table, token
-by token. The words live here; how they look is a channel's concern. Pausing is an argument: without it the
-script runs as fast as it is read.
+It reasons, runs two tools at the same time, fails once and recovers, and writes a long code block and a table, token by
+token. The channels decide how that looks. Tests pass a `pause` that does not wait.
 """
 
 from __future__ import annotations
@@ -122,27 +121,27 @@ class DemoRuntime:
 
 
 def _script(quoted: str, *, session_id: str) -> Iterator[tuple[float, Event]]:
-    """Every event of the turn, and how long the agent takes before it."""
+    """The events of the turn, each with the pause before it in seconds."""
     yield 0.0, TurnStarted(runtime="demo", session_id=session_id or None)
     for token in _TOKEN.findall(_REASONING.format(quoted=quoted)):
         yield _TOKEN_S, ReasoningDelta(text=token)
     yield 0.0, ReasoningEnd()
-    yield from _spoken(_GREETING.format(quoted=quoted))
+    yield from _tokens(_GREETING.format(quoted=quoted))
     yield from _two_tools_at_once()
-    yield from _spoken(_AFTER_TOOLS)
-    yield from _spoken(f"```python\n{EXAMPLE}```\n")
-    yield from _spoken(_AFTER_CODE)
+    yield from _tokens(_AFTER_TOOLS)
+    yield from _tokens(f"```python\n{EXAMPLE}```\n")
+    yield from _tokens(_AFTER_CODE)
     yield 0.0, TurnCompleted(stop_reason="end")
 
 
-def _spoken(text: str) -> Iterator[tuple[float, Event]]:
-    """A text as a model says it: token by token."""
+def _tokens(text: str) -> Iterator[tuple[float, Event]]:
+    """A text in tokens, as a model sends it."""
     for token in _TOKEN.findall(text):
         yield _TOKEN_S, TextDelta(text=token)
 
 
 def _two_tools_at_once() -> Iterator[tuple[float, Event]]:
-    """Two calls that overlap; the second fails, is reported, and is called again."""
+    """Two calls that overlap. The second one fails, which is reported, and is called again."""
     yield 0.2, ToolStarted(id="read", name="read_file", arguments={"path": "docs/tides.md"})
     yield 0.1, ToolStarted(id="fetch", name="fetch")
     yield 0.1, ToolInput(id="fetch", arguments={"url": "https://tides.example/today"})
@@ -162,6 +161,6 @@ def _two_tools_at_once() -> Iterator[tuple[float, Event]]:
 
 
 def _quote(text: str) -> str:
-    """What the person said as one short quoted line."""
+    """The prompt as one short quoted line."""
     line = " ".join(text.split())
     return f"“{line[:_QUOTED_LENGTH]}…”" if len(line) > _QUOTED_LENGTH else f"“{line}”"

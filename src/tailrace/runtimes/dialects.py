@@ -1,21 +1,19 @@
-"""Three JSON vocabularies met in the wild, each as a table into the canonical events.
+"""Three JSON vocabularies that other programs use, each as a table that maps it to the canonical events.
 
-`translate` looks at one event and remembers nothing; whether the events make a turn is for
-`tailrace.contract` to judge.
+`translate` looks at one event and keeps no state. `tailrace.contract` checks whether the events make a turn.
 
-A row names the canonical event and, for each of its fields, where the foreign event has it. A foreign field
-is required where the canonical one has no default; elsewhere, what is missing is left to the default. Fields
-that no row names are ignored, because these vocabularies grow without asking us.
+A row names the canonical event and says where the foreign event has each of its fields. A foreign field is required if
+the canonical field has no default. Fields that no row names are ignored, because these vocabularies get new ones.
 
-What the tables decide where a vocabulary leaves it open:
+Where a vocabulary leaves something open, the tables decide:
 
-- `error` says that something went wrong, not that the turn is over: it is `error`, in all three.
-- `chat` does not say how a turn ends: its `done` and `turn-sealed` are no content. Whoever reads such a
-  stream supplies the terminal.
-- `stream` may leave out a tool's id. Such calls share the id `UNNAMED_TOOL`: a tool's input is taken for the
-  newest call of its id, which is the right one as long as each input follows its own start.
-- `stream` ends a turn with `result`. A partial one is what there was to say when the run was cut short: the
-  turn is completed, with the stop reason `partial`.
+- In all three, `error` means that something went wrong, not that the turn has ended. It becomes `error`.
+- `chat` does not say how a turn ends: its `done` and `turn-sealed` have no content. The reader of such a stream adds
+  the terminal event.
+- `stream` may leave out the id of a tool. Such calls share the id `UNNAMED_TOOL`. An input belongs to the newest call
+  with its id, which is right as long as each input follows its own start.
+- `stream` ends a turn with `result`. A partial result means that the run was cut short: the turn is completed with the
+  stop reason `partial`.
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ UNNAMED_TOOL = "tool"
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """What one foreign event becomes.
+    """How one foreign event is translated.
 
-    `fields` says where each field of `event` is found, `fallbacks` what it is if it is not there. `words`
-    turns a foreign true or false into a word of ours.
+    `fields` maps each field of `event` to its path in the foreign event, `fallbacks` to the value it has if that is
+    missing. `words` maps a foreign boolean to a text.
     """
 
     event: type[Event]
@@ -116,10 +114,10 @@ DIALECTS: dict[str, _Table] = {"bridge": _BRIDGE, "chat": _CHAT, "stream": _STRE
 
 
 def translate(dialect: str, event: Mapping[str, Any]) -> list[Event]:
-    """The canonical events that say what a foreign one says; none where it has no content.
+    """Translate one event. The list is empty if the event has no content.
 
-    Raises `ContractViolation` for a type that the dialect does not have and for a field that is missing or of
-    the wrong type, and `ValueError` for a dialect that is not there.
+    Raises `ContractViolation` for an unknown type and for a field that is missing or has the wrong type. Raises
+    `ValueError` for an unknown dialect.
     """
     table = DIALECTS.get(dialect)
     if table is None:
@@ -144,16 +142,16 @@ def translate(dialect: str, event: Mapping[str, Any]) -> list[Event]:
     row = table[tag]
     if row is None:
         return []
-    return [_canonical(row, event, f"`{tag}` of `{dialect}`")]
+    return [_translated(row, event, f"`{tag}` of `{dialect}`")]
 
 
-def _canonical(row: _Row, event: Mapping[str, Any], where: str) -> Event:
+def _translated(row: _Row, event: Mapping[str, Any], where: str) -> Event:
     values: dict[str, Any] = dict(row.fallbacks)
     for field in msgspec.structs.fields(row.event):
         path = row.fields.get(field.name)
         if path is None:
             continue
-        value = _found(event, path, where)
+        value = _value_at(event, path, where)
         if value is msgspec.UNSET or (value is None and field.type is not Any):
             if field.required and field.name not in row.fallbacks:
                 raise _violation("missing_field", event, path, f"{where} lacks its field `{path}`. Add it.")
@@ -167,8 +165,8 @@ def _canonical(row: _Row, event: Mapping[str, Any], where: str) -> Event:
     return row.event(**values)
 
 
-def _found(event: Mapping[str, Any], path: str, where: str) -> Any:
-    """The value at a dotted path, or UNSET where there is none."""
+def _value_at(event: Mapping[str, Any], path: str, where: str) -> Any:
+    """The value at a dotted path, UNSET if there is none."""
     value: Any = event
     for step in path.split("."):
         if value is msgspec.UNSET:

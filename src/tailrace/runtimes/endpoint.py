@@ -1,10 +1,10 @@
-"""An agent that is a web address: asked by POST, and answering with a stream of events whose data is JSON.
+"""An agent at a web address: it is asked by POST, and responds with server-sent events whose data is JSON.
 
-Owns what is expected of such an answer, and what its frames hold as plain values. What those mean is for a translator,
-and the connection is `http`'s.
+Owns which responses are accepted, and the JSON in their frames. The translators know what that means; `http` owns the
+connection.
 
-JavaScript counts a character outside the basic plane as two, and may cut a text between them. Such halves are put
-together again here, so that no text of ours holds one.
+JavaScript strings hold a character outside the basic plane as two surrogates, and agents may cut a text between them.
+`SurrogateJoiner` joins them again, so that no text of ours holds half a character.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Hashable, Mapping
 
 _EXCERPT, _EXCERPT_READ = 200, 4 * 1024
-_EXCERPT_S = 5.0  # what a refusal says is nice to have, and not waited for as an answer is
-# Redirects that ask for something else than what was asked; often a page to log in.
+_EXCERPT_TIMEOUT_S = 5.0  # the text of a refusal is useful, but not worth a long wait
+# These redirects ask for another resource with GET; often it is a page to log in.
 _PAGES = {301, 302, 303}
-_IN_WORDS = {"application/json", "application/problem+json", "text/plain"}
+_TEXT_TYPES = {"application/json", "application/problem+json", "text/plain"}
 _encoder = msgspec.json.Encoder()
 
 
 class Endpoint:
-    """Where an agent answers. `headers` go with every request: what it asks for to let us in, for example.
+    """The address of an agent. `headers` go with every request, for example an access token.
 
-    `read_timeout_s` is how long the agent may say nothing, not even that it is still there.
+    `read_timeout_s` is how long the agent may send nothing, not even a comment that keeps the connection alive.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Endpoint:
         self.url = url
         self._headers = dict(headers or {})
         self._read_timeout_s = read_timeout_s
-        HttpRequest(url=url, headers=self._headers).encode(self.address)
+        HttpRequest(url=url, headers=self._headers).encode(self.address)  # raises for an invalid header
 
-    async def post(self, question: Any) -> AsyncGenerator[Any, None]:
-        """What the agent answers, each frame as the value it holds; closing this cancels the request.
+    async def post(self, body: Any) -> AsyncGenerator[Any, None]:
+        """Send the body as JSON and yield the value of each frame. Closing this cancels the request.
 
         Raises `HttpFault`.
         """
@@ -56,32 +56,32 @@ class Endpoint:
             url=self.url,
             method="POST",
             headers={"Content-Type": "application/json", "Accept": "text/event-stream", **self._headers},
-            body=_encoder.encode(question),
+            body=_encoder.encode(body),
         )
         try:
             async with aclosing(read_event_stream(request, read_timeout_s=self._read_timeout_s)) as frames:
                 async for frame in frames:
                     yield frame_value(frame.data)
         except HttpFault as fault:
-            raise self._named(fault) from fault
+            raise self._with_server(fault) from fault
 
-    def _named(self, fault: HttpFault) -> HttpFault:
-        """The same fault, which says whose it is."""
-        said = str(fault) if str(self.address) in str(fault) else f"{self.address}: {fault}"
-        return HttpFault(said, code=fault.code, status_code=fault.status_code)
+    def _with_server(self, fault: HttpFault) -> HttpFault:
+        """The same fault, with the server's name in its text."""
+        text = str(fault) if str(self.address) in str(fault) else f"{self.address}: {fault}"
+        return HttpFault(text, code=fault.code, status_code=fault.status_code)
 
 
 async def read_event_stream(
     request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> AsyncGenerator[Frame, None]:
-    """Ask for a stream of events, and have each as it comes.
+    """Send a request and yield the frames of the response as they arrive.
 
-    Raises `HttpFault`, also for an answer that is no such stream, and for one that ends in the middle of an event.
+    Raises `HttpFault`, also if the response is no event stream or ends in the middle of a frame.
     """
-    async with send_request(request, read_timeout_s=read_timeout_s) as answer:
-        await _expect_stream(WebAddress.parse(request.url), answer)
+    async with send_request(request, read_timeout_s=read_timeout_s) as response:
+        await _require_event_stream(WebAddress.parse(request.url), response)
         decoder = FrameDecoder()
-        async with aclosing(answer.body()) as pieces:
+        async with aclosing(response.body()) as pieces:
             async for piece in pieces:
                 try:
                     for frame in decoder.feed(piece):
@@ -94,44 +94,44 @@ async def read_event_stream(
             raise HttpFault(str(fault), code="cut_off") from fault
 
 
-async def _expect_stream(server: WebAddress, answer: HttpResponse) -> None:
-    """Raises `HttpFault` unless the answer is a stream of events."""
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if answer.status in _PAGES:
-        said = (
-            f"{server} sends us on to a page (status {answer.status}). Name the address where the agent itself answers."
+async def _require_event_stream(server: WebAddress, response: HttpResponse) -> None:
+    """Raises `HttpFault` unless the response is a stream of server-sent events."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if response.status in _PAGES:
+        text = (
+            f"{server} redirects to a page (status {response.status}). Name the address where the agent itself answers."
         )
-        raise HttpFault(said, code="redirected", status_code=answer.status)
-    if answer.status != 200:
-        excerpt = await _excerpt(answer) if kind in _IN_WORDS else ""
-        said = f"{server} answers with status {answer.status}{f': {excerpt}' if excerpt else '.'}"
-        raise HttpFault(said, code="refused", status_code=answer.status)
+        raise HttpFault(text, code="redirected", status_code=response.status)
+    if response.status != 200:
+        excerpt = await _excerpt(response) if kind in _TEXT_TYPES else ""
+        text = f"{server} answers with status {response.status}{f': {excerpt}' if excerpt else '.'}"
+        raise HttpFault(text, code="refused", status_code=response.status)
     if kind != "text/event-stream":
-        said = f"{server} answers with {kind or 'no type'}, where a stream of events (text/event-stream) is expected."
-        raise HttpFault(said, code="malformed")
-    coding = answer.headers.get("content-encoding", "identity").strip().lower()
+        text = f"{server} answers with {kind or 'no type'}, but an event stream (text/event-stream) is expected."
+        raise HttpFault(text, code="malformed")
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding != "identity":
         raise HttpFault(f"{server} answers compressed ({coding}), which was not asked for.", code="malformed")
 
 
-async def _excerpt(answer: HttpResponse) -> str:
+async def _excerpt(response: HttpResponse) -> str:
     with suppress(HttpFault, TimeoutError):
-        async with asyncio.timeout(_EXCERPT_S):
-            return " ".join((await answer.read(_EXCERPT_READ)).decode(errors="replace").split())[:_EXCERPT]
+        async with asyncio.timeout(_EXCERPT_TIMEOUT_S):
+            return " ".join((await response.read(_EXCERPT_READ)).decode(errors="replace").split())[:_EXCERPT]
     return ""
 
 
 def frame_value(data: str) -> Any:
-    """The JSON value in a frame's data; the data itself where it is none.
+    """The JSON value in a frame's data, or the data itself if it is not JSON.
 
-    Of an object's `delta` half a character may be left at either end: see `SurrogateJoiner`.
+    The `delta` of an object may still begin or end with half a character: see `SurrogateJoiner`.
     """
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        value = json.loads(data)  # which takes halves of characters, as JavaScript writes them
+        value = json.loads(data)  # which accepts lone surrogates, as JavaScript writes them
         if isinstance(value, dict) and isinstance(piece := value.get("delta"), str):
             return {**replace_surrogates(value), "delta": piece}
         return replace_surrogates(value)
@@ -140,13 +140,13 @@ def frame_value(data: str) -> Any:
 
 
 class SurrogateJoiner:
-    """Where the pieces of texts meet: half a character at the end of a piece waits for the next of the same text."""
+    """Joins characters that were cut between two pieces of a text: the first half waits for the next piece."""
 
     def __init__(self) -> None:
         self._halves: dict[Hashable, str] = {}
 
     def join(self, key: Hashable, piece: Any) -> Any:
-        """The piece, which begins with what waited for it and ends with a whole character."""
+        """The piece with the half that waited for it, and without a half at its end. `key` names the text."""
         if not isinstance(piece, str):
             return piece
         piece = self._halves.pop(key, "") + piece

@@ -1,10 +1,10 @@
-"""Asking an agent that is a server: one HTTP/1.1 request, and its answer as it comes.
+"""One HTTP/1.1 request to an agent that is a server, and the response as it arrives.
 
-Owns the connection and its manners: TLS as the platform trusts it, a bound on headers, an end to waiting for a server
-that says nothing, and the difference between an answer that is over and one that was cut. A redirect is followed on the
-same server only, since what we send may be secret. What bodies mean is for the runtimes; no state outlives an answer.
+Owns the connection: TLS with the platform's certificates, a limit on headers, a timeout for a silent server, and the
+difference between a complete response and a cut one. A redirect is followed on the same server only, because a request
+may hold secrets. The runtimes read the bodies; no state outlives a response.
 
-Every way in which it fails is an `HttpFault`, which a runtime turns into the end of its turn.
+Every failure is an `HttpFault`, with which a runtime ends its turn.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 READ_TIMEOUT_S = 600.0
 _CONNECT_S = 30.0
-_LONGEST_HEAD = 64 * 1024
+_MAX_HEAD = 64 * 1024
 _CHUNK = 64 * 1024
-_MOST_REDIRECTS = 5
+_MAX_REDIRECTS = 5
 _SAFE = "/?%:@!$&'()*+,;=~[]"
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5]\d\d)(?: .*)?")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~\w-]+):[ \t]*(.*?)[ \t]*")
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class HttpFault(RuntimeFault):
-    """A request came to nothing, or its answer was cut; it does not leave the runtimes.
+    """A request failed, or its response was cut. It does not leave the runtimes.
 
     `code` is one of `unreachable`, `refused` (by its status), `redirected`, `malformed`, `stalled` and `cut_off`.
     """
@@ -52,7 +52,7 @@ class HttpFault(RuntimeFault):
 
 
 class WebAddress(msgspec.Struct, frozen=True):
-    """A web address, taken apart; as text it is the server alone, since paths and queries may hold secrets."""
+    """A parsed URL. Its `str` is the server alone, because paths and queries may hold secrets."""
 
     is_secure: bool
     host: str
@@ -61,7 +61,7 @@ class WebAddress(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, url: str) -> WebAddress:
-        """Raises `UsageError` for what is no web address, or one that holds a password."""
+        """Raises `UsageError` for text that is no web address, and for an address with a password."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -71,7 +71,9 @@ class WebAddress(msgspec.Struct, frozen=True):
         if parts.scheme not in {"http", "https"} or not host:
             raise UsageError("this is no web address. Write http:// or https://, the server and the path.")
         if parts.username is not None:
-            raise UsageError("an address is shown and kept, so no password may stand in it. Give it as a header.")
+            raise UsageError(
+                "an address is shown and stored, so it may not hold a password. Send the password in a header."
+            )
         is_secure = parts.scheme == "https"
         path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
         return cls(is_secure, host, port or (443 if is_secure else 80), path)
@@ -81,13 +83,13 @@ class WebAddress(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """The server and, where it is not the usual one, the port."""
+        """The host, and the port if it is not the default one."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a server; `headers` are added to our own."""
+    """A request. `headers` are added to those that are always sent."""
 
     url: str
     method: str = "GET"
@@ -95,7 +97,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
     def encode(self, address: WebAddress) -> bytes:
-        """The request as it is sent; raises `UsageError` for headers that are none."""
+        """The bytes of the request. Raises `UsageError` for an invalid header."""
         headers = {
             "Host": address.authority,
             "User-Agent": "tailrace",
@@ -106,31 +108,31 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
         }
         for name, value in headers.items():
             if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-                raise UsageError(f"the header {name!r} cannot be sent: a name or a value holds what none may hold.")
+                raise UsageError(f"the header {name!r} cannot be sent: it holds a character that is not allowed.")
         lines = [f"{self.method} {address.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
 
 
 class HttpResponse:
-    """What a server answers: its status and headers, whose names are in lower case, and a body to be read once."""
+    """A response: status, headers with lower-case names, and a body that can be read once."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], wire: _Wire) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], reader: _ResponseReader) -> None:
         self.status = status
         self.headers = headers
-        self._wire = wire
+        self._reader = reader
 
     async def body(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes; raises `HttpFault` where it stalls, or ends before it is whole."""
+        """Yield the body as it arrives. Raises `HttpFault` if it stalls or is cut."""
         coding = self.headers.get("transfer-encoding", "").lower()
         length = self.headers.get("content-length", "")
         if coding == "chunked":
-            while left := await self._wire.chunk_size():
+            while left := await self._reader.chunk_size():
                 while left:
-                    piece = await self._wire.part_of(left)
+                    piece = await self._reader.read_up_to(left)
                     left -= len(piece)
                     yield piece
-                await self._wire.expect(b"\r\n")
-            while await self._wire.line() != b"\r\n":
+                await self._reader.expect(b"\r\n")
+            while await self._reader.line() != b"\r\n":
                 pass  # trailers
         elif coding:
             raise _malformed()
@@ -139,36 +141,36 @@ class HttpResponse:
                 raise _malformed()
             left = int(length)
             while left:
-                piece = await self._wire.part_of(left)
+                piece = await self._reader.read_up_to(left)
                 left -= len(piece)
                 yield piece
         else:
-            while piece := await self._wire.some(_CHUNK):
+            while piece := await self._reader.read_some(_CHUNK):
                 yield piece
 
-    async def read(self, longest: int) -> bytes:
-        """The first bytes of the body, `longest` at most."""
+    async def read(self, limit: int) -> bytes:
+        """The first bytes of the body, at most `limit`."""
         read = b""
         async with aclosing(self.body()) as pieces:
             async for piece in pieces:
                 read += piece
-                if len(read) >= longest:
+                if len(read) >= limit:
                     break
-        return read[:longest]
+        return read[:limit]
 
 
-class _Wire:
-    """The answering end of a connection; every wait on it is bounded."""
+class _ResponseReader:
+    """Reads the response from the connection. Each read has a timeout."""
 
-    def __init__(self, reader: StreamReader, read_timeout_s: float) -> None:
-        self._reader = reader
+    def __init__(self, stream: StreamReader, read_timeout_s: float) -> None:
+        self._stream = stream
         self._read_timeout_s = read_timeout_s
 
     async def head(self) -> bytes:
-        return await self._wait(self._reader.readuntil(b"\r\n\r\n"))
+        return await self._wait(self._stream.readuntil(b"\r\n\r\n"))
 
     async def line(self) -> bytes:
-        return await self._wait(self._reader.readuntil(b"\r\n"))
+        return await self._wait(self._stream.readuntil(b"\r\n"))
 
     async def chunk_size(self) -> int:
         size = _CHUNK_SIZE.fullmatch(await self.line())
@@ -177,24 +179,24 @@ class _Wire:
         return int(size[1], 16)
 
     async def expect(self, text: bytes) -> None:
-        if await self._wait(self._reader.readexactly(len(text))) != text:
+        if await self._wait(self._stream.readexactly(len(text))) != text:
             raise _malformed()
 
-    async def some(self, most: int) -> bytes:
-        return await self._wait(self._reader.read(most))
+    async def read_some(self, limit: int) -> bytes:
+        return await self._wait(self._stream.read(limit))
 
-    async def part_of(self, left: int) -> bytes:
-        piece = await self.some(min(left, _CHUNK))
+    async def read_up_to(self, left: int) -> bytes:
+        piece = await self.read_some(min(left, _CHUNK))
         if not piece:
             raise _cut_off()
         return piece
 
-    async def _wait(self, reading: Awaitable[T]) -> T:
+    async def _wait(self, read: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self._read_timeout_s):
-                return await reading
+                return await read
         except TimeoutError as error:
-            raise HttpFault(f"the agent said nothing for {self._read_timeout_s:g} seconds.", code="stalled") from error
+            raise HttpFault(f"the agent sent nothing for {self._read_timeout_s:g} seconds.", code="stalled") from error
         except asyncio.LimitOverrunError as error:
             raise _malformed() from error
         except (OSError, EOFError) as error:
@@ -205,33 +207,33 @@ class _Wire:
 async def send_request(
     request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> AsyncGenerator[HttpResponse, None]:
-    """Ask, and have the answer, whatever its status; leaving closes the connection, which cancels what is under way.
+    """Send a request and give its response, whatever the status. Leaving closes the connection and so cancels it.
 
-    `read_timeout_s` is how long the server may be silent, at any time. Raises `HttpFault`.
+    `read_timeout_s` limits each wait for more bytes. Raises `HttpFault`.
     """
-    for _ in range(_MOST_REDIRECTS + 1):
-        async with _exchange(request, read_timeout_s) as answer:
-            onward = _redirection(request, answer)
-            if onward is None:
-                yield answer
+    for _ in range(_MAX_REDIRECTS + 1):
+        async with _exchange(request, read_timeout_s) as response:
+            location = _redirect_target(request, response)
+            if location is None:
+                yield response
                 return
-        request = msgspec.structs.replace(request, url=onward)
-    raise HttpFault("the server sends us in circles.", code="redirected")
+        request = msgspec.structs.replace(request, url=location)
+    raise HttpFault("the server redirects in circles.", code="redirected")
 
 
 @asynccontextmanager
 async def _exchange(request: HttpRequest, read_timeout_s: float) -> AsyncGenerator[HttpResponse, None]:
     address = WebAddress.parse(request.url)
-    sent = request.encode(address)
-    reader, writer = await _connect(address)
+    encoded = request.encode(address)
+    stream, writer = await _connect(address)
     try:
-        # Not drained: a server may refuse a body that it has not read, and that is what we want to hear.
-        writer.write(sent)
-        wire = _Wire(reader, read_timeout_s)
-        status, headers = _parse_head(await wire.head())
+        # Not drained: a server may refuse a body before it has read it, and its response says why.
+        writer.write(encoded)
+        response = _ResponseReader(stream, read_timeout_s)
+        status, headers = _parse_head(await response.head())
         while status < 200:
-            status, headers = _parse_head(await wire.head())
-        yield HttpResponse(status, headers, wire)
+            status, headers = _parse_head(await response.head())
+        yield HttpResponse(status, headers, response)
     finally:
         writer.transport.abort()
         with suppress(OSError):
@@ -242,7 +244,7 @@ async def _connect(address: WebAddress) -> tuple[StreamReader, StreamWriter]:
     trust = await asyncio.to_thread(ssl.create_default_context) if address.is_secure else None
     try:
         async with asyncio.timeout(_CONNECT_S):
-            return await asyncio.open_connection(address.host, address.port, ssl=trust, limit=_LONGEST_HEAD)
+            return await asyncio.open_connection(address.host, address.port, ssl=trust, limit=_MAX_HEAD)
     except OSError as error:
         why = "it does not answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
         raise HttpFault(f"{address} cannot be reached: {why}.", code="unreachable") from error
@@ -263,27 +265,27 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     return int(status[1]), headers
 
 
-def _redirection(request: HttpRequest, answer: HttpResponse) -> str | None:
-    """Where the same request is to be asked instead; None where this is the answer to it."""
-    if answer.status not in {307, 308} or "location" not in answer.headers:
+def _redirect_target(request: HttpRequest, response: HttpResponse) -> str | None:
+    """The URL to send the same request to. None if the response is not a redirect."""
+    if response.status not in {307, 308} or "location" not in response.headers:
         return None
-    onward = urljoin(request.url, answer.headers["location"])
+    target = urljoin(request.url, response.headers["location"])
     try:
-        here, there = WebAddress.parse(request.url), WebAddress.parse(onward)
+        here, there = WebAddress.parse(request.url), WebAddress.parse(target)
     except UsageError as error:
         raise _malformed() from error
     if (here.is_secure, here.host, here.port) != (there.is_secure, there.host, there.port):
         raise HttpFault(
-            f"{here} sends us on to {there}, which was not asked for. Name that address if it is the agent's.",
+            f"{here} redirects to {there}. Name that address if it is the agent's.",
             code="redirected",
-            status_code=answer.status,
+            status_code=response.status,
         )
-    return onward
+    return target
 
 
 def _malformed() -> HttpFault:
-    return HttpFault("the server's answer is no HTTP that we can read.", code="malformed")
+    return HttpFault("the server's response is not valid HTTP.", code="malformed")
 
 
 def _cut_off() -> HttpFault:
-    return HttpFault("the connection was lost in the middle of the answer.", code="cut_off")
+    return HttpFault("the connection was lost in the middle of the response.", code="cut_off")

@@ -1,8 +1,8 @@
-"""Server-sent events: bytes in, frames out, as the WHATWG standard has them.
+"""Server-sent events: bytes in, frames out, as the WHATWG standard defines them.
 
-Lines end with CR, LF or CRLF, wherever the bytes are cut. Comments keep a connection alive and say nothing. Owns the
-grammar and the bound on how long a frame may be. What its data means is for whoever asked, and so is asking again:
-`retry_ms` is what the server wishes for that.
+Lines end with CR, LF or CRLF, wherever the bytes are cut. Comments keep a connection alive and have no content. Owns
+the syntax and the limit on the size of a frame. Who reads the stream knows what the data means and whether to connect
+again; `retry_ms` is the server's wish for that.
 
 Pure: no time, no input or output. One decoder is one stream.
 """
@@ -18,13 +18,13 @@ from tailrace.errors import RuntimeFault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONGEST_FRAME = 64 * 1024 * 1024
+MAX_FRAME_BYTES = 64 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _CUT = "the stream ended in the middle of an event."
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """One event: its data, of what kind it is, and the id that was last told."""
+    """One event: its data, its type, and the last id that the server sent."""
 
     data: str
     event: str = "message"
@@ -32,11 +32,11 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrameDecoder:
-    """`feed` what comes, and `close` at the end of the stream. Frames are the same however the bytes are cut."""
+    """`feed` the bytes, and `close` at the end of the stream. Cutting the bytes elsewhere gives the same frames."""
 
-    def __init__(self, *, longest: int = LONGEST_FRAME) -> None:
-        self._longest = longest
-        self._partial: list[bytes] = []  # of the line that has not ended
+    def __init__(self, *, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._partial: list[bytes] = []  # of a line that is not complete yet
         self._partial_size = 0
         self._is_after_cr = False
         self._is_at_start = True
@@ -47,9 +47,9 @@ class FrameDecoder:
         self.retry_ms: int | None = None
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete with this; to be read to its end.
+        """Yield the frames that these bytes complete. The iterator must be read to its end.
 
-        Raises `RuntimeFault` for a frame that is too long, once those before it are read.
+        Raises `RuntimeFault` for a frame that is too long, after the frames before it.
         """
         if self._is_after_cr and data[:1] == b"\n":
             data = data[1:]
@@ -61,13 +61,13 @@ class FrameDecoder:
             piece = line.rstrip(b"\r\n")
             self._partial.append(piece)
             self._partial_size += len(piece)
-            if self._data_size + self._partial_size > self._longest:
-                raise RuntimeFault(f"the stream holds an event of more than {self._longest} bytes.")
+            if self._data_size + self._partial_size > self._max_bytes:
+                raise RuntimeFault(f"the stream holds an event of more than {self._max_bytes} bytes.")
             if len(piece) < len(line):
                 yield from self._end_line()
 
     def close(self) -> None:
-        """The stream has ended. Raises `RuntimeFault` if that was in the middle of a frame."""
+        """End the stream. Raises `RuntimeFault` in the middle of a frame."""
         if self._partial or self._data:
             raise RuntimeFault(_CUT)
 
@@ -78,12 +78,12 @@ class FrameDecoder:
             self._is_at_start = False
             line = line.removeprefix(_BOM)
         if line:
-            self._take(line)
+            self._read_field(line)
         else:
             yield from self._end_frame()
 
-    def _take(self, line: bytes) -> None:
-        """One field of a frame; a line that begins with a colon is a comment, and unknown fields mean nothing."""
+    def _read_field(self, line: bytes) -> None:
+        """Read one field of a frame. A line that begins with a colon is a comment; unknown fields are ignored."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match name:
