@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 _LEAVES = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "td", "th"))
 _HOLDERS = frozenset(("", "li", "blockquote"))
 _LISTED = frozenset(("ul", "ol", "table", "tr"))
-_STYLES = frozenset(("strong", "em", "del", "code", "tg-spoiler", "a"))
+_STYLES = frozenset(("strong", "em", "del", "code", "a"))
 _VOID = frozenset(("br", "hr", "input"))
 _TAKEN = _LEAVES | _HOLDERS | _LISTED | _STYLES | _VOID
 _ATTRIBUTES = {
@@ -35,7 +35,6 @@ class RichMessage(HTMLParser):
         self.refusals: list[str] = []
         self.blocks = self.deepest = self.columns = 0
         self.said: list[str] = []
-        self.hidden: list[str] = []
         self.targets: list[str] = []
         self._open: list[str] = [""]
         self._in_run = False  # inside of a paragraph that has no tag
@@ -65,7 +64,7 @@ class RichMessage(HTMLParser):
             self.refusals.append(f"{tag} in {around}")
         if tag in _STYLES | {"br", "input"}:
             self._begin_run()
-            if tag in self._open and tag in ("a", "tg-spoiler"):
+            if tag == "a" and tag in self._open:
                 self.refusals.append(f"{tag} in {tag}")
         else:
             self._begin_block(tag, around)
@@ -99,8 +98,6 @@ class RichMessage(HTMLParser):
         self._begin_run()
         self.deepest = max(self.deepest, len(self._open))
         self.said.append(data)
-        if "tg-spoiler" in self._open:
-            self.hidden.append(data)
         if self._open[-1] in _LISTED:
             self.refusals.append(f"text in {self._open[-1]}")
 

@@ -34,7 +34,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "rows": lambda size: "|a|b|\n|-|-|\n" + "|b\n" * (size // 3),
     "tildes": lambda size: "~" * size,
     "tildes and words": lambda size: "~~a " * (size // 4),
-    "spoilers": lambda size: "||a " * (size // 4),
+    "pairs of bars": lambda size: "||a " * (size // 4),
     "ampersands": lambda size: "&" * size,
     "backslashes": lambda size: "\\" * size,
     "addresses": lambda size: "http://a(" * (size // 9),

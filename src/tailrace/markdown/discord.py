@@ -17,7 +17,6 @@ from tailrace.markdown.layout import Leaf, Line, each_line, laid_out
 from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tree import (
     CodeBlock,
     CodeSpan,
@@ -30,7 +29,6 @@ from tailrace.markdown.tree import (
     Link,
     Paragraph,
     SoftBreak,
-    Spoiler,
     Strike,
     Strong,
     Text,
@@ -112,14 +110,12 @@ def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
     shown = ""
     for nth, inline in enumerate(inlines):
         match inline:
-            case Strong(inner) | Emphasis(inner) | Strike(inner) | Spoiler(inner) if type(inline) in around:
+            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in around:
                 piece = _inlines(inner, around)
             case Strong(inner):
                 piece = _styled("**", _inlines(inner, around | {Strong}))
             case Strike(inner):
                 piece = _styled("~~", _inlines(inner, around | {Strike}))
-            case Spoiler(inner):
-                piece = _styled(MARK, _inlines(inner, around | {Spoiler}))
             case Emphasis(inner):
                 piece = _emphasis(_inlines(inner, around | {Emphasis}), *_neighbours(inlines, nth))
             case _:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from tailrace.markdown.outline import Outline
-from tailrace.markdown.spoilers import MARK
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -31,8 +30,8 @@ def unresolved(read: Outline, start: int, end: int, *, also_literal: bool = Fals
     found = []
     open_brackets = _open_brackets(read) if also_literal else frozenset[int]()
     for run in _runs(read, start, end):
-        if run.marker[0] in "*_~|":
-            if run.marker != "~" and (run.marker == MARK or _can_open(read.source, run)):
+        if run.marker[0] in "*_~":
+            if run.marker != "~" and _can_open(read.source, run):
                 found.append(run)
         elif also_literal and (run.start in open_brackets or _may_be_solid(read.source, run)):
             found.append(run)
@@ -56,8 +55,6 @@ def _runs(read: Outline, start: int, end: int) -> list[Run]:
             while source[after : after + 1] == "`":
                 after += 1
             runs.append(Run(at, source[at:after]))
-        elif mark == MARK[0]:
-            runs.append(Run(at, MARK))
         elif runs and mark in "*_~" and mark == runs[-1].marker[0] and runs[-1].start + len(runs[-1].marker) == at:
             runs[-1] = Run(runs[-1].start, runs[-1].marker + mark)
         else:

@@ -22,7 +22,6 @@ from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.plain import readable
-from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tables import labelled
 from tailrace.markdown.tree import (
     Alignment,
@@ -46,7 +45,6 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
-    Spoiler,
     Strike,
     Strong,
     Table,
@@ -62,10 +60,10 @@ _STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader of the HTML takes: which links, with which attributes, tables of which make and how many columns.
 
-    `defuse` is applied to all text that is not code. `spoiler` is the tag that hides what is in it, and `box` the one
-    that says whether a task is done. No quote or list begins where more than `deepest_container` tags are open, and no
+    `defuse` is applied to all text that is not code. `box` is the tag that
+    says whether a task is done. No quote or list begins where more than `deepest_container` tags are open, and no
     style where more than `deepest_style` are, so that what is in them still has its tags: readers of HTML refuse what
-    is nested without end. Beyond that there is one link and one spoiler at most.
+    is nested without end. Beyond that there is one link at most.
     """
 
     links: Callable[[str], bool]
@@ -74,7 +72,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     sectioned: bool = True
     most_columns: int | None = None
     defuse: Callable[[str], str] = str
-    spoiler: str = ""
     box: str = ""
     deepest_container: int = 12
     deepest_style: int = 19
@@ -112,7 +109,7 @@ class _Pen:
         self.rules = rules
         self.out: list[str] = []
         self.open = 0
-        self.in_link = self.in_spoiler = False
+        self.in_link = False
 
     def blocks(self, blocks: Blocks, *, mark: str = "", in_item: bool = False) -> None:
         """Write blocks one after the other, the first behind the mark of the item that they are in."""
@@ -214,8 +211,6 @@ class _Pen:
             case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
                 with self._style(_STYLES[type(inline)]):
                     self._inlines(inlines)
-            case Spoiler(inlines=inlines):
-                self._spoiler(inlines)
             case Link(url=url, inlines=inlines):
                 self._link(url, inlines)
             case Image(url=url):
@@ -240,15 +235,6 @@ class _Pen:
         with self._tag("a", f' href="{escape(url)}"{self.rules.link_attributes}'):
             self._inlines(inlines)
         self.in_link = False
-
-    def _spoiler(self, inlines: Inlines) -> None:
-        if self.in_spoiler or not self.rules.spoiler:
-            self._inlines(inlines if self.in_spoiler else (Text(MARK), *inlines, Text(MARK)))
-            return
-        self.in_spoiler = True
-        with self._tag(self.rules.spoiler):
-            self._inlines(inlines)
-        self.in_spoiler = False
 
     def _text(self, text: str) -> None:
         """Write text; an address in it becomes a link, as on every page that people chat on."""

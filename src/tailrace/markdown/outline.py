@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import compress
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pyromark
-
-from tailrace.markdown.spoilers import MARK, Event, spoiled
 
 OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 
@@ -27,12 +25,16 @@ _BLOCKS = {"BlockQuote": "quote", "HtmlBlock": "html"} | {
 }
 _BORDERS = frozenset(("Start", "End"))
 _CELLS = frozenset(("TableCell", "TableRow"))
-_STYLES = frozenset(("Emphasis", "Strong", "Strikethrough", "Spoiler"))
+_STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
 _INLINES = _STYLES | {"Link", "Image"}
 _DELIMITERS = "*_~[]`<"
 _CONTAINERS = frozenset(("BlockQuote", "Item"))
 # No answer is nested this deeply on purpose, and everything that is done at a place is done for each container there.
 _DEEPEST = 24
+
+
+Event: TypeAlias = tuple[str, Any, int, int]
+"""The tag, its value, and where it starts and ends."""
 
 
 class Block(msgspec.Struct, gc=False):
@@ -65,7 +67,7 @@ class Block(msgspec.Struct, gc=False):
 
 
 class Style(msgspec.Struct, frozen=True, gc=False):
-    """Emphasis, strong, strikethrough or a spoiler over a range that includes its markers."""
+    """Emphasis, strong or strikethrough over a range that includes its markers."""
 
     start: int
     end: int
@@ -87,16 +89,13 @@ def parsable(source: str) -> str:
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
-def ranged_events(source: str, since: int = 0, skip: frozenset[str] = frozenset()) -> Iterable[Event]:
+def ranged_events(source: str, since: int = 0, skip: frozenset[str] = frozenset()) -> Iterator[Event]:
     """The parser's events as (tag, value, start, end), in characters of the source.
 
     What is nested too deeply for any reader is text: a paragraph of HTML, which everybody leaves as it was written.
     Reads from `since` on, where a top-level block must begin; leaves out the tags whose value is in `skip`.
     """
-    return spoiled(_parsed(parsable(source[since:]), since, skip), source)
-
-
-def _parsed(source: str, since: int, skip: frozenset[str]) -> Iterator[Event]:
+    source = parsable(source[since:])
     continuing = [] if source.isascii() else _continuing(source)
     depth = unread = 0
     event: Any
@@ -232,7 +231,7 @@ class _Builder:
             self.found.solids.append((start, end))
         elif value == "![":
             self.found.loose.append(start + 1)
-        elif value == MARK or not value.strip(_DELIMITERS):
+        elif not value.strip(_DELIMITERS):
             self.found.loose.append(start)
         self.read_until = end
 

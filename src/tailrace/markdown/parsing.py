@@ -35,7 +35,6 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
-    Spoiler,
     Strike,
     Strong,
     Table,
@@ -50,7 +49,7 @@ _DEEPEST_INLINE = 16
 _REFERENCES = frozenset(
     ("Reference", "ReferenceUnknown", "Collapsed", "CollapsedUnknown", "Shortcut", "ShortcutUnknown")
 )
-_INLINES = frozenset(("Emphasis", "Strong", "Strikethrough", "Spoiler", "Link", "Image"))
+_INLINES = frozenset(("Emphasis", "Strong", "Strikethrough", "Link", "Image"))
 _CONTAINERS = frozenset(("BlockQuote", "List", "Item"))
 _TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
 
@@ -235,8 +234,6 @@ def _inline(frame: _Frame) -> Inline:
             return Emphasis(inlines)
         case "Strikethrough":
             return Strike(inlines)
-        case "Spoiler":
-            return Spoiler(inlines)
     told = frame.value[frame.name]
     url = f"mailto:{told['dest_url']}" if told["link_type"] == "Email" else told["dest_url"]
     kind = Link if frame.name == "Link" else Image
@@ -249,7 +246,7 @@ def _without_overrides(inlines: Inlines) -> Inlines:
         match inline:
             case Text(text) | CodeSpan(text) | InlineHtml(text):
                 cleaned.append(type(inline)(without_overrides(text)))
-            case Strong(inner) | Emphasis(inner) | Strike(inner) | Spoiler(inner):
+            case Strong(inner) | Emphasis(inner) | Strike(inner):
                 cleaned.append(type(inline)(_without_overrides(inner)))
             case _:
                 cleaned.append(inline)  # an image within a link is cleaned already

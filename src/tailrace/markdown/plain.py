@@ -11,7 +11,6 @@ from typing import assert_never
 
 from tailrace.markdown.links import spelled
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tree import (
     Block,
     CodeBlock,
@@ -30,7 +29,6 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
-    Spoiler,
     Strike,
     Strong,
     Table,
@@ -117,8 +115,6 @@ def _spoken(inline: Inline) -> str:
             return "\n"
         case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
             return spoken(inlines)
-        case Spoiler(inlines):
-            return f"{MARK}{spoken(inlines)}{MARK}"
         case Link() | Image():
             return spelled(spoken(inline.inlines), inline.url)
         case _:

@@ -15,7 +15,6 @@ _SETTINGS = {
     "Emphasis": "e",
     "Strong": "s",
     "Strikethrough": "~",
-    "Spoiler": "||",
     "BlockQuote": ">",
     "CodeBlock": "```",
 }

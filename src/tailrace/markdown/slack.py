@@ -18,7 +18,6 @@ from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.slack_markdown import SCHEMES, safe_markdown
-from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tree import (
     CodeBlock,
     CodeSpan,
@@ -31,7 +30,6 @@ from tailrace.markdown.tree import (
     Link,
     Paragraph,
     SoftBreak,
-    Spoiler,
     Strike,
     Strong,
     Text,
@@ -97,8 +95,6 @@ def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
                 mark = _STYLES[type(inline)]
                 piece = each_line(_inlines(inner, around | {type(inline)}), f"{mark}{{}}{mark}".format)
                 styles = True
-            case Spoiler(inner):
-                piece, styles = f"{MARK}{_inlines(inner, around)}{MARK}", False
             case _:
                 piece, styles = _inline(inline, around), isinstance(inline, CodeSpan)
         joined = shown[-1:].isalnum() if styles else styled and piece[:1].isalnum()

@@ -18,7 +18,6 @@ from tailrace.markdown.entity_text import EntityText
 from tailrace.markdown.links import deceives, spelled
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.spoilers import MARK
 from tailrace.markdown.tree import (
     Block,
     CodeBlock,
@@ -37,7 +36,6 @@ from tailrace.markdown.tree import (
     Quote,
     Rule,
     SoftBreak,
-    Spoiler,
     Strike,
     Strong,
     Table,
@@ -64,9 +62,8 @@ _SEEN = re.compile(
     "[^\\x00-\\x20\\xa0\u030a\u0333\u033f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc"
     "\U000e0000-\U000e007f]"
 )
-# Which entities stay where there are more than the server takes: a link without its target would be a loss, and what
-# is to be hidden is.
-_RANK = {"spoiler": 0, "text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
+# Which entities stay where there are more than the server takes: a link without its target would be a loss.
+_RANK = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
 
 
 def telegram(source: str) -> Body:
@@ -117,7 +114,7 @@ class _Message:
         self.lead: str | None = None
         self.prefix = ""
         self.styles: dict[str, int] = {}  # the open ones, and where each began
-        self.hidden = 0  # links and spoilers
+        self.links = 0
         self.in_link = self.in_quote = False
 
     def add_blocks(self, blocks: Sequence[Block]) -> None:
@@ -246,8 +243,6 @@ class _Message:
                     self._add_styled("italic", inner)
                 case Strike(inner):
                     self._add_styled("strikethrough", inner)
-                case Spoiler(inner):
-                    self._add_spoiler(inner)
                 case Link() | Image():
                     self._add_link(inline)
                 case _:
@@ -262,16 +257,9 @@ class _Message:
         self._add_inlines(inlines)
         self.out.mark(style, self.styles.pop(style))
 
-    def _add_spoiler(self, inlines: Sequence[Inline]) -> None:
-        if self.hidden == _MOST_ENTITIES and "spoiler" not in self.styles:
-            self._add_inlines((Text(MARK), *inlines, Text(MARK)))
-        else:
-            self.hidden += "spoiler" not in self.styles
-            self._add_styled("spoiler", inlines)
-
     def _add_code_span(self, text: str) -> None:
         """Code has no style and is in none, so the open ones end before it and begin again after it."""
-        if self.in_link or "spoiler" in self.styles:  # what is hidden must not show for being code
+        if self.in_link:
             self._say(defused(text))
             return
         self._begin_line()
@@ -296,11 +284,11 @@ class _Message:
             self._add_inlines(link.inlines)
             self.in_link = False
             self.out.mark("text_link", start, url=link.url)
-            self.hidden += 1
+            self.links += 1
 
     def _may_hide(self, link: Link | Image, text: str) -> bool:
         """Whether a target may stand behind its text; not one of a link around a picture, which has its own."""
-        if self.hidden == _MOST_ENTITIES or not linkable(link.url):
+        if self.links == _MOST_ENTITIES or not linkable(link.url):
             return False
         return not _has_link(link.inlines) and not deceives(text, link.url)
 
@@ -310,7 +298,7 @@ def _has_link(inlines: Sequence[Inline]) -> bool:
         match inline:
             case Link() | Image():
                 return True
-            case Strong(inner) | Emphasis(inner) | Strike(inner) | Spoiler(inner):
+            case Strong(inner) | Emphasis(inner) | Strike(inner):
                 if _has_link(inner):
                     return True
     return False

@@ -41,7 +41,6 @@ _RULES = Rules(
     sectioned=False,
     most_columns=_MOST_COLUMNS,
     defuse=defused,
-    spoiler="tg-spoiler",
     box='input type="checkbox"',
     # Sixteen levels of blocks and styles. Telegram does not say whether a list and its item are one or two of them.
     deepest_container=8,

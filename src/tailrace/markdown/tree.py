@@ -45,12 +45,6 @@ class Strike(msgspec.Struct, frozen=True, gc=False):
     inlines: Inlines
 
 
-class Spoiler(msgspec.Struct, frozen=True, gc=False):
-    """What is hidden until somebody asks to see it."""
-
-    inlines: Inlines
-
-
 class Link(msgspec.Struct, frozen=True, gc=False):
     """A link with its target; an address in angle brackets is one, and a mail address has the scheme `mailto`."""
 
@@ -86,9 +80,7 @@ class InlineHtml(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-Inline: TypeAlias = (
-    Text | CodeSpan | Strong | Emphasis | Strike | Spoiler | Link | Image | SoftBreak | HardBreak | InlineHtml
-)
+Inline: TypeAlias = Text | CodeSpan | Strong | Emphasis | Strike | Link | Image | SoftBreak | HardBreak | InlineHtml
 Inlines: TypeAlias = tuple[Inline, ...]
 
 

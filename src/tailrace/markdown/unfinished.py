@@ -9,31 +9,24 @@ from __future__ import annotations
 from tailrace.markdown.emphasis import Run, closers, unresolved
 from tailrace.markdown.fast_scan import standing_alone
 from tailrace.markdown.outline import Outline, outline
-from tailrace.markdown.spoilers import MARK
 
 _DELIMITERS = "*_~`"
 
 
 def as_meant(text: str) -> str:
-    """The text with the styles, the spoiler and the code span open at its end closed, and half a link as its words."""
+    """The text with the styles and the code span open at its end closed, and half a link as its words."""
     *_, last = standing_alone(text)
-    if not any(mark in last for mark in (*_DELIMITERS, MARK, "[")):
+    if not any(mark in last for mark in (*_DELIMITERS, "[")):
         return text
     before = text[: len(text) - len(last)]
     # A delimiter at the very end may be half of one; where it was whole, it is what is put back.
-    written = _without_half_bars(last.rstrip(_DELIMITERS + "\\")).rstrip()
+    written = last.rstrip(_DELIMITERS + "\\").rstrip()
     if not written:
         return before.rstrip() or text
     read = outline(written)
     if any(block.is_code and block.end == len(written) for block in read.blocks):
         return text
     return before + _closed(read)
-
-
-def _without_half_bars(text: str) -> str:
-    """The text without the first bar of the two that hide what is before them: with it they would be three."""
-    bars = len(text) - len(text.rstrip("|"))
-    return text[:-1] if bars == 1 and MARK in text[text.rfind("\n") + 1 :] else text
 
 
 def _closed(read: Outline) -> str:
@@ -52,7 +45,7 @@ def _open(runs: list[Run]) -> list[Run]:
     """The runs that are closed now, in their order: of several alike the last, and none behind an open code span."""
     last_of_kind: dict[str, Run] = {}
     for run in runs:
-        if run.marker == MARK or run.marker[0] in _DELIMITERS:
+        if run.marker[0] in _DELIMITERS:
             last_of_kind[run.marker] = run
         if run.marker[0] == "`":
             break

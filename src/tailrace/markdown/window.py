@@ -17,7 +17,6 @@ from tailrace.markdown.outline import Block, outline
 from tailrace.markdown.reopening import Opening, Place
 
 _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
-_HALF_BARS = re.compile(r"(?<!\|)\|\Z")
 
 
 class Window:
@@ -92,7 +91,7 @@ class Window:
 
     def _drop_half_closer(self) -> None:
         """A delimiter at the very end may be half of a closer, which is another closer; the cut is far before it."""
-        beyond = _HALF_BARS.sub("", self.source[self.furthest + 1 :]).rstrip(" \t\r\n*_~`[<\\")
+        beyond = self.source[self.furthest + 1 :].rstrip(" \t\r\n*_~`[<\\")
         if beyond.strip():
             self.source = self.source[: self.furthest + 1] + beyond
             self._end = len(self.source)
