@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import documents
@@ -38,3 +39,13 @@ def test_the_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int)
     assert _parts(text, size, limit) == whole
     assert join(whole) == (text if text.strip() else "")
     assert all(part.size <= limit for part in whole)
+
+
+@pytest.mark.parametrize("text", ["    o", "\n\n  ü", " &"])
+def test_cut_refuses_one_visible_character_behind_whitespace(text: str) -> None:
+    splitter = Splitter(100, dialect="slack")
+    parts = splitter.feed("Before.\n\n")
+    parts += splitter.cut()
+    parts += splitter.feed(text)
+    parts += splitter.cut() + splitter.close()
+    assert join(parts) == "Before.\n\n" + text

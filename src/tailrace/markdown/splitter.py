@@ -120,6 +120,8 @@ class Splitter:
             if not text.strip() or size <= self._ruler.widest:
                 return []
             ruler = Ruler(min(size - 1, self._ruler.limit), self._ruler.unit, self._ruler.dialect)
+            if not ruler.fits(text[: len(text) - len(text.lstrip()) + 1]):
+                return []  # one visible character behind its indentation
             decision = decide(Window(text, self._opening, ruler, final=False, exhausted=True))
             if isinstance(decision, Opening):
                 self._begin_part(decision)
@@ -211,7 +213,7 @@ class Splitter:
     def _pass_delimiters(self, available: int) -> None:
         """Let the window not end inside a run of delimiters: half a closer is another closer."""
         while self._window < min(self._last_window, available + 1):
-            if self._text[self._start + self._window - 1] not in "*_~`|":
+            if self._text[self._start + self._window - 1] not in "*_~`":
                 break
             self._window += 1
 
