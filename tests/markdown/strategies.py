@@ -14,7 +14,6 @@ Draw = Callable[[st.SearchStrategy[str]], str]
 Lines = list[str]
 
 UNITS = ("code_points", "utf16", "utf8_bytes")
-DIALECTS = ("markdown", "plain")
 
 CLUSTERS = ("👨‍👩‍👧‍👦", "🇩🇪🇫🇷", "👍🏽", "क्षि", "e\u0301\u0302", "🏳️‍🌈", "한국", "ก็", "1️⃣", "👩🏿‍🚀")
 WORDS = (

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import documents
 
+from example_counts import examples
 from tailrace.markdown import Part, Splitter, join
 
 TEXT = "First.\n\nSecond\nline.\n\n```py\ncode\n\nmore\n```\n\n- a\n\n- b\n\n  c\n\nEnd"
@@ -32,7 +33,7 @@ def test_a_paragraph_is_out_when_the_next_one_begins() -> None:
     assert [part.text for part in splitter.close()] == ["T"]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60, search=600))
 @given(documents(), st.integers(20, 200), st.integers(1, 40))
 def test_the_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int) -> None:
     whole = _parts(text, max(len(text), 1), limit)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import NASTY
 
+from example_counts import examples
 from tailrace.markdown import render
 
 # Discord reads an escape or code before anything else that could begin there.
@@ -152,13 +153,13 @@ def test_what_would_show_nothing_is_shown_without_calling_anybody(source: str) -
     assert shown(source).replace("\u200b", "").replace("\\", "") == source
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(200, search=2000))
 @given(hostile_texts())
 def test_no_text_calls_anybody(source: str) -> None:
     assert CALL.findall(CODE.sub(" ", shown(source))) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(150, search=1500))
 @given(
     st.lists(
         st.text(alphabet=NASTY.replace("\n", "").replace("\t", ""), min_size=1, max_size=12), min_size=1, max_size=3

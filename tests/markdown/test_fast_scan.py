@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import documents, raw_texts
 
+from example_counts import examples
 from tailrace.markdown.fast_scan import last_top_level_break
 from tailrace.markdown.outline import outline
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(250, search=4000))
 @given(st.one_of(documents(), raw_texts()), st.integers(1, 400))
 def test_a_break_is_between_top_level_blocks(source: str, fits: int) -> None:
     text = source.strip() + "\n\nend"

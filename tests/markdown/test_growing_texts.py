@@ -30,3 +30,13 @@ def test_where_it_exceeds_it_is_cut_as_the_whole_text_is() -> None:
     splitter = Splitter(450, dialect="slack")
     fed = [part for character in text for part in splitter.feed(character)]
     assert fed + splitter.close() == split(text, 450, dialect="slack")
+
+
+@pytest.mark.parametrize(("dialect", "text", "grown"), [("slack", "a & b ", 10), ("telegram", "@a ", 4)])
+def test_part_is_given_once_the_rendered_text_is_too_long(dialect: str, text: str, grown: int) -> None:
+    splitter = Splitter(1000, dialect=dialect)
+    fed = 0
+    while not splitter.feed(text):
+        fed += len(text)
+    rendered = fed * grown / len(text)
+    assert 1000 - grown <= rendered <= 1100

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from reading_html import Fragment
 from strategies import documents
 
+from example_counts import examples
 from tailrace.markdown import render
 
 STYLES = {"strong", "em", "del", "code", "a", "br"}
@@ -134,7 +135,7 @@ def test_items_too_deep_for_a_list_keep_their_marks() -> None:
     assert text.endswith("• ☑ level 6• ☑ level 7• ☑ level 8")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(120, search=1500))
 @given(hostile_texts())
 def test_no_text_gets_a_tag_or_an_attribute_of_its_own(source: str) -> None:
     fragment = Fragment(render(source, "html").html or "")
@@ -144,7 +145,7 @@ def test_no_text_gets_a_tag_or_an_attribute_of_its_own(source: str) -> None:
     assert fragment.deepest <= 20
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60, search=500))
 @given(documents())
 def test_the_fragment_says_all_that_the_text_says(source: str) -> None:
     body = render(source, "html")

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from reading_html import Fragment
 from strategies import documents
 
+from example_counts import examples
 from tailrace.capabilities import MATRIX
 from tailrace.markdown import render, split
 from tailrace.markdown.matrix import size
@@ -68,7 +69,7 @@ def test_code_stands_as_it_was_written_in_html_and_calls_nobody_in_the_text() ->
     assert body.html == "<p>say <code>@room</code> or</p><pre><code>@room\n</code></pre><p>@\u200broom</p>"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(120, search=1500))
 @given(hostile_texts())
 def test_no_text_calls_anybody_or_gets_a_tag_of_its_own(source: str) -> None:
     body = render(source, "matrix")
@@ -92,7 +93,7 @@ def test_the_size_is_a_share_of_all_that_an_edit_carries_where_that_is_more() ->
     assert size(body, "utf8_bytes") == -(-(carried - 1024) // 4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(15, search=200))
 @given(documents(max_blocks=3))
 @example("- **a**\n" * 90)
 @example('"\\\t' * 90)

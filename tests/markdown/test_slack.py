@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from strategies import documents, proses
 
 from cutting_laws.reading import read
+from example_counts import examples
 from tailrace.markdown import render
 from tailrace.markdown.graphemes import is_single
 from tailrace.markdown.slack import size
@@ -128,7 +129,7 @@ def test_what_would_show_nothing_is_shown_without_calling_anybody(source: str) -
     assert "<" not in text(source) + markdown(source)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(150, search=2000))
 @given(hostile_texts())
 def test_no_text_calls_anybody(source: str) -> None:
     assume(source.strip() and not is_single(source.strip()))
@@ -138,7 +139,7 @@ def test_no_text_calls_anybody(source: str) -> None:
     assert ">" not in bare
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50, search=500))
 @given(documents())
 def test_both_forms_show_all_that_there_is_to_see(source: str) -> None:
     seen = Counter(glyph.char for glyph in read(source).glyphs if glyph.char.isalpha())
@@ -146,7 +147,7 @@ def test_both_forms_show_all_that_there_is_to_see(source: str) -> None:
     assert seen - Counter(unescape(text(source))) == Counter()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(30, search=300))
 @given(proses())
 def test_prose_grows_at_its_end_as_the_text_does(source: str) -> None:
     whole = markdown(source)

@@ -1,24 +1,32 @@
-"""The examples of the CommonMark and GFM specifications, cut at many limits.
-
-The examples are read from the specifications as the `marko` package carries them.
-"""
+"""The laws for every example of the CommonMark and GFM specifications, as the `marko` package carries them."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
+import unicodedata
+from collections import Counter
+from html import unescape
+from itertools import cycle
 from pathlib import Path
 
 import pytest
+from strategies import UNITS
 
 from cutting_laws.feeding import partition_free
 from cutting_laws.laws import judge
 from cutting_laws.parts import LEAST_LIMIT
+from cutting_laws.reading import RULE, read
 from cutting_laws.structure import is_tame, meaning
-from tailrace.markdown import split
+from example_counts import share
+from tailrace.markdown import render, split
+from tailrace.markdown.dialects import RENDERERS, Ruler
 
 LIMITS = (*range(1, 11), 16, 40, 80, 200)
 _EXAMPLE = re.compile(r"^`{32} example[^\n]*\n(.*?)^\.\n.*?^`{32}$", re.MULTILINE | re.DOTALL)
+_INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp", "Cs")
+
+rendering_dialects = pytest.mark.parametrize("dialect", [name for name in RENDERERS if name != "markdown"])
 
 
 def _examples(specification: str) -> list[str]:
@@ -28,48 +36,63 @@ def _examples(specification: str) -> list[str]:
     return [example.replace("→", "\t") for example in found]
 
 
-EXAMPLES = {name: _examples(name) for name in ("commonmark", "gfm")}
+# Most examples are in both specifications.
+EXAMPLES = tuple(dict.fromkeys(_examples("commonmark") + _examples("gfm")))
 
 
-def test_the_specifications_are_there() -> None:
-    assert len(EXAMPLES["commonmark"]) > 600
-    assert len(EXAMPLES["gfm"]) > 600
+def test_specifications_are_found() -> None:
+    assert len(EXAMPLES) > 670
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_every_example_keeps_the_laws(specification: str, limit: int) -> None:
-    for source in EXAMPLES[specification]:
+def test_examples_keep_the_laws(limit: int) -> None:
+    for source in share(EXAMPLES, LIMITS.index(limit), 4):
         assert (source, judge(source, split(source, limit), limit)) == (source, [])
 
 
-@pytest.mark.parametrize("dialect", ["markdown", "plain"])
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_every_tame_example_keeps_its_meaning(specification: str, dialect: str) -> None:
-    for source in EXAMPLES[specification]:
-        for limit in (40, 80, 200):
-            if is_tame(source, limit):
-                assert (source, meaning(source, split(source, limit, dialect=dialect))) == (source, [])
+@rendering_dialects
+def test_examples_keep_the_laws_in_every_dialect(dialect: str) -> None:
+    nth = list(RENDERERS).index(dialect)
+    for source, unit, limit in zip(share(EXAMPLES, nth, 4), cycle(UNITS), cycle((5, 17, 40, 1)), strict=False):
+        ruler = Ruler(max(limit, LEAST_LIMIT[unit]), unit, dialect)
+        parts = split(source, ruler.limit, unit=unit, dialect=dialect)
+        assert (source, judge(source, parts, ruler.limit, unit, dialect)) == (source, [])
+        assert (source, [part.text for part in parts if not ruler.fits(part.text)]) == (source, [])
 
 
-@pytest.mark.parametrize("unit", ["utf16", "utf8_bytes"])
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_every_example_keeps_the_laws_in_other_units(specification: str, unit: str) -> None:
-    for source in EXAMPLES[specification]:
-        for limit in (LEAST_LIMIT[unit], 17):
-            parts = split(source, limit, unit=unit, dialect="plain")
-            assert (source, judge(source, parts, limit, unit, "plain")) == (source, [])
+@pytest.mark.parametrize("limit", [40, 80, 200])
+def test_examples_keep_their_meaning(limit: int) -> None:
+    for source in EXAMPLES:
+        if is_tame(source, limit):
+            assert (source, meaning(source, split(source, limit))) == (source, [])
 
 
-@pytest.mark.parametrize("limit", [7, 16, 40])
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_every_example_comes_out_the_same_however_fed(specification: str, limit: int) -> None:
-    for source in EXAMPLES[specification]:
-        assert partition_free(source, range(len(source)), limit) == []
+@pytest.mark.parametrize("limit", [7, 17, 40])
+def test_examples_give_the_same_parts_however_fed(limit: int) -> None:
+    for source, dialect in zip(share(EXAMPLES, limit, 3), cycle(RENDERERS), strict=False):
+        assert partition_free(source, range(len(source)), limit, dialect=dialect) == []
 
 
 @pytest.mark.parametrize("limit", [40, 200])
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_a_whole_specification_of_examples_keeps_the_laws(specification: str, limit: int) -> None:
-    source = "\n\n".join(example for example in EXAMPLES[specification] if "<" not in example)
+def test_all_examples_as_one_text_keep_the_laws(limit: int) -> None:
+    source = "\n\n".join(example for example in EXAMPLES if "<" not in example)
     assert judge(source, split(source, limit), limit) == []
+
+
+def visible(source: str) -> Counter[str]:
+    """The characters that a reader of the source sees, without rules: each dialect draws them in its own way."""
+    glyphs = (glyph.char for glyph in read(source).glyphs if glyph.char != RULE)
+    return Counter(char for char in glyphs if unicodedata.category(char) not in _INVISIBLE)
+
+
+def rendered(source: str, dialect: str) -> Counter[str]:
+    """The characters of the body; Slack's three escapes count as what they stand for."""
+    text = render(source, dialect).text
+    return Counter(unescape(text) if dialect == "slack" else text)
+
+
+@rendering_dialects
+def test_examples_show_every_visible_character(dialect: str) -> None:
+    for source in EXAMPLES:
+        lost = visible(source) - rendered(source, dialect)
+        assert (source, lost) == (source, Counter())

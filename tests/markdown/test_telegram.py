@@ -12,6 +12,7 @@ from strategies import documents, raw_texts
 from test_hard_texts import DOCUMENTS
 from test_spec_examples import EXAMPLES
 
+from example_counts import examples
 from tailrace.markdown import render, split
 from tailrace.operations import Body, Entity
 
@@ -221,7 +222,7 @@ def test_more_links_than_are_kept_show_their_targets() -> None:
         assert hidden or f"l{number} (https://x.y/{number})" in body.text
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80, search=1000))
 @given(st.one_of(raw_texts(), documents(), documents(max_blocks=12)))
 @example("\ud800 **\ud800**")
 @example("> **a\n> `b`** [c](https://x.y)")
@@ -230,15 +231,14 @@ def test_nothing_is_refused_whatever_the_text(source: str) -> None:
         assert refusals(render(source, "telegram")) == []
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(40, search=400))
 @given(documents(), st.integers(1, 60))
 def test_nothing_is_refused_wherever_the_text_is_cut(source: str, limit: int) -> None:
     for part in split(source, limit, dialect="telegram"):
         assert refusals(part.body) == []
 
 
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_nothing_of_the_specifications_is_refused(specification: str) -> None:
-    for source in (*EXAMPLES[specification], *DOCUMENTS.values()):
+def test_nothing_of_the_specifications_is_refused() -> None:
+    for source in (*EXAMPLES, *DOCUMENTS.values()):
         if source.strip():
             assert (source, refusals(render(source, "telegram"))) == (source, [])

@@ -11,6 +11,7 @@ from strategies import documents, raw_texts
 from test_hard_texts import DOCUMENTS
 from test_spec_examples import EXAMPLES
 
+from example_counts import examples
 from tailrace.capabilities import TELEGRAM_RICH
 from tailrace.markdown import Splitter, join, render, split
 from tailrace.markdown.dialects import Ruler
@@ -102,7 +103,7 @@ def test_a_message_is_as_long_as_telegram_takes_it() -> None:
     assert len(RichMessage(parts[0].body.html or "").text) > 32_700
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, search=1000))
 @given(st.one_of(hostile_texts(), raw_texts(), documents()))
 def test_nothing_is_refused_whatever_the_text(source: str) -> None:
     message = read(source)
@@ -110,7 +111,7 @@ def test_nothing_is_refused_whatever_the_text(source: str) -> None:
     assert bool(message.text.strip()) or not source.strip()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30, search=400))
 @given(st.one_of(hostile_texts(), documents()), st.integers(1, 60))
 def test_nothing_is_refused_wherever_the_text_is_cut(source: str, limit: int) -> None:
     ruler = Ruler(limit, "code_points", "telegram_rich")
@@ -120,13 +121,12 @@ def test_nothing_is_refused_wherever_the_text_is_cut(source: str, limit: int) ->
         assert len(message.text.replace("\n", "")) <= limit
 
 
-@pytest.mark.parametrize("specification", EXAMPLES)
-def test_nothing_of_the_specifications_is_refused(specification: str) -> None:
-    for source in (*EXAMPLES[specification], *DOCUMENTS.values()):
+def test_nothing_of_the_specifications_is_refused() -> None:
+    for source in (*EXAMPLES, *DOCUMENTS.values()):
         assert (source, read(source).refusals) == (source, [])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(50, search=500))
 @given(documents())
 def test_the_message_says_all_that_the_text_says(source: str) -> None:
     body = render(source, "telegram_rich")

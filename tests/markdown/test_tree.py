@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import documents, raw_texts
 
+from example_counts import examples
 from tailrace.markdown.parsing import parse, parse_whole
 from tailrace.markdown.tree import (
     Block,
@@ -196,7 +197,7 @@ def test_styles_nested_too_deeply_are_kept_as_written(opened: str, closed: str) 
     assert "x" in words(inlines)  # and not a RecursionError
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(100, search=1000))
 @given(raw_texts() | documents())
 def test_what_was_read_apart_is_what_is_read_as_a_whole(source: str) -> None:
     assert parse(source) == parse_whole(source)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from strategies import documents, raw_texts
 
+from example_counts import examples
 from tailrace.markdown.unfinished import as_meant
 
 
@@ -57,11 +58,13 @@ def test_what_is_not_open_stays_as_it_is(text: str) -> None:
     assert as_meant(text) == text
 
 
+@settings(max_examples=examples(60, search=1000))
 @given(raw_texts() | documents())
 def test_whatever_was_said_something_is_shown(text: str) -> None:
     assert bool(as_meant(text).strip()) == bool(text.strip())
 
 
+@settings(max_examples=examples(60, search=1000))
 @given(documents())
 def test_no_word_is_made_up(text: str) -> None:
     shown, said = iter(text), as_meant(text).rstrip("*_~`|")
