@@ -1,95 +1,94 @@
-"""What was said once is there once: how it came to be there twice elsewhere, shown not to happen."""
+"""Duplicates: texts that other systems sent twice, checked on every chat platform."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from chat_room import CHATS, PRESENTATIONS, THREAD, ChatRoom, Script, carried, in_a_room, limits_of, pieces
+from scar_chat import (
+    ANSWER,
+    CHATS,
+    SAMPLES,
+    THREAD,
+    TOOL,
+    Chat,
+    Script,
+    cases,
+    chats,
+    in_chat,
+    limits_of,
+    pieces,
+    present_turn,
+    presented,
+    streaming,
+)
 
-from tailrace.capabilities import Capabilities
 from tailrace.deliveries import Delivery, State, TurnState
 from tailrace.delivery import Recovery
-from tailrace.events import BlockFinal, Event, TextRetracted, ToolFinished, ToolStarted, TurnCompleted
+from tailrace.events import BlockFinal, Event, TextRetracted, TurnCompleted
 from tailrace.operations import Edit, Post
 from tailrace.projector import Presentation
-from tailrace.runtimes.dialects import translate
 from tailrace.testing.faults import Cut, Fault, NoAnswer, Reset, Rule, ServerError, TooMany, Unreachable
 
-chats = pytest.mark.parametrize("channel", CHATS)
-presented = pytest.mark.parametrize("presentation", PRESENTATIONS)
 
-SENTENCES = [f"Sentence {number} of the answer says a thing of its own." for number in range(24)]
-ANSWER = "\n\n".join(" ".join(SENTENCES[at : at + 3]) for at in range(0, 24, 3))
-TOOL: Script = [ToolStarted(id="1", name="bash", arguments={"command": "ls"}), 1.0, ToolFinished(id="1", result="x")]
-
-
-def streaming(**changes: object) -> Capabilities:
-    """Slack, as it is in a thread."""
-    return limits_of("slack", presentation="native", **changes)
-
-
-@chats
-@presented
-def test_scar_14_a_final_that_the_preview_already_shows_is_not_sent_again(
-    channel: str, presentation: Presentation
-) -> None:
-    room = carried([ANSWER, 30.0], limits_of(channel), target=THREAD, presentation=presentation)
-    assert room.said == ANSWER.split()
+@presented()
+def test_scar_14_final_text_that_the_preview_shows_is_not_sent_again(channel: str, presentation: Presentation) -> None:
+    chat = present_turn([ANSWER, 30.0], limits_of(channel), target=THREAD, presentation=presentation)
+    assert chat.answer_words == ANSWER.split()
     if presentation not in ("blocks", "processing"):
-        assert len(room.history) == 1, "neither a second message nor one that was taken away"
+        assert len(chat.history) == 1, "no second message, not even a deleted one"
 
 
 @chats
-def test_scar_14_a_final_edit_that_changes_nothing_counts_as_done(channel: str) -> None:
-    async def main(room: ChatRoom) -> None:
-        *_, last = await room.carry([ANSWER, 30.0])
+def test_scar_14_final_edit_that_changes_nothing_counts_as_delivered(channel: str) -> None:
+    async def main(chat: Chat) -> None:
+        *_, last = await chat.present([ANSWER, 30.0])
         assert isinstance(last.operation, Edit)
         assert last.state is State.DELIVERED
         assert last.attempt == 1
 
-    room = in_a_room(main, limits_of(channel))
-    [message] = room.history
+    chat = in_chat(main, limits_of(channel))
+    [message] = chat.history
     assert message.text.split() == ANSWER.split()
-    versions = room.platform.versions(message.message_id)
-    assert versions[-1].at < room.times("edit")[-1], "the platform answered that nothing was modified"
+    versions = chat.platform.versions(message.message_id)
+    assert versions[-1].at < chat.call_times("edit")[-1], "the platform answered that nothing was modified"
 
 
-@chats
-@pytest.mark.parametrize("fault", [TooMany(30.0), NoAnswer(), NoAnswer(applied=False), Reset(), ServerError(), Cut()])
-def test_scar_14_a_last_edit_that_fails_leaves_one_whole_message_and_no_cursor(channel: str, fault: Fault) -> None:
-    async def main(room: ChatRoom) -> None:
-        carrying = asyncio.create_task(room.carry([ANSWER, *TOOL, 9.0, "That is all."]))
-        await asyncio.sleep(0.03 * len(pieces(ANSWER)) + 8.0)  # all that is left is the end
-        room.fail(Rule(kind="edit", fault=fault, times=2))
-        await carrying
-        assert room.platform.script.unspent == ()
+FAULTS = [TooMany(30.0), NoAnswer(), NoAnswer(applied=False), Reset(), ServerError(), Cut()]
 
-    room = in_a_room(main, limits_of(channel))
-    [message] = room.history
+
+@pytest.mark.parametrize(("channel", "fault"), cases(CHATS, FAULTS))
+def test_scar_14_last_edit_that_fails_leaves_one_whole_message(channel: str, fault: Fault) -> None:
+    async def main(chat: Chat) -> None:
+        turn = asyncio.create_task(chat.present([ANSWER, *TOOL, 9.0, "That is all."]))
+        await asyncio.sleep(0.03 * len(pieces(ANSWER)) + 8.0)  # only the end is left
+        chat.fail(Rule(kind="edit", fault=fault, times=2))
+        await turn
+        assert chat.platform.script.unspent == ()
+
+    [message] = in_chat(main, limits_of(channel)).history
     assert message.text.split() == [*ANSWER.split(), "That", "is", "all."]
 
 
-@chats
-@pytest.mark.parametrize("dies_after_s", [0.4, 1.0, 2.0, 3.05, 4.2, 6.0, 9.0, 13.0])
-@pytest.mark.parametrize("presentation", ["live", "native", "blocks"])
-def test_scar_15_a_restart_sends_nothing_again_that_was_delivered(
-    channel: str, presentation: Presentation, dies_after_s: float
+@presented("live", "native", "blocks", "parts")
+@pytest.mark.parametrize("crash_s", [0.4, 1.0, 2.0, 3.05, 4.2, 6.0, 9.0, 13.0])
+def test_scar_15_restart_sends_nothing_again_that_was_delivered(
+    channel: str, presentation: Presentation, crash_s: float
 ) -> None:
     script: Script = [ANSWER, *TOOL, ANSWER]
     unknown: set[str] = set()
 
-    async def main(room: ChatRoom) -> None:
-        going_on = asyncio.create_task(room.carry(script, presentation=presentation))
-        await asyncio.wait({going_on}, timeout=dies_after_s)
-        await room.crash()
-        said = await room.carry(script, presentation=presentation)
-        unknown.update(_text(row) for row in said if row.state is State.UNKNOWN)
+    async def main(chat: Chat) -> None:
+        turn = asyncio.create_task(chat.present(script, presentation=presentation))
+        await asyncio.wait({turn}, timeout=crash_s)
+        await chat.crash()
+        sent = await chat.present(script, presentation=presentation)
+        unknown.update(_text(row) for row in sent if row.state is State.UNKNOWN)
 
-    room = in_a_room(main, limits_of(channel, limit=400), target=THREAD)
-    told = [text for text in room.texts if text.startswith("⚠️")]
-    shown = [text for text in room.texts if text not in told]
-    assert len(told) == len(unknown) == 0 or channel == "telegram", "the others can tell whether a message arrived"
+    chat = in_chat(main, limits_of(channel, limit=400), target=THREAD)
+    notices = [text for text in chat.texts if text.startswith("⚠️")]
+    shown = [text for text in chat.texts if text not in notices]
+    assert len(notices) == len(unknown) == 0 or channel == "telegram", "other platforms know whether it arrived"
     known = [text for text in shown if text not in unknown]
     assert ANSWER.split() * 2 in (" ".join(shown).split(), " ".join(known).split())
 
@@ -99,152 +98,115 @@ def _text(row: Delivery) -> str:
     return row.operation.body.text
 
 
-@chats
-@pytest.mark.parametrize("dies_after_s", [4.2, 6.0])
-def test_scar_15_what_was_finished_is_not_written_anew_before_peoples_eyes(channel: str, dies_after_s: float) -> None:
-    async def main(room: ChatRoom) -> None:
-        going_on = asyncio.create_task(room.carry([ANSWER]))
-        await asyncio.wait({going_on}, timeout=dies_after_s)
-        seen = [len(text) for text in room.texts]
-        await room.crash()
-        await room.carry([ANSWER])
-        for message, before in zip(room.history, seen[:-1], strict=False):
-            versions = room.platform.versions(message.message_id)
-            later = [len(version.message.text) for version in versions if version.at > dies_after_s]
-            assert all(length >= before for length in later), "a message that was whole is never less again"
+@pytest.mark.parametrize(("channel", "crash_s"), cases(CHATS, [4.2, 6.0]))
+def test_scar_15_finished_message_never_becomes_shorter_after_a_restart(channel: str, crash_s: float) -> None:
+    async def main(chat: Chat) -> None:
+        turn = asyncio.create_task(chat.present([ANSWER]))
+        await asyncio.wait({turn}, timeout=crash_s)
+        lengths = [len(text) for text in chat.texts]
+        await chat.crash()
+        await chat.present([ANSWER])
+        for message, before in zip(chat.history, lengths[:-1], strict=False):
+            versions = chat.platform.versions(message.message_id)
+            assert all(len(version.message.text) >= before for version in versions if version.at > crash_s)
 
-    room = in_a_room(main, limits_of(channel, limit=400))
-    assert room.said == ANSWER.split()
+    chat = in_chat(main, limits_of(channel, limit=400))
+    assert chat.answer_words == ANSWER.split()
 
 
 @chats
-def test_scar_15_an_entry_that_is_on_its_way_is_not_driven_by_anybody_else(channel: str) -> None:
-    async def main(room: ChatRoom) -> None:
-        room.fail(Rule(kind="post", fault=Unreachable(), times=2))
-        carrying = asyncio.create_task(room.carry([ANSWER], presentation="final"))
+def test_scar_15_delivery_in_progress_is_not_recovered(channel: str) -> None:
+    async def main(chat: Chat) -> None:
+        chat.fail(Rule(kind="post", fault=Unreachable(), times=2))
+        turn = asyncio.create_task(chat.present([ANSWER], presentation="final"))
         for _ in range(40):
-            room.courier.disconnect("simulated")
+            chat.courier.disconnect("simulated")
             await asyncio.sleep(0.1)
-            room.courier.connect(room.channel)
-            await Recovery(room.courier).sweep()
-        await carrying
+            chat.courier.connect(chat.channel)
+            await Recovery(chat.courier).sweep()
+        await turn
 
-    room = in_a_room(main, limits_of(channel, limit=400))
-    assert room.said == ANSWER.split()
+    chat = in_chat(main, limits_of(channel, limit=400))
+    assert chat.answer_words == ANSWER.split()
 
 
-@chats
-@presented
-def test_scar_15_a_failure_in_the_middle_of_a_batch_repeats_nothing_before_it(
-    channel: str, presentation: Presentation
+@presented()
+@pytest.mark.parametrize("at", [2, 3])
+def test_scar_15_failure_in_a_batch_repeats_no_earlier_part(channel: str, presentation: Presentation, at: int) -> None:
+    faults = [Rule(kind="post", fault=ServerError(), at=at, times=2)]
+    chat = present_turn([ANSWER], limits_of(channel, limit=400), faults=faults, presentation=presentation)
+    assert chat.answer_words == ANSWER.split()
+
+
+REPEATED: list[list[Event]] = [
+    [BlockFinal(text=ANSWER), TurnCompleted()],  # the whole block after its deltas
+    [TurnCompleted(text=ANSWER)],  # the whole answer at the end
+    [BlockFinal(text=ANSWER), TurnCompleted(text=ANSWER)],
+    [TurnCompleted(text=ANSWER), TurnCompleted(text=ANSWER)],  # two ends
+    [BlockFinal(text=f"{ANSWER} "), TurnCompleted()],  # a little more than the deltas
+]
+
+
+@pytest.mark.parametrize(("channel", "presentation", "repeated"), cases(SAMPLES, REPEATED))
+def test_scar_16_answer_that_the_runtime_repeats_is_shown_once(
+    channel: str, presentation: Presentation, repeated: list[Event]
 ) -> None:
-    for at in (2, 3):
-        faults = [Rule(kind="post", fault=ServerError(), at=at, times=2)]
-        room = carried([ANSWER], limits_of(channel, limit=400), faults=faults, presentation=presentation)
-        assert room.said == ANSWER.split()
+    chat = present_turn([ANSWER, *repeated], limits_of(channel), target=THREAD, presentation=presentation)
+    assert chat.answer_words == ANSWER.split()
 
 
-REPEATED: dict[str, list[Event]] = {
-    "the whole block after its deltas": [BlockFinal(text=ANSWER), TurnCompleted()],
-    "the whole answer at the end": [TurnCompleted(text=ANSWER)],
-    "both": [BlockFinal(text=ANSWER), TurnCompleted(text=ANSWER)],
-    "two ends": [TurnCompleted(text=ANSWER), TurnCompleted(text=ANSWER)],
-    "a block that says a little more": [BlockFinal(text=f"{ANSWER} ")],
-}
-
-
-@chats
-@presented
-@pytest.mark.parametrize("name", REPEATED)
-def test_scar_16_an_answer_that_is_told_again_as_a_whole_is_said_once(
-    channel: str, presentation: Presentation, name: str
-) -> None:
-    room = carried([ANSWER, *REPEATED[name]], limits_of(channel), target=THREAD, presentation=presentation)
-    assert room.said == ANSWER.split()
-
-
-@chats
-@presented
-@pytest.mark.parametrize("tries", [1, 3])
-def test_scar_16_an_answer_that_a_runtime_begins_again_is_said_once(
+@pytest.mark.parametrize(("channel", "presentation", "tries"), cases(SAMPLES, [1, 3]))
+def test_scar_16_answer_that_the_runtime_restarts_is_shown_once(
     channel: str, presentation: Presentation, tries: int
 ) -> None:
     broken: list[str | float | Event] = [ANSWER[:700], TextRetracted(reason="the connection broke"), 1.0]
     script: Script = ["Let me see what it is.", *TOOL, *broken * tries, ANSWER, BlockFinal(text=ANSWER)]
-    limits = limits_of(channel, limit=500)
-    room = carried(script, limits, target=THREAD, presentation=presentation)
-    assert room.said == ["Let", "me", "see", "what", "it", "is.", *ANSWER.split()]
+    chat = present_turn(script, limits_of(channel, limit=500), target=THREAD, presentation=presentation)
+    assert chat.answer_words == ["Let", "me", "see", "what", "it", "is.", *ANSWER.split()]
 
 
-@chats
-def test_scar_16_a_block_that_says_something_else_after_all_replaces_what_was_shown(channel: str) -> None:
-    script: Script = [ANSWER, 3.0, BlockFinal(text="Sentence 0 of the answer says something else after all.")]
-    room = carried(script, limits_of(channel, limit=500))
-    assert room.texts == ["Sentence 0 of the answer says something else after all."]
-
-
-@chats
-def test_scar_16_the_result_that_a_command_line_prints_at_its_end_is_not_a_second_answer(channel: str) -> None:
-    lines = [{"type": "text_delta", "text": sentence} for sentence in ("It is ", "done.")]
-    events = [event for line in [*lines, {"type": "result", "response": "It is done."}] for event in _stream(line)]
-    assert carried(events, limits_of(channel)).texts == ["It is done."]
-
-
-def _stream(line: dict[str, str]) -> list[Event]:
-    return translate("stream", line)
-
-
-@chats
-@pytest.mark.parametrize("fault", [NoAnswer(), NoAnswer(applied=False), Reset(), Cut(), TooMany(3.0), ServerError(502)])
-def test_scar_17_an_edit_that_failed_and_is_made_again_doubles_no_word(channel: str, fault: Fault) -> None:
+@pytest.mark.parametrize(("channel", "fault"), cases(CHATS, [*FAULTS, ServerError(502)]))
+def test_scar_17_failed_edit_that_is_repeated_doubles_no_word(channel: str, fault: Fault) -> None:
     script: Script = [ANSWER[:600], 12.0, ANSWER[600:], 12.0]
-    room = carried(script, limits_of(channel), faults=[Rule(kind="edit", fault=fault, at=2, times=2)])
-    assert room.platform.script.unspent == ()
-    assert room.texts == [ANSWER]
-    assert all(is_beginning(seen) for seen in room.ever_seen())
+    chat = present_turn(script, limits_of(channel), faults=[Rule(kind="edit", fault=fault, at=2, times=2)])
+    assert chat.platform.script.unspent == ()
+    assert chat.texts == [ANSWER]
+    assert all(ANSWER.startswith(seen.rstrip()) for seen in chat.ever_shown())
 
 
-@pytest.mark.parametrize(
-    "fault", [NoAnswer(), NoAnswer(applied=False), Reset(), Reset(applied=False), Cut(), TooMany(3.0), ServerError()]
-)
+@pytest.mark.parametrize("fault", [*FAULTS, Reset(applied=False)])
 @pytest.mark.parametrize("at", [1, 3])
-def test_scar_17_text_that_is_appended_again_to_a_stream_doubles_no_word(fault: Fault, at: int) -> None:
-    room = carried([ANSWER], streaming(), target=THREAD, faults=[Rule(kind="append_stream", fault=fault, at=at)])
-    [message] = room.history
-    assert room.platform.script.unspent == ()
+def test_scar_17_text_appended_again_to_a_stream_doubles_no_word(fault: Fault, at: int) -> None:
+    faults = [Rule(kind="append_stream", fault=fault, at=at)]
+    chat = present_turn([ANSWER], streaming(), target=THREAD, faults=faults)
+    [message] = chat.history
+    assert chat.platform.script.unspent == ()
     assert message.text == ANSWER
     assert not message.streaming
-    assert all(is_beginning(seen) for seen in room.ever_seen())
-
-
-def is_beginning(seen: str) -> bool:
-    """Whether this is how the answer begins, and nothing in it stands twice or is left out."""
-    return ANSWER.startswith(seen.rstrip())
+    assert all(ANSWER.startswith(seen.rstrip()) for seen in chat.ever_shown())
 
 
 TWICE = "I looked again, and it says the same as it did before, word by word."
 
 
-@chats
-@presented
-@pytest.mark.parametrize("between", ["\n\n", "tool"])
-def test_scar_18_a_paragraph_that_is_really_said_twice_is_there_twice(
-    channel: str, presentation: Presentation, between: str
+@presented()
+@pytest.mark.parametrize("between", [["\n\n"], TOOL], ids=["blank line", "tool"])
+def test_scar_18_paragraph_written_twice_is_shown_twice(
+    channel: str, presentation: Presentation, between: Script
 ) -> None:
-    script: Script = [TWICE, *(TOOL if between == "tool" else [between]), TWICE, BlockFinal(), TWICE]
-    room = carried(script, limits_of(channel), target=THREAD, presentation=presentation, block_characters=10)
-    assert room.said == TWICE.split() * 3
+    script: Script = [TWICE, *between, TWICE, BlockFinal(), TWICE]
+    chat = present_turn(script, limits_of(channel), target=THREAD, presentation=presentation, block_characters=10)
+    assert chat.answer_words == TWICE.split() * 3
 
 
-@chats
-@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final"])
-def test_scar_18_a_turn_that_is_carried_twice_is_said_once(channel: str, presentation: Presentation) -> None:
-    async def main(room: ChatRoom) -> None:
+@presented()
+def test_scar_18_turn_that_is_presented_again_is_sent_once(channel: str, presentation: Presentation) -> None:
+    async def main(chat: Chat) -> None:
         for _ in range(3):
-            await room.carry([TWICE, "\n\n", TWICE], presentation=presentation)
-        await room.recover()
-        await room.carry([TWICE], turn_id="another", presentation=presentation)
-        assert await room.state_of() is TurnState.DONE
+            await chat.present([TWICE, "\n\n", TWICE], presentation=presentation)
+        await chat.recover()
+        await chat.present([TWICE], turn_id="another", presentation=presentation)
+        assert await chat.turn_state() is TurnState.DONE
 
-    room = in_a_room(main, limits_of(channel))
-    assert room.said == TWICE.split() * 3
+    chat = in_chat(main, limits_of(channel))
+    assert chat.answer_words == TWICE.split() * 3

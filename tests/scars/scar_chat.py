@@ -1,14 +1,16 @@
-"""One chat, and turns that are carried to it whole: events, projector, courier, ledger and platform in virtual time.
+"""One chat in virtual time: events go through projector, courier and ledger to a simulated platform.
 
-A turn is written as a script: text is said in small pieces, a number is a pause, anything else is an event as it is.
-The platform's history is what a person saw, and the judge of everything here.
+A turn is written as a script: a text comes in small pieces, a number is a pause, anything else is an event. The tests
+judge by the platform's history, which is what a person saw.
 """
 
 from __future__ import annotations
 
 import asyncio
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pytest
 from msgspec.structs import replace
 
 from tailrace.capabilities import CHANNELS, Capabilities
@@ -16,7 +18,7 @@ from tailrace.contract import checked
 from tailrace.deliveries import Delivery, Turn, TurnState
 from tailrace.delivery import Courier, CourierSettings, Recovery
 from tailrace.delivery.presenting import present
-from tailrace.events import Event, TextDelta, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.ledger.memory import MemoryLedger
 from tailrace.operations import Target
 from tailrace.projector import ProjectorSettings
@@ -33,25 +35,62 @@ if TYPE_CHECKING:
 Script: TypeAlias = "Sequence[str | float | Event]"
 
 CHATS = ("telegram", "slack", "discord", "matrix")
-PRESENTATIONS = ("live", "native", "processing", "blocks", "final")
+# Every channel and every presentation, drafts and streams too; a presentation is a row of a table, a channel too.
+SAMPLES = (
+    ("telegram", "live"),
+    ("slack", "native"),
+    ("discord", "processing"),
+    ("matrix", "blocks"),
+    ("telegram", "native"),
+    ("slack", "final"),
+    ("discord", "live"),
+    ("matrix", "parts"),
+    ("slack", "processing"),
+)
 HERE = Target(channel="simulated", chat="here")
 THREAD = Target(channel="simulated", chat="here", thread="thread")
 GROUP = Target(channel="simulated", chat="here", group=True)
+SENTENCES = [f"Sentence {number} of the answer says a thing of its own." for number in range(24)]
+PARAGRAPHS = [" ".join(SENTENCES[at : at + 3]) for at in range(0, 24, 3)]
+ANSWER = "\n\n".join(PARAGRAPHS)
+TOOL: Script = (
+    ToolStarted(id="1", name="bash", arguments={"command": "ls"}),
+    1.0,
+    ToolFinished(id="1", result="x"),
+)
 _ENDS = (TurnCompleted, TurnFailed, TurnCancelled)
+
+chats = pytest.mark.parametrize("channel", CHATS)
+
+
+def presented(*only: str) -> pytest.MarkDecorator:
+    """The samples of these presentations, or all samples."""
+    return pytest.mark.parametrize(("channel", "presentation"), [s for s in SAMPLES if not only or s[1] in only])
+
+
+def cases(*factors: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Cases in which each value of each factor occurs, but not each combination of them."""
+    rows = [row for _, *row in zip(range(max(map(len, factors))), *map(cycle, factors), strict=False)]
+    return [tuple(part for value in row for part in (value if isinstance(value, tuple) else (value,))) for row in rows]
 
 
 def limits_of(channel: str, **changes: Any) -> Capabilities:
-    """What a platform can do, by its own table, with these things otherwise."""
+    """The capabilities of a platform, with changes."""
     return replace(CHANNELS[channel], **changes)
 
 
+def streaming() -> Capabilities:
+    """Slack in a thread."""
+    return limits_of("slack", presentation="native")
+
+
 def pieces(text: str, length: int = 5) -> list[str]:
-    """The text as it may come, in pieces that mind neither words nor lines."""
+    """The text in pieces of that length, cut anywhere."""
     return [text[at : at + length] for at in range(0, len(text), length)]
 
 
-async def spoken(script: Script, *, length: int = 5, every_s: float = 0.03) -> AsyncIterator[Event]:
-    """The script, performed; where it does not say how it ends, the turn is complete."""
+async def events_of(script: Script, *, length: int = 5, every_s: float = 0.03) -> AsyncIterator[Event]:
+    """The events of the script; a script without a terminal event ends with `TurnCompleted`."""
     for line in script:
         if isinstance(line, str):
             for piece in pieces(line, length):
@@ -65,8 +104,8 @@ async def spoken(script: Script, *, length: int = 5, every_s: float = 0.03) -> A
         yield TurnCompleted()
 
 
-class ChatRoom:
-    """A chat on one platform, and the process that writes to it; `crash` puts the next process in its place."""
+class Chat:
+    """A chat on one platform, and the process that writes to it; `crash` starts the next process."""
 
     def __init__(self, simulation: Simulation, limits: Capabilities, *, target: Target = HERE, **courier: Any) -> None:
         self.clock = simulation.clock
@@ -76,48 +115,48 @@ class ChatRoom:
         self.channel = in_process_channel(self.platform, self.clock, there_s=0.05, back_s=0.05)
         self.ledger = MemoryLedger(clock=self.clock)
         self._settings = CourierSettings(**courier)
-        self.courier = self._courier()
+        self.courier = self._new_courier()
 
-    def _courier(self) -> Courier:
+    def _new_courier(self) -> Courier:
         courier = Courier(self.ledger, settings=self._settings, clock=self.clock, jitter=lambda: 0.0)
         courier.connect(self.channel)
         return courier
 
     def fail(self, *rules: Rule | Fault) -> None:
-        """What befalls calls from now on."""
+        """Add faults to the calls from now on."""
         self.platform.script.add(*rules)
 
-    async def carry(self, script: Script, *, turn_id: str = "t", length: int = 5, **settings: Any) -> list[Delivery]:
-        """Carry a turn to its end; how it is presented is as the platform's table says, unless told otherwise."""
+    async def present(self, script: Script, *, turn_id: str = "t", length: int = 5, **settings: Any) -> list[Delivery]:
+        """Present a turn to its end, by default as the platform's table says."""
         turn = await self.courier.begin(turn_id, self.target)
-        events = checked(spoken(script, length=length), turn_id=turn_id)
+        events = checked(events_of(script, length=length), turn_id=turn_id)
         return await present(events, turn, self.limits, ProjectorSettings(**settings), clock=self.clock)
 
     async def crash(self) -> None:
-        """The process is killed, and the next one opens the ledger."""
+        """Kill the process, and let the next one open the ledger."""
         self.ledger = self.ledger.reopen()
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        self.courier = self._courier()
+        self.courier = self._new_courier()
 
     async def recover(self) -> None:
-        """Go on with what a former process left, until nothing is left."""
+        """Finish what an earlier process left."""
         await Recovery(self.courier).sweep()
 
-    async def state_of(self, turn_id: str = "t") -> TurnState:
-        """How the turn stands in the ledger."""
+    async def turn_state(self, turn_id: str = "t") -> TurnState:
+        """The state of the turn in the ledger."""
         return (await self.ledger.begin(Turn(turn_id=turn_id, target=self.target))).state
 
     @property
     def history(self) -> list[Message]:
-        """Every message that was ever seen."""
+        """Every message that was ever posted."""
         return self.platform.history(self.target.chat)
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that stand."""
+        """The messages that are not deleted."""
         return [message for message in self.history if not message.deleted]
 
     @property
@@ -126,12 +165,12 @@ class ChatRoom:
         return [message.text for message in self.messages]
 
     @property
-    def said(self) -> list[str]:
-        """The words of the answer that stand; the record of the tools is none of it."""
+    def answer_words(self) -> list[str]:
+        """The words of the messages, without the record of the tools."""
         return " ".join(text for text in self.texts if "🔧" not in text).split()
 
-    def ever_seen(self) -> Iterator[str]:
-        """Everything that anybody ever saw of a message or a draft, each time it changed."""
+    def ever_shown(self) -> Iterator[str]:
+        """Every text that a message or a draft ever showed."""
         for message in self.history:
             for version in self.platform.versions(message.message_id):
                 yield version.message.text
@@ -141,38 +180,38 @@ class ChatRoom:
                 yield from (draft.text for draft in self.platform.drafts(self.target.chat, call.at))
 
     def screens(self) -> Iterator[tuple[float, list[str]]]:
-        """The whole chat as it was seen, after each call."""
+        """The whole chat after each call."""
         for at in sorted({call.at for call in self.platform.calls}):
             yield at, self.platform.seen(self.target.chat, at)
 
-    def times(self, *kinds: str) -> list[float]:
-        """When calls of these kinds were made."""
+    def call_times(self, *kinds: str) -> list[float]:
+        """The times of the calls of these kinds."""
         return [call.at for call in self.platform.calls if call.kind in kinds]
 
 
-def in_a_room(
-    main: Callable[[ChatRoom], Coroutine[Any, Any, None]],
+def in_chat(
+    main: Callable[[Chat], Coroutine[Any, Any, None]],
     limits: Capabilities,
     *,
     target: Target = HERE,
     **courier: Any,
-) -> ChatRoom:
-    """Let something happen in a room of its own; the platform had nothing to complain of, unless a process died."""
+) -> Chat:
+    """Run `main` in a new chat, and check that the platform had no complaint."""
 
-    async def scene(simulation: Simulation) -> ChatRoom:
-        room = ChatRoom(simulation, limits, target=target, **courier)
-        first = room.courier
-        await main(room)
-        await asyncio.sleep(120.0)  # what is told of a part that did not arrive comes behind it
-        # The next process does not know what the one before it has spent.
-        complaints = [found for found in room.platform.complaints if room.courier is first or found.about != "pace"]
+    async def scene(simulation: Simulation) -> Chat:
+        chat = Chat(simulation, limits, target=target, **courier)
+        first = chat.courier
+        await main(chat)
+        await asyncio.sleep(120.0)  # a notice of a missing part comes later
+        # A new process does not know how much of the rate limit the one before it has used.
+        complaints = [found for found in chat.platform.complaints if chat.courier is first or found.about != "pace"]
         assert complaints == [], complaints
-        return room
+        return chat
 
     return run(scene)
 
 
-def carried(
+def present_turn(
     script: Script,
     limits: Capabilities,
     *,
@@ -180,11 +219,11 @@ def carried(
     faults: Iterable[Rule | Fault] = (),
     length: int = 5,
     **settings: Any,
-) -> ChatRoom:
-    """The room after a turn was carried to it, with these faults on the way."""
+) -> Chat:
+    """The chat after one turn with these faults."""
 
-    async def main(room: ChatRoom) -> None:
-        room.fail(*faults)
-        await room.carry(script, length=length, **settings)
+    async def main(chat: Chat) -> None:
+        chat.fail(*faults)
+        await chat.present(script, length=length, **settings)
 
-    return in_a_room(main, limits, target=target)
+    return in_chat(main, limits, target=target)
