@@ -1,4 +1,4 @@
-"""What a turn does beside talking, as people see it: short, harmless, in its place, and never made up."""
+"""The activity of a turn as lines for people: short, harmless, in order, and without made-up outcomes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from event_strategies import any_event
+from example_counts import examples
 from tailrace.events import (
     BlockFinal,
     ConfigReloaded,
@@ -62,33 +63,17 @@ def bash(call_id: str = "1", command: str = "ls", parent: str | None = None) -> 
     return ToolStarted(id=call_id, name="Bash", arguments={"command": command}, parent_tool_id=parent)
 
 
-def test_a_call_is_a_line_with_its_telling_argument() -> None:
-    assert shown(bash()) == ["🔧 Bash: ls"]
-
-
-def test_the_first_telling_argument_there_is_tells() -> None:
-    arguments = {"url": "u", "query": "q", "pattern": "p", "path": "a", "file_path": "f", "command": "c", "x": "y"}
-    seen = []
-    for name in ("command", "file_path", "path", "pattern", "query", "url"):
-        seen += shown(ToolStarted(id="1", name="T", arguments=arguments))
+def test_main_argument_is_the_first_one_of_a_fixed_order() -> None:
+    order = ["command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title", "name"]
+    arguments: dict[str, str] = {name: f"the {name}" for name in [*reversed(order), "other"]}
+    for name in order:
+        assert shown(ToolStarted(id="1", name="T", arguments=arguments)) == [f"🔧 T: the {name}"]
         arguments[name] = " \n"
-    assert seen == ["🔧 T: c", "🔧 T: f", "🔧 T: a", "🔧 T: p", "🔧 T: q", "🔧 T: u"]
     assert shown(ToolStarted(id="1", name="T", arguments=arguments)) == ["🔧 T"]
 
 
-def test_a_call_for_a_subagent_is_told_by_its_task() -> None:
-    arguments = {"subagent_type": "general", "name": "n", "title": "t", "prompt": "a long story", "description": "look"}
-    seen = []
-    for name in ("description", "prompt", "title", "name"):
-        seen += shown(ToolStarted(id="1", name="Agent", arguments=arguments))
-        del arguments[name]
-    assert seen == ["🔧 Agent: look", "🔧 Agent: a long story", "🔧 Agent: t", "🔧 Agent: n"]
-    both = {"description": "lists files", "command": "ls"}
-    assert shown(ToolStarted(id="1", name="Bash", arguments=both)) == ["🔧 Bash: ls"]
-
-
 @pytest.mark.parametrize(
-    ("arguments", "summary"),
+    ("arguments", "main_argument"),
     [
         ('{"command": "ls -la"}', ": ls -la"),
         ({"command": ["bash", "-lc", "ls"]}, ": bash -lc ls"),
@@ -100,7 +85,6 @@ def test_a_call_for_a_subagent_is_told_by_its_task() -> None:
         ("[" * 100_000, ""),
         ('{"command": "\ud800"}', ""),
         ({"command": "half \ud800"}, ": half \ufffd"),
-        ("ls", ""),
         ('"ls"', ""),
         (["command"], ""),
         ({"command": 10**5000}, ""),
@@ -108,16 +92,13 @@ def test_a_call_for_a_subagent_is_told_by_its_task() -> None:
         (object(), ""),
     ],
 )
-def test_arguments_may_be_anything(arguments: Any, summary: str) -> None:
-    assert shown(ToolStarted(id="1", name="T", arguments=arguments)) == [f"🔧 T{summary}"]
-    assert shown(ToolStarted(id="1", name="T"), ToolInput(id="1", arguments=arguments)) == [f"🔧 T{summary}"]
+def test_arguments_may_be_anything(arguments: Any, main_argument: str) -> None:
+    assert shown(ToolStarted(id="1", name="T", arguments=arguments)) == [f"🔧 T{main_argument}"]
+    before = ToolStarted(id="1", name="T", arguments={"command": "before"})
+    assert shown(before, ToolInput(id="1", arguments=arguments)) == [f"🔧 T{main_argument}"]
 
 
-def test_arguments_that_come_later_replace_those_before() -> None:
-    assert shown(bash(command="a"), ToolInput(id="1", arguments={"command": "b"})) == ["🔧 Bash: b"]
-
-
-def test_a_long_argument_is_shortened_before_a_whole_character() -> None:
+def test_long_argument_is_cut_between_graphemes() -> None:
     assert shown(bash(command="x" * 60)) == ["🔧 Bash: " + "x" * 60]
     assert shown(bash(command="x" * 61)) == ["🔧 Bash: " + "x" * 59 + "…"]
     for whole in (FAMILY, FLAG, "e\u0301"):
@@ -125,19 +106,16 @@ def test_a_long_argument_is_shortened_before_a_whole_character() -> None:
         words = line.removeprefix("🔧 Bash: x").removesuffix("…")
         assert words == whole * (len(words) // len(whole))
         assert 40 < len(words) < 60
+    one_grapheme = "e" + "\u0301" * 1000
+    assert len(one_line(one_grapheme)) == len(last_line(one_grapheme)) == 60
 
 
-def test_space_around_an_argument_is_nothing_and_space_within_is_one() -> None:
+def test_spaces_around_an_argument_are_removed_and_those_within_become_one() -> None:
     assert shown(bash(command=" " * 10_000 + "ls" + " " * 10_000)) == ["🔧 Bash: ls"]
     assert shown(bash(command="a" + " " * 10_000 + "b")) == ["🔧 Bash: a…"]
 
 
-def test_one_character_longer_than_a_line_is_cut_all_the_same() -> None:
-    assert len(one_line("e" + "\u0301" * 1000)) == 60
-    assert len(last_line("e" + "\u0301" * 1000)) == 60
-
-
-def test_a_name_commands_nothing_and_keeps_to_its_line() -> None:
+def test_control_characters_in_a_name_are_replaced() -> None:
     name = "ev\x1b[31mil\u202etxt\u2028\r\nnext\x00" + "n" * 100
     [line] = shown(ToolStarted(id="1", name=name))
     assert line.startswith("🔧 ev\ufffd[31mil\ufffdtxt next\ufffdnnn")
@@ -147,28 +125,26 @@ def test_a_name_commands_nothing_and_keeps_to_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "duration"),
     [
-        (0.0, "0.0s"),
         (0.31, "0.3s"),
         (9.94, "9.9s"),
         (9.96, "10s"),
-        (12.4, "12s"),
         (59.7, "1m 00s"),
         (65.0, "1m 05s"),
-        (3600.0, "60m 00s"),
-        (-5.0, "0.0s"),
+        (3600, "60m 00s"),
+        (-5, "0.0s"),
     ],
 )
-def test_what_has_answered_says_how_it_came_out_and_how_long_it_took(seconds: float, told: str) -> None:
+def test_finished_call_shows_its_outcome_and_duration(seconds: float, duration: str) -> None:
     for is_error, mark in ((False, "✓"), (True, "✗")):
         activity = TurnActivity()
         activity.feed(bash(), 100.0)
         assert activity.feed(ToolFinished(id="1", result="secret", is_error=is_error), 100.0 + seconds)
-        assert activity.lines(1000.0) == [f"🔧 Bash: ls {mark} {told}"]
+        assert activity.lines(1000.0) == [f"🔧 Bash: ls {mark} {duration}"]
 
 
-def test_what_a_tool_prints_or_gives_back_is_never_shown() -> None:
+def test_output_and_result_of_a_tool_are_never_shown() -> None:
     activity = after(bash())
     assert not activity.feed(ToolOutput(id="1", data="secret"), 1.0)
     assert not activity.feed(ToolOutput(data="secret", stream="stderr"), 1.0)
@@ -176,7 +152,7 @@ def test_what_a_tool_prints_or_gives_back_is_never_shown() -> None:
     assert activity.lines(3.0) == ["🔧 Bash: ls ✗ 2.0s"]
 
 
-def test_a_call_that_tells_of_its_progress_is_counted_on() -> None:
+def test_call_with_progress_shows_its_elapsed_time() -> None:
     activity = after(bash())
     assert activity.feed(ToolProgress(id="1", elapsed_s=8.5), 10.0)
     assert activity.lines(10.0) == ["🔧 Bash: ls (8s)"]
@@ -188,41 +164,35 @@ def test_a_call_that_tells_of_its_progress_is_counted_on() -> None:
 
 
 @pytest.mark.parametrize("elapsed_s", [float("nan"), float("-inf"), -3.0])
-def test_a_progress_that_cannot_be_is_none(elapsed_s: float) -> None:
+def test_impossible_progress_counts_as_zero(elapsed_s: float) -> None:
     assert shown(bash(), ToolProgress(id="1", elapsed_s=elapsed_s)) == ["🔧 Bash: ls (1s)"]
     assert len(shown(bash(), ToolProgress(id="1", elapsed_s=float("inf")))[0]) < 60
 
 
-def test_ids_that_belong_to_nothing_are_passed_over() -> None:
+def test_events_of_unknown_calls_are_ignored() -> None:
     activity = TurnActivity()
-    for event in (
-        ToolFinished(id="9"),
-        ToolInput(id="9", arguments={}),
-        ToolProgress(id="9"),
-        ToolProgress(),
-        TextDelta(text="x", parent_tool_id="9"),
-        Status(text="x", parent_tool_id="9"),
-    ):
-        assert not activity.feed(event, 0.0)
+    unknown: list[Event] = [ToolFinished(id="9"), ToolInput(id="9", arguments={}), ToolProgress(id="9"), ToolProgress()]
+    unknown += [TextDelta(text="x", parent_tool_id="9"), Status(text="x", parent_tool_id="9")]
+    assert not any(activity.feed(event, 0.0) for event in unknown)
     activity.feed(bash("1", parent="9"), 0.0)
     activity.feed(bash("2", parent="2"), 0.0)
     assert not activity.feed(ToolFinished(id="9"), 1.0)
     assert activity.lines(1.0) == ["🔧 Bash: ls", "🔧 Bash: ls"]
 
 
-def test_an_id_that_is_used_again_begins_another_call() -> None:
+def test_repeated_id_begins_another_call() -> None:
     events: list[Event] = [bash("tool", "a"), bash("tool", "b"), ToolFinished(id="tool"), bash("tool", "c")]
     assert shown(*events) == ["🔧 Bash: a …", "🔧 Bash: b ✓ 1.0s", "🔧 Bash: c"]
 
 
-def test_a_second_answer_changes_nothing() -> None:
+def test_second_result_is_ignored() -> None:
     activity = after(bash(), ToolFinished(id="1"))
     assert not activity.feed(ToolFinished(id="1", is_error=True), 5.0)
     assert activity.lines(5.0) == ["🔧 Bash: ls ✓ 1.0s"]
 
 
 @pytest.mark.parametrize("terminal", [TurnCompleted(), TurnFailed(message="m"), TurnCancelled()])
-def test_no_answer_is_made_up_at_the_end_and_a_late_one_still_counts(terminal: Event) -> None:
+def test_end_of_the_turn_stops_open_calls_and_a_late_result_counts(terminal: Event) -> None:
     activity = after(bash("1"), bash("2"), ToolFinished(id="2"), Status(text="at it"))
     assert activity.feed(terminal, 4.0)
     assert activity.lines(4.0) == ["🔧 Bash: ls …", "🔧 Bash: ls ✓ 1.0s"]
@@ -232,7 +202,7 @@ def test_no_answer_is_made_up_at_the_end_and_a_late_one_still_counts(terminal: E
     assert activity.lines(6.0) == ["🔧 Bash: ls ✓ 5.0s", "🔧 Bash: ls ✓ 1.0s"]
 
 
-def test_the_tools_of_a_subagent_stand_below_the_call_it_works_for() -> None:
+def test_tools_of_a_subagent_stand_below_its_call() -> None:
     events = [
         ToolStarted(id="a", name="Task"),
         ToolStarted(id="b", name="Task"),
@@ -251,14 +221,11 @@ def test_the_tools_of_a_subagent_stand_below_the_call_it_works_for() -> None:
         "🔧 Task",
         "  🔧 Bash: two",
     ]
-
-
-def test_however_deep_calls_go_lines_stay_short() -> None:
     chain = [bash(str(n), str(n), str(n - 1)) for n in range(30)]
-    assert shown(*chain)[-2:] == ["      🔧 Bash: 28", "      🔧 Bash: 29"]
+    assert shown(*chain)[-2:] == ["      🔧 Bash: 28", "      🔧 Bash: 29"], "deep calls are not indented further"
 
 
-def test_what_a_subagent_says_is_the_last_line_of_it_while_it_works() -> None:
+def test_last_line_of_a_subagent_is_shown_while_it_works() -> None:
     events: list[Event] = [
         ToolStarted(id="a", name="Task"),
         TextDelta(text="First line.\nThe sec", parent_tool_id="a"),
@@ -272,27 +239,22 @@ def test_what_a_subagent_says_is_the_last_line_of_it_while_it_works() -> None:
     assert shown(*events, TextRetracted(parent_tool_id="a")) == ["🔧 Task"]
     assert shown(*events, Status(text="at it", parent_tool_id="a")) == ["🔧 Task", "  💬 at it"]
     assert shown(*events, ToolFinished(id="a")) == ["🔧 Task ✓ 6.0s"]
-
-
-def test_of_a_long_line_its_end_is_shown() -> None:
-    said = "".join(f"word{n} " for n in range(1000))
-    [_, line] = shown(ToolStarted(id="a", name="Task"), TextDelta(text=said, parent_tool_id="a"))
+    long = "".join(f"word{n} " for n in range(1000))
+    [_, line] = shown(events[0], TextDelta(text=long, parent_tool_id="a"))
     assert line.startswith("  💬 …")
     assert line.endswith(" word998 word999")
     assert len(line) <= 64
 
 
-def test_what_the_agent_itself_says_is_no_activity() -> None:
+def test_text_of_the_agent_itself_is_no_activity() -> None:
     activity = TurnActivity()
     assert not any(activity.feed(event, 0.0) for event in (TextDelta(text="a"), BlockFinal(text="a"), TextRetracted()))
     assert activity.lines(0.0) == []
 
 
-def test_a_plan_is_shown_first_with_the_state_of_each_step() -> None:
-    items = tuple(
-        PlanItem(title=title, status=status)
-        for title, status in (("look", "completed"), ("think\nhard", "in_progress"), ("act", "pending"), ("?", "odd"))
-    )
+def test_plan_is_shown_first_with_the_status_of_each_item() -> None:
+    statuses = {"look": "completed", "think\nhard": "in_progress", "act": "pending", "?": "odd"}
+    items = tuple(PlanItem(title=title, status=status) for title, status in statuses.items())
     activity = after(bash(), PlanUpdated(items=items))
     assert activity.lines(1.0) == ["☑ look", "▶ think hard", "☐ act", "☐ ?", "🔧 Bash: ls"]
     assert not activity.feed(PlanUpdated(items=items), 2.0)
@@ -301,33 +263,29 @@ def test_a_plan_is_shown_first_with_the_state_of_each_step() -> None:
     assert activity.lines(2.0) == ["☑ look", "🔧 Bash: ls"]
 
 
-def test_what_the_agent_is_at_stands_last_and_the_latest_counts() -> None:
+def test_latest_notice_and_status_are_shown_last() -> None:
     events: list[Event] = [Status(text="Thinking"), Notice(text="Slow today"), bash(), Status(text="Reading\nfiles")]
     assert shown(*events) == ["🔧 Bash: ls", "ℹ️ Slow today", "ℹ️ Reading files"]
     assert shown(*events, Status(text="")) == ["🔧 Bash: ls", "ℹ️ Slow today"]
-
-
-def test_a_change_of_the_model_or_the_settings_is_told() -> None:
     assert shown(ModelChanged(model_id="m", key_id="k")) == ["ℹ️ Switched to m (k)"]
     assert shown(ModelChanged(model_id="m")) == ["ℹ️ Switched to m"]
     assert shown(ConfigReloaded()) == ["ℹ️ Configuration reloaded"]
 
 
-def test_thoughts_are_shown_only_where_wished() -> None:
-    thoughts: list[Event] = [ReasoningDelta(text="One.\nTw"), ReasoningDelta(text="o.")]
-    assert shown(*thoughts) == []
-    assert not TurnActivity().feed(thoughts[0], 0.0)
-    assert shown(*thoughts, reasoning=True) == ["💭 Two."]
-    more = [*thoughts, ReasoningEnd(), ReasoningDelta(text="Three " * 100, parent_tool_id=None)]
-    [line] = shown(*more, reasoning=True)
+def test_reasoning_is_shown_only_if_it_is_asked_for() -> None:
+    reasoning: list[Event] = [ReasoningDelta(text="One.\nTw"), ReasoningDelta(text="o.")]
+    assert shown(*reasoning) == []
+    assert not TurnActivity().feed(reasoning[0], 0.0)
+    assert shown(*reasoning, reasoning=True) == ["💭 Two."]
+    [line] = shown(*reasoning, ReasoningEnd(), ReasoningDelta(text="Three " * 100), reasoning=True)
     assert line.startswith("💭 …")
     assert line.endswith("Three Three")
     assert len(line) <= 122
     assert shown(ReasoningDelta(text="x", parent_tool_id="9"), reasoning=True) == []
-    assert shown(*thoughts, TurnCompleted(), reasoning=True) == []
+    assert shown(*reasoning, TurnCompleted(), reasoning=True) == []
 
 
-def test_when_the_agent_speaks_again_only_what_still_runs_is_shown() -> None:
+def test_new_text_of_the_agent_clears_what_does_not_run() -> None:
     activity = after(bash("1", "a"), bash("2", "b"), ToolFinished(id="1"), Status(text="s"), reasoning=True)
     activity.feed(ReasoningDelta(text="hm"), 4.0)
     activity.clear_finished()
@@ -338,7 +296,7 @@ def test_when_the_agent_speaks_again_only_what_still_runs_is_shown() -> None:
     assert activity.lines(6.0) == []
 
 
-def test_the_newest_lines_are_shown_and_the_others_counted() -> None:
+def test_newest_lines_are_shown_and_the_others_counted() -> None:
     calls = [bash(str(n), str(n)) for n in range(1, 13)]
     assert shown(*calls[:8]) == [f"🔧 Bash: {n}" for n in range(1, 9)]
     assert shown(*calls) == ["… 5 earlier", *(f"🔧 Bash: {n}" for n in range(6, 13))]
@@ -348,7 +306,7 @@ def test_the_newest_lines_are_shown_and_the_others_counted() -> None:
     assert shown(plan, *calls[:2]) == ["… 95 earlier", *(f"☐ {n}" for n in range(95, 100)), *shown(*calls[:2])]
 
 
-def test_calls_that_are_not_kept_are_counted_and_those_that_run_are_kept_longest() -> None:
+def test_calls_that_are_not_kept_are_counted_and_running_ones_are_kept() -> None:
     activity = after(bash("long", "long"))
     for n in range(200):
         activity.feed(bash("x", str(n)), 0.0)
@@ -359,7 +317,7 @@ def test_calls_that_are_not_kept_are_counted_and_those_that_run_are_kept_longest
     assert activity.lines(0.0) == ["🔧 Bash: long"]
 
 
-def test_calls_are_tasks_with_a_number_of_their_own() -> None:
+def test_calls_are_tasks_numbered_by_us() -> None:
     activity = after(bash("tool", "a"), bash("tool", "b" * 500), ToolFinished(id="tool", is_error=True))
     activity.feed(ToolStarted(id="tool", name="n" * 500, arguments={"path": "p" * 500}), 3.0)
     tasks = activity.tasks()
@@ -371,7 +329,7 @@ def test_calls_are_tasks_with_a_number_of_their_own() -> None:
     assert TurnActivity().tasks() == TurnActivity().changed_tasks() == ()
 
 
-def test_changed_tasks_are_those_that_changed_also_where_they_are_no_longer_shown() -> None:
+def test_changed_tasks_include_those_that_are_no_longer_shown() -> None:
     activity = after(bash("1", "a"), bash("2", "b"))
     assert [task.id for task in activity.changed_tasks()] == ["1", "2"]
     assert activity.changed_tasks() == ()
@@ -385,36 +343,34 @@ def test_changed_tasks_are_those_that_changed_also_where_they_are_no_longer_show
     assert activity.changed_tasks() == (Task(id="1", title="Bash: c", status="pending"),)
 
 
-def test_usage_is_what_the_turn_has_cost() -> None:
-    def told(*usages: tuple[int, int, str]) -> str:
-        return after(*(Usage(input_tokens=i, output_tokens=o, scope=s) for i, o, s in usages)).usage_line()  # type: ignore[arg-type]  # the three words
+REQUEST, TURN, SESSION = (1000, 20, "request"), (7, 8, "turn"), (1_000_000, 2, "session")
 
-    assert told() == ""
-    assert told((1000, 20, "request"), (500, 5, "request")) == "1,500 tokens in, 25 out"
-    assert told((1000, 20, "request"), (7, 8, "turn"), (9, 9, "request"), (1, 1, "session")) == "7 tokens in, 8 out"
-    assert told((9, 9, "session"), (1_000_000, 2, "session")) == "1,000,000 tokens in, 2 out in this session"
-    assert told((9, 9, "session"), (3, 4, "request")) == "3 tokens in, 4 out"
+
+@pytest.mark.parametrize(
+    ("usages", "line"),
+    [
+        ([], ""),
+        ([REQUEST, (500, 5, "request")], "1,500 tokens in, 25 out"),
+        ([REQUEST, TURN, (9, 9, "request"), SESSION], "7 tokens in, 8 out"),
+        ([(9, 9, "session"), SESSION], "1,000,000 tokens in, 2 out in this session"),
+        ([SESSION, (3, 4, "request")], "3 tokens in, 4 out"),
+    ],
+)
+def test_usage_line_has_the_best_total_of_the_turn(usages: list[tuple[int, int, Any]], line: str) -> None:
+    events = [Usage(input_tokens=i, output_tokens=o, scope=scope) for i, o, scope in usages]
     of_subagent = Usage(input_tokens=1, output_tokens=1, scope="turn", parent_tool_id="1")
-    assert after(of_subagent).usage_line() == ""
+    assert after(*events, of_subagent).usage_line() == line
 
 
 MARKUP = [
+    *("**", "```", "&amp;", "&#35;", "http://x.y/a_b", "é", "🔧", "- ", "1. "),
     *"*_`[]()<>#~|\\!&-+=.:;/ '\"1$@^{}ab",
-    "**",
-    "```",
-    "&amp;",
-    "&#35;",
-    "http://x.y/a_b",
-    "é",
-    "🔧",
-    "- ",
-    "1. ",
 ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(200, search=2_000))
 @given(st.lists(st.sampled_from(MARKUP), min_size=1, max_size=12).map("".join), st.integers(0, 6))
-def test_an_escaped_line_reads_as_it_was(words: str, depth: int) -> None:
+def test_escaped_line_is_rendered_as_it_was(words: str, depth: int) -> None:
     words = words.strip() or "x"
     line, kept = " " * depth + words, "\xa0" * depth + words
     assert render(escaped(line), "plain").text == words
@@ -422,17 +378,23 @@ def test_an_escaped_line_reads_as_it_was(words: str, depth: int) -> None:
     assert render(f"{escaped(line)}  \n{escaped(line)}", "plain").text == f"{words}\n{kept}"
 
 
-def test_indentation_is_kept_in_markdown() -> None:
-    assert escaped("    🔧 read_file: *.py") == "\xa0" * 4 + "🔧 read_file: \\*.py"
-    assert escaped("\tx") == "\xa0" * 4 + "x"
-    assert escaped("# x") == "\\# x"
-    assert escaped("1. x") == "1\\. x"
-    assert escaped("") == ""
+@pytest.mark.parametrize(
+    ("line", "markdown"),
+    [
+        ("    🔧 read_file: *.py", "\xa0" * 4 + "🔧 read_file: \\*.py"),
+        ("\tx", "\xa0" * 4 + "x"),
+        ("# x", "\\# x"),
+        ("1. x", "1\\. x"),
+        ("", ""),
+    ],
+)
+def test_escaped_line_keeps_its_indentation(line: str, markdown: str) -> None:
+    assert escaped(line) == markdown
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200, search=2_000))
 @given(st.lists(any_event, max_size=30), st.integers(1, 10))
-def test_whatever_comes_the_lines_are_few_and_hold_no_line_end(events: Sequence[Event], limit: int) -> None:
+def test_lines_stay_within_the_limit_and_change_only_with_news(events: Sequence[Event], limit: int) -> None:
     activity = TurnActivity(reasoning=True)
     before: list[str] = []
     for now, event in enumerate(events):
@@ -444,14 +406,14 @@ def test_whatever_comes_the_lines_are_few_and_hold_no_line_end(events: Sequence[
         before = lines
 
 
-def test_an_idle_turn_is_small() -> None:
+def test_activity_of_an_idle_turn_is_small() -> None:
     activity = TurnActivity()
     held = [getattr(activity, name) for name in TurnActivity.__slots__]
     assert sys.getsizeof(activity) < 200
     assert all(thing in (None, "", (), False) for thing in held)
 
 
-def test_what_is_kept_does_not_grow_with_calls_that_are_over() -> None:
+def test_memory_does_not_grow_with_finished_calls() -> None:
     calls = ToolCalls()
     for n in range(10_000):
         calls.begin(bash(str(n), "x"), 0.0)
@@ -463,7 +425,7 @@ def test_what_is_kept_does_not_grow_with_calls_that_are_over() -> None:
 
 
 @given(st.text(st.sampled_from(["a", "\u0301", "\U0001f468", "\u200d", "\U0001f1e9", "\r", "\n"])), st.integers(1, 6))
-def test_an_ending_is_the_end_and_fits(text: str, length: int) -> None:
+def test_text_end_is_the_end_of_the_text_and_fits(text: str, length: int) -> None:
     end = text_end(text, length)
     assert text.endswith(end)
     assert len(end) <= length
