@@ -256,7 +256,7 @@ def test_rule_6_a_broken_stream_is_a_failure_unless_the_run_was_over() -> None:
         translator = AguiTranslator()
         for native in over:
             translator.feed(native)
-        translator.broke("lost", code="cut_off", status_code=502)
+        translator.fail("lost", code="cut_off", status_code=502)
         assert translator.close() == [terminal]
 
 

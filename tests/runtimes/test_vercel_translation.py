@@ -229,7 +229,7 @@ def test_rule_6_a_broken_stream_is_a_failure_unless_the_answer_was_complete() ->
         translator = VercelTranslator()
         for native in over:
             translator.feed(native)
-        translator.broke("lost", code="cut_off", status_code=502)
+        translator.fail("lost", code="cut_off", status_code=502)
         assert translator.close() == [terminal]
 
 

@@ -1,7 +1,7 @@
-"""Asking an AG-UI agent: one run per turn, over HTTP or of a function in this process.
+"""Runs an AG-UI agent: one run per turn, over HTTP or of a function in this process.
 
-Owns the run and its end however it comes, and where conversations are kept. What the events mean is the translator's,
-and what is sent along the transcript's.
+Owns the request, every way in which it can end, and the files in which histories are saved. The translator knows what
+the events mean, and the history knows what is sent with a question.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.events import Event, Notice, TurnStarted
-from tailrace.runtimes.agui.transcript import Transcript
+from tailrace.runtimes.agui.history import AguiHistory
 from tailrace.runtimes.agui.translator import AguiTranslator
 from tailrace.runtimes.endpoint import Endpoint, frame_value
 from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault
@@ -25,74 +25,74 @@ from tailrace.runtimes.sse import FrameDecoder
 if TYPE_CHECKING:
     from tailrace.ports import Prompt
 
-Agent: TypeAlias = Callable[[dict[str, Any]], AsyncGenerator[Any, None]]
+_AgentFunction: TypeAlias = Callable[[dict[str, Any]], AsyncGenerator[Any, None]]
 
 
 class AguiRuntime:
-    """An AG-UI agent as a runtime: the address that answers to a POST, or an async generator function.
+    """An AG-UI agent as a runtime: the URL that answers a POST, or an async generator function.
 
-    A function is given a `RunAgentInput` as a plain dictionary, and yields events: those of `ag_ui.core`, dictionaries,
-    or what an encoder made of them. `headers` and `read_timeout_s` are for an address (see `Endpoint`).
+    The function gets a `RunAgentInput` as a dictionary. It yields events: objects of `ag_ui.core`, dictionaries, or the
+    text or bytes of an encoder. `headers` and `read_timeout_s` are for a URL (see `Endpoint`).
 
-    A session remembers the runs that were completed, in a file of this user; without `remembers` none is kept.
+    The completed runs of a session are saved in a file of this user, unless `remembers` is False.
     """
 
     name = "agui"
 
     def __init__(
         self,
-        agent: str | Agent,
+        agent: str | _AgentFunction,
         *,
         headers: Mapping[str, str] | None = None,
         read_timeout_s: float = READ_TIMEOUT_S,
         remembers: bool = True,
     ) -> None:
         if isinstance(agent, str):
-            self._ask: Agent = Endpoint(agent, headers=headers, read_timeout_s=read_timeout_s).post
-            self._known_as = agent
+            self._run_agent: _AgentFunction = Endpoint(agent, headers=headers, read_timeout_s=read_timeout_s).post
+            self._agent_id = agent
         else:
-            self._ask = partial(_plain, agent)
-            self._known_as = f"{getattr(agent, '__module__', '')}:{getattr(agent, '__qualname__', '')}"
+            self._run_agent = partial(_run_function, agent)
+            self._agent_id = f"{getattr(agent, '__module__', '')}:{getattr(agent, '__qualname__', '')}"
         self._remembers = remembers
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """One run of the agent; closing this closes the connection, or the function, and so cancels it."""
+        """Run the agent once. Closing this closes the connection or the function, and so cancels the run."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         session = session_of(prompt) if self._remembers else ""
-        memory, place = SessionFiles(sessions_directory() / "agui"), f"{self._known_as}\n{session}"
-        transcript = Transcript(await asyncio.to_thread(memory.load, place) if session else None)
+        files, key = SessionFiles(sessions_directory() / "agui"), f"{self._agent_id}\n{session}"
+        history = AguiHistory(await asyncio.to_thread(files.load, key) if session else None)
         run_id = uuid.uuid4().hex
-        question = transcript.ask(
+        run_input = history.run_input(
             prompt.text, thread_id=session or uuid.uuid4().hex, run_id=run_id, message_id=uuid.uuid4().hex
         )
-        translator = AguiTranslator(run_id, transcript.tools)
+        translator = AguiTranslator(run_id, history.tool_names)
         try:
-            async with aclosing(self._ask(question)) as said:
-                async for native in said:
-                    transcript.feed(native)
+            async with aclosing(self._run_agent(run_input)) as natives:
+                async for native in natives:
+                    history.feed(native)
                     for event in translator.feed(native):
                         yield event
                     if translator.is_done:
                         break
         except HttpFault as fault:
-            translator.broke(str(fault), code=fault.code, status_code=fault.status_code)
+            translator.fail(str(fault), code=fault.code, status_code=fault.status_code)
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
             failure = failure_from(error)
-            translator.broke(failure.message, code="runtime_raised", status_code=failure.status_code)
+            translator.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         if session and translator.is_complete:
             try:
-                await asyncio.to_thread(memory.save, place, transcript.keep(translator.questions))
+                await asyncio.to_thread(files.save, key, history.encode(translator.interrupts))
             except (OSError, ValueError, TypeError) as error:
                 yield Notice(text=f"This will not be remembered: {error}")
         for event in translator.close():
             yield event
 
 
-async def _plain(agent: Agent, question: dict[str, Any]) -> AsyncGenerator[Any, None]:
-    """What a function yields, as plain values: models as AG-UI writes them, and the events of an encoded stream."""
+async def _run_function(agent: _AgentFunction, run_input: dict[str, Any]) -> AsyncGenerator[Any, None]:
+    """The events of a function as JSON values, also where it yields models or an encoded stream."""
     decoder = FrameDecoder()
-    async with aclosing(agent(question)) as said:
-        async for item in said:
+    async with aclosing(agent(run_input)) as items:
+        async for item in items:
             match item:
                 case str() | bytes():
                     for frame in decoder.feed(item.encode() if isinstance(item, str) else item):

@@ -1,6 +1,6 @@
-"""What the translator reads of AG-UI's events, and no more of them than that: versions 0.1 to 1.1 of the protocol.
+"""The fields that the translator reads of AG-UI's events, versions 0.1 to 1.1 of the protocol.
 
-Chunks are not among them: see `expansion`.
+Chunk events are missing here, because `chunk_expander` rewrites them.
 """
 
 from __future__ import annotations
@@ -10,81 +10,81 @@ from typing import Any
 import msgspec
 
 
-class _Attributed(msgspec.Struct, rename="camel"):
-    """An event of the agent or, where an invocation is named, of a subagent."""
+class _SpeakerEvent(msgspec.Struct, rename="camel"):
+    """An event of the agent, or of the subagent that it names."""
 
     subagent_run_id: str | None = None
 
 
-class Opened(_Attributed, kw_only=True):
-    """A message begins, said or thought."""
+class MessageStart(_SpeakerEvent, kw_only=True):
+    """A text or reasoning message starts."""
 
     message_id: str
     role: str = "assistant"
 
 
-class Piece(_Attributed, kw_only=True):
-    """A piece of a message; those of thoughts had no id before version 1."""
+class MessageContent(_SpeakerEvent, kw_only=True):
+    """A piece of a message. Reasoning had no id before version 1."""
 
     delta: str
     message_id: str = ""
 
 
-class Ended(_Attributed, kw_only=True):
+class MessageEnd(_SpeakerEvent, kw_only=True):
     """A message is complete."""
 
     message_id: str = ""
 
 
-class Called(_Attributed, kw_only=True):
-    """A call begins."""
+class ToolCallStart(_SpeakerEvent, kw_only=True):
+    """A call starts."""
 
     tool_call_id: str
     tool_call_name: str
 
 
-class Arguments(_Attributed, kw_only=True):
-    """A piece of a call's arguments, which are JSON; the last one where it has none."""
+class ToolCallArguments(_SpeakerEvent, kw_only=True):
+    """A piece of a call's arguments, which are JSON. The event without a piece ends them."""
 
     tool_call_id: str
     delta: str = ""
 
 
-class Result(_Attributed, kw_only=True):
-    """What a tool gave back: text, or parts of which some are text."""
+class ToolCallResult(_SpeakerEvent, kw_only=True):
+    """The result of a call: text, or parts of which some are text."""
 
     tool_call_id: str
     content: Any = ""
 
 
-class Sealed(_Attributed, kw_only=True):
-    """The provider's own of a thought, or of a call."""
+class EncryptedValue(_SpeakerEvent, kw_only=True):
+    """The provider's own data for a message or a call."""
 
     entity_id: str
     encrypted_value: str
 
 
-class Step(_Attributed, kw_only=True):
-    """A phase of the run begins."""
+class StepStarted(_SpeakerEvent, kw_only=True):
+    """A step of the run starts."""
 
     step_name: str
 
 
-class Activity(_Attributed, kw_only=True):
-    """Something goes on, of a kind."""
+class ActivitySnapshot(_SpeakerEvent, kw_only=True):
+    """An activity of some type is in progress."""
 
     activity_type: str
 
 
-class Custom(_Attributed, kw_only=True):
-    """What only this agent says."""
+class CustomEvent(_SpeakerEvent, kw_only=True):
+    """An event of the agent's own."""
 
     name: str
     value: Any = None
 
 
-class Remembered(msgspec.Struct, rename="camel"):
-    """A message of the conversation, as a snapshot has it."""
+class SnapshotMessage(msgspec.Struct, rename="camel"):
+    """A message in a snapshot of the conversation."""
 
     role: str
     content: Any = None
@@ -92,18 +92,18 @@ class Remembered(msgspec.Struct, rename="camel"):
 
     @property
     def text(self) -> str:
-        """What it says in words."""
+        """The text of the message."""
         return text_of(self.content) or ""
 
 
-class Messages(msgspec.Struct):
-    """The whole conversation, in place of what was told of it."""
+class MessagesSnapshot(msgspec.Struct):
+    """The whole conversation, in place of the messages that were streamed."""
 
-    messages: list[Remembered]
+    messages: list[SnapshotMessage]
 
 
-class Invoked(msgspec.Struct, rename="camel"):
-    """A subagent begins."""
+class SubagentStarted(msgspec.Struct, rename="camel"):
+    """A subagent starts."""
 
     subagent_run_id: str
     name: str = ""
@@ -111,22 +111,22 @@ class Invoked(msgspec.Struct, rename="camel"):
     parent_subagent_run_id: str | None = None
 
 
-class Returned(msgspec.Struct, rename="camel"):
-    """A subagent is through, or has failed."""
+class SubagentEnded(msgspec.Struct, rename="camel"):
+    """A subagent has finished or failed."""
 
     subagent_run_id: str
     result: Any = ""
     message: str = ""
 
 
-class Begun(msgspec.Struct, rename="camel"):
-    """A run begins."""
+class RunStarted(msgspec.Struct, rename="camel"):
+    """A run starts."""
 
     run_id: str = ""
 
 
 class Interrupt(msgspec.Struct, rename="camel"):
-    """What a run has stopped to ask: somebody's leave for a call, or something else."""
+    """A question that a run has stopped for: whether a call is allowed, or something else."""
 
     id: str
     reason: str | None = None
@@ -135,17 +135,17 @@ class Interrupt(msgspec.Struct, rename="camel"):
     metadata: Any = None
 
     @property
-    def words(self) -> str:
-        """The question in words, where somebody has put it so; Strands' are beside it."""
+    def text(self) -> str:
+        """The question as text, if there is one. Strands sends it in the metadata."""
         match self:
-            case Interrupt(message=str(words)) | Interrupt(metadata={"reason": str(words)}) if words:
-                return words
+            case Interrupt(message=str(text)) | Interrupt(metadata={"reason": str(text)}) if text:
+                return text
             case _:
                 return ""
 
     @property
     def tools(self) -> list[str]:
-        """The tools that leave is wanted for, one for each call, as LangChain's middleware says it and ADK."""
+        """The tools that wait for approval, one for each call, as LangChain's middleware and ADK send them."""
         match self.metadata:
             case {"langgraph": {"raw": {"action_requests": [*requests]}}}:
                 return [str(request.get("name")) for request in requests if isinstance(request, dict)]
@@ -160,41 +160,41 @@ class _Outcome(msgspec.Struct):
     interrupts: list[Interrupt] = []
 
 
-class Tokens(msgspec.Struct, rename="camel"):
-    """What one model has cost in a run."""
+class ModelUsage(msgspec.Struct, rename="camel"):
+    """The tokens that one model used in a run."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-class _Over(msgspec.Struct):
-    """A run is over. What is said of it beside that may be anything, and is read as far as it can be."""
+class _RunEnd(msgspec.Struct):
+    """A run has ended. Agents put other things into `usage` too, which are ignored."""
 
     usage: Any = None
 
     @property
-    def tokens(self) -> list[Tokens]:
-        """What it has cost."""
+    def model_usage(self) -> list[ModelUsage]:
+        """The tokens of each model; empty if they were not counted."""
         try:
-            return msgspec.convert(self.usage, list[Tokens])
+            return msgspec.convert(self.usage, list[ModelUsage])
         except msgspec.ValidationError:
             return []
 
 
-class Finished(_Over):
-    """A run is over: complete, interrupted or cancelled, as its outcome says."""
+class RunFinished(_RunEnd):
+    """A run has ended: completed, interrupted or cancelled, as its outcome says."""
 
     outcome: Any = None
     result: Any = None
 
     @property
     def interrupts(self) -> list[Interrupt]:
-        """What it has stopped to ask."""
+        """The questions that the run has stopped for."""
         return self._outcome.interrupts if self._outcome.type == "interrupt" else []
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was stopped on purpose."""
+        """True if the run was cancelled."""
         return self._outcome.type == "cancelled"
 
     @property
@@ -205,7 +205,7 @@ class Finished(_Over):
             return _Outcome()
 
 
-class Failed(_Over):
+class RunError(_RunEnd):
     """A run has failed."""
 
     message: Any = ""
@@ -213,7 +213,7 @@ class Failed(_Over):
 
 
 def text_of(content: Any) -> str | None:
-    """What a content says: it is text, or has parts of which some are. None where there is no text in it."""
+    """The text of a content, which is text or a list of parts. None if there is no text in it."""
     match content:
         case str():
             return content

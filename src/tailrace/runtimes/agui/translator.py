@@ -1,11 +1,10 @@
-"""The events of one AG-UI run, as plain values, into events of ours.
+"""Translates the events of one AG-UI run, as JSON values, into canonical events.
 
-A message or a call belongs to whoever began it: what continues it need not say so again. Subagents are shown as calls,
-under which they speak, unless a call has started them.
+A message or call belongs to the speaker that started it, so the events that continue it need no speaker. A subagent is
+shown as a call under which it speaks, unless a call has started it.
 
-A snapshot of the conversation repeats what was streamed, under other ids. It is read when the run is over, for what was
-not streamed at all: agents that do not stream say their answer there and nowhere else. What a turn is told by is
-`TurnTranslation`'s.
+A snapshot of the conversation repeats what was streamed, under other ids. It is read when the run has ended, for what
+was not streamed: some agents send their answer in the snapshot only. `TurnTranslation` owns the rules of a turn.
 """
 
 from __future__ import annotations
@@ -16,32 +15,32 @@ import msgspec
 
 from tailrace.events import Error, Event, Status, ToolInput, Usage
 from tailrace.runtimes.agui import shapes
-from tailrace.runtimes.agui.expansion import Expansion
+from tailrace.runtimes.agui.chunk_expander import ChunkExpander
 from tailrace.runtimes.sdk import as_text, json_or_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_LONGEST_REMARK = 200
-# How ag-ui-langgraph says what a graph has stopped to ask, beside an outcome or in place of one.
-_LANGGRAPH_ASKS = "on_interrupt"
+_MAX_STATUS = 200
+# The custom event with which ag-ui-langgraph reports an interrupt, with an outcome or without one.
+_LANGGRAPH_INTERRUPT = "on_interrupt"
 
 
-class _Recent:
-    """What somebody thought since something was complete."""
+class _RecentReasoning:
+    """The reasoning of one speaker since a message or call of it was complete."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._length = 0
 
     def add(self, piece: str) -> None:
-        """More of it."""
+        """Add a piece."""
         self._pieces.append(piece)
         self._length += len(piece)
 
-    def is_all(self, piece: str) -> bool:
-        """Whether this is all of it; compared only where it can be, since thoughts are long and many."""
+    def equals(self, piece: str) -> bool:
+        """True if the piece is all of it. The lengths are compared first, because reasoning is long."""
         return 0 < self._length == len(piece) and "".join(self._pieces) == piece
 
 
@@ -49,334 +48,334 @@ _Handler: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 
 
 class AguiTranslator:
-    """One run: `feed` its events until it `is_done`, say if the stream `broke`, then `close`.
+    """One run: `feed` its events until it `is_done`, call `fail` if the stream broke, then `close`.
 
-    `run_id` is the run that was asked for; others in the stream are of the past. `names` are those of tools that were
-    called before, by call: this run may have their results.
+    `run_id` is the run that was asked for; other runs in the stream are older ones. `tool_names` are the names of
+    earlier calls by their id: this run may send their results.
     """
 
-    def __init__(self, run_id: str = "", names: Mapping[str, str] | None = None) -> None:
+    def __init__(self, run_id: str = "", tool_names: Mapping[str, str] | None = None) -> None:
         self._turn = TurnTranslation("the AG-UI agent")
-        self._expansion = Expansion()
-        self._asked_for = self._run = run_id
-        self._ending: shapes.Finished | shapes.Failed | None = None
-        self._owners: dict[str, str | None] = {}  # which subagent began each message and each call
+        self._expander = ChunkExpander()
+        self._wanted_run = self._current_run = run_id
+        self._run_end: shapes.RunFinished | shapes.RunError | None = None
+        self._owners: dict[str, str | None] = {}  # the subagent that started each message and call
         self._parents: dict[str, str] = {}  # the call under which each subagent speaks
-        self._silenced: set[str] = set()  # messages that are not the agent's
-        self._thoughts: set[str] = set()
-        self._thinking: dict[str | None, str] = {}  # the thought that is heard, until something else is
-        self._unheard: set[str] = set()  # thoughts that have begun, and no more
-        self._unended: dict[str | None, str] = {}  # the message that each of them is in the middle of
-        self._recent: dict[str | None, _Recent] = {}
-        self._names = dict(names or {})  # of tools, by call
+        self._hidden: set[str] = set()  # messages that are not the agent's
+        self._reasoning: set[str] = set()  # messages of reasoning
+        self._unread_reasoning: set[str] = set()  # those that have started and have no content yet
+        self._open_reasoning: dict[str | None, str] = {}  # by parent, until something else comes
+        self._recent_reasoning: dict[str | None, _RecentReasoning] = {}  # by speaker
+        self._open_message: dict[str | None, str] = {}  # by speaker
+        self._tool_names = dict(tool_names or {})
         self._arguments: dict[str, list[str]] = {}
-        self._said: list[str] = []
-        self._snapshot: list[shapes.Remembered] = []
-        self.questions: list[shapes.Interrupt] = []  # what the run has stopped to ask
+        self._streamed: list[str] = []
+        self._snapshot: list[shapes.SnapshotMessage] = []
+        self.interrupts: list[shapes.Interrupt] = []  # what the run has stopped to ask
 
     @property
     def is_done(self) -> bool:
-        """Whether the run that was asked for is over."""
-        return self._ending is not None and self._run == self._asked_for
+        """True if the run that was asked for has ended."""
+        return self._run_end is not None and self._current_run == self._wanted_run
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run has come to its own end, and not to a failure or a cancellation."""
-        return isinstance(self._ending, shapes.Finished) and not self._ending.is_cancelled
+        """True if the run has ended and has neither failed nor been cancelled."""
+        return isinstance(self._run_end, shapes.RunFinished) and not self._run_end.is_cancelled
 
     def feed(self, native: Any) -> list[Event]:
-        """One event of the stream."""
+        """Translate one event of the stream."""
         events: list[Event] = []
-        for said in self._expansion.feed(native):
-            events += self._tell(said)
+        for expanded in self._expander.feed(native):
+            events += self._translate(expanded)
         return events
 
-    def broke(self, message: str, *, code: str, status_code: int | None = None) -> None:
-        """The stream has ended with a failure of its own; once the run is over that means nothing."""
-        if self._ending is None:
+    def fail(self, message: str, *, code: str, status_code: int | None = None) -> None:
+        """The stream has failed. After the end of the run that changes nothing."""
+        if self._run_end is None:
             self._turn.fail(message, code=code, status_code=status_code)
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """The stream is over: the one end of the turn."""
-        match self._ending:
-            case shapes.Failed(message=message, code=code):
+        """End the turn."""
+        match self._run_end:
+            case shapes.RunError(message=message, code=code):
                 self._turn.fail(as_text(message), code=None if code is None else as_text(code))
-            case shapes.Finished(result=result):
-                cancelled = cancelled or self._ending.is_cancelled
-                words = None if result is None else as_text(result)
-                self._turn.complete(text=words, stop_reason="interrupt" if self.questions else "")
+            case shapes.RunFinished(result=result):
+                cancelled = cancelled or self._run_end.is_cancelled
+                text = None if result is None else as_text(result)
+                self._turn.complete(text=text, stop_reason="interrupt" if self.interrupts else "")
         return self._turn.end(cancelled=cancelled)
 
-    def _tell(self, event: Any) -> list[Event]:
+    def _translate(self, event: Any) -> list[Event]:
         kind = event.get("type") if isinstance(event, dict) else None
-        if isinstance(kind, str) and kind in self._TABLE:
-            shape, tell = self._TABLE[kind]
+        if isinstance(kind, str) and kind in self._HANDLERS:
+            shape, handler = self._HANDLERS[kind]
             try:
-                return tell(self, msgspec.convert(event, shape))
+                return handler(self, msgspec.convert(event, shape))
             except msgspec.ValidationError:
                 pass
-        elif isinstance(kind, str) and kind in self._SILENT:
+        elif isinstance(kind, str) and kind in self._IGNORED:
             return []
         return self._turn.unknown_event(event)
 
-    # Who speaks
+    # Speakers
 
-    def _parent(self, lane: str | None) -> tuple[list[Event], str | None]:
-        """The call under which a subagent speaks; one that was not announced becomes a call of its own."""
-        if lane is None:
+    def _parent(self, speaker: str | None) -> tuple[list[Event], str | None]:
+        """The call under which a subagent speaks. A subagent that was not announced becomes a call here."""
+        if speaker is None:
             return [], None
-        if lane in self._parents:
-            return [], self._parents[lane]
-        self._parents[lane] = lane
-        return self._turn.tool_call(lane, "subagent"), lane
+        if speaker in self._parents:
+            return [], self._parents[speaker]
+        self._parents[speaker] = speaker
+        return self._turn.tool_call(speaker, "subagent"), speaker
 
-    def _parent_of(self, entity: str, lane: str | None) -> tuple[list[Event], str | None]:
-        """The same of whoever began this message or call; if nobody did, it is whoever speaks of it first."""
-        return self._parent(self._owners.setdefault(entity, lane))
+    def _parent_of(self, item: str, speaker: str | None) -> tuple[list[Event], str | None]:
+        """The same for a message or call: its owner started it, or if nobody did, sends an event of it first."""
+        return self._parent(self._owners.setdefault(item, speaker))
 
     # Messages
 
-    def _opened(self, message: shapes.Opened) -> list[Event]:
+    def _message_start(self, message: shapes.MessageStart) -> list[Event]:
         self._owners[message.message_id] = message.subagent_run_id
-        self._unended[message.subagent_run_id] = message.message_id
+        self._open_message[message.subagent_run_id] = message.message_id
         if message.role != "assistant":
-            self._silenced.add(message.message_id)
+            self._hidden.add(message.message_id)
         return []
 
-    def _piece(self, piece: shapes.Piece) -> list[Event]:
-        if piece.message_id in self._silenced:
+    def _message_content(self, content: shapes.MessageContent) -> list[Event]:
+        if content.message_id in self._hidden:
             return []
-        begun, parent = self._parent_of(piece.message_id, piece.subagent_run_id)
+        started, parent = self._parent_of(content.message_id, content.subagent_run_id)
         if parent is None:
-            self._said.append(piece.delta)
-        self._thinking.pop(parent, None)
-        return [*begun, *self._turn.text_delta(piece.message_id, piece.delta, parent=parent)]
+            self._streamed.append(content.delta)
+        self._open_reasoning.pop(parent, None)
+        return [*started, *self._turn.text_delta(content.message_id, content.delta, parent=parent)]
 
-    def _ended(self, message: shapes.Ended) -> list[Event]:
-        begun, parent = self._parent_of(message.message_id, message.subagent_run_id)
-        self._forget(self._owners[message.message_id])
-        return [*begun, *self._turn.block_final(message.message_id, parent=parent)]
+    def _message_end(self, message: shapes.MessageEnd) -> list[Event]:
+        started, parent = self._parent_of(message.message_id, message.subagent_run_id)
+        self._forget_reasoning(self._owners[message.message_id])
+        return [*started, *self._turn.block_final(message.message_id, parent=parent)]
 
-    # Thoughts
+    # Reasoning
 
-    def _thought_opened(self, thought: shapes.Opened) -> list[Event]:
-        self._owners[thought.message_id] = thought.subagent_run_id
-        self._thoughts.add(thought.message_id)
-        self._unheard.add(thought.message_id)
+    def _reasoning_start(self, message: shapes.MessageStart) -> list[Event]:
+        self._owners[message.message_id] = message.subagent_run_id
+        self._reasoning.add(message.message_id)
+        self._unread_reasoning.add(message.message_id)
         return []
 
-    def _thought(self, piece: shapes.Piece) -> list[Event]:
-        begun, parent = self._parent_of(piece.message_id, piece.subagent_run_id)
-        if self._is_repeated(piece):
-            return begun
+    def _reasoning_content(self, content: shapes.MessageContent) -> list[Event]:
+        started, parent = self._parent_of(content.message_id, content.subagent_run_id)
+        if self._is_repeated(content):
+            return started
         events: list[Event] = []
-        if self._thinking.get(parent, piece.message_id) != piece.message_id:
+        if self._open_reasoning.get(parent, content.message_id) != content.message_id:
             events += self._turn.reasoning_end(parent=parent)
-        self._thinking[parent] = piece.message_id
-        return [*begun, *events, *self._turn.reasoning_delta(piece.delta, parent=parent)]
+        self._open_reasoning[parent] = content.message_id
+        return [*started, *events, *self._turn.reasoning_delta(content.delta, parent=parent)]
 
-    def _is_repeated(self, piece: shapes.Piece) -> bool:
-        """Whether a thought begins, in the middle of a message, with all that was thought before it.
+    def _is_repeated(self, content: shapes.MessageContent) -> bool:
+        """True if reasoning starts inside an open text message and repeats all reasoning before that message.
 
-        So ADK tells again what it has told, when its model is done. A thought that comes twice is told twice by others:
-        they end a message before they tell a thought.
+        ADK repeats its reasoning like this when the model is done. Other agents end a message before they send
+        reasoning, so reasoning that is the same twice is shown twice.
         """
-        lane = self._owners[piece.message_id]
-        recent = self._recent.setdefault(lane, _Recent())
-        begins = piece.message_id in self._unheard
-        self._unheard.discard(piece.message_id)
-        if begins and lane in self._unended and recent.is_all(piece.delta):
+        speaker = self._owners[content.message_id]
+        recent = self._recent_reasoning.setdefault(speaker, _RecentReasoning())
+        is_first = content.message_id in self._unread_reasoning
+        self._unread_reasoning.discard(content.message_id)
+        if is_first and speaker in self._open_message and recent.equals(content.delta):
             return True
-        recent.add(piece.delta)
+        recent.add(content.delta)
         return False
 
-    def _forget(self, lane: str | None) -> None:
-        """Something is complete: what was thought before it is not told again."""
-        self._recent.pop(lane, None)
-        self._unended.pop(lane, None)
+    def _forget_reasoning(self, speaker: str | None) -> None:
+        """A message or call of the speaker is complete: reasoning before it is not repeated."""
+        self._recent_reasoning.pop(speaker, None)
+        self._open_message.pop(speaker, None)
 
-    def _thought_ended(self, thought: shapes.Ended) -> list[Event]:
-        begun, parent = self._parent_of(thought.message_id, thought.subagent_run_id)
-        # One that was sealed has ended with that.
-        was_open = self._thinking.pop(parent, None) is not None
-        return [*begun, *(self._turn.reasoning_end(parent=parent) if was_open else [])]
+    def _reasoning_end(self, message: shapes.MessageEnd) -> list[Event]:
+        started, parent = self._parent_of(message.message_id, message.subagent_run_id)
+        # An encrypted value has ended it already.
+        was_open = self._open_reasoning.pop(parent, None) is not None
+        return [*started, *(self._turn.reasoning_end(parent=parent) if was_open else [])]
 
-    def _sealed(self, sealed: shapes.Sealed) -> list[Event]:
-        if sealed.entity_id not in self._thoughts:
-            return []  # the seal of a call or of a message is nothing that is shown
-        begun, parent = self._parent_of(sealed.entity_id, sealed.subagent_run_id)
-        self._thinking.pop(parent, None)
-        return [*begun, *self._turn.reasoning_end(sealed.encrypted_value, parent=parent)]
+    def _encrypted_value(self, value: shapes.EncryptedValue) -> list[Event]:
+        if value.entity_id not in self._reasoning:
+            return []  # that of a call or a text message is not shown
+        started, parent = self._parent_of(value.entity_id, value.subagent_run_id)
+        self._open_reasoning.pop(parent, None)
+        return [*started, *self._turn.reasoning_end(value.encrypted_value, parent=parent)]
 
     # Tools
 
-    def _called(self, called: shapes.Called) -> list[Event]:
-        call = called.tool_call_id
-        self._owners[call] = called.subagent_run_id
-        self._names[call] = called.tool_call_name
-        if not self._turn.is_open_call(call):
-            self._arguments[call] = []
-        begun, parent = self._parent(called.subagent_run_id)
-        self._thinking.pop(parent, None)
-        self._forget(called.subagent_run_id)
-        return [*begun, *self._turn.tool_call(call, called.tool_call_name, parent=parent)]
+    def _call_start(self, call: shapes.ToolCallStart) -> list[Event]:
+        call_id = call.tool_call_id
+        self._owners[call_id] = call.subagent_run_id
+        self._tool_names[call_id] = call.tool_call_name
+        if not self._turn.is_open_call(call_id):
+            self._arguments[call_id] = []
+        started, parent = self._parent(call.subagent_run_id)
+        self._open_reasoning.pop(parent, None)
+        self._forget_reasoning(call.subagent_run_id)
+        return [*started, *self._turn.tool_call(call_id, call.tool_call_name, parent=parent)]
 
-    def _argument(self, piece: shapes.Arguments) -> list[Event]:
+    def _call_arguments(self, piece: shapes.ToolCallArguments) -> list[Event]:
         if piece.tool_call_id in self._arguments:
             self._arguments[piece.tool_call_id].append(piece.delta)
         return []
 
-    def _called_with(self, end: shapes.Arguments) -> list[Event]:
-        """The arguments are complete; the result may be there already."""
+    def _call_end(self, end: shapes.ToolCallArguments) -> list[Event]:
+        """The arguments are complete. The result may have come before that."""
         text = "".join(self._arguments.get(end.tool_call_id, ()))
-        begun, parent = self._parent_of(end.tool_call_id, end.subagent_run_id)
+        started, parent = self._parent_of(end.tool_call_id, end.subagent_run_id)
         if not text:
-            return begun
-        return [*begun, ToolInput(id=end.tool_call_id, arguments=json_or_text(text), parent_tool_id=parent)]
+            return started
+        return [*started, ToolInput(id=end.tool_call_id, arguments=json_or_text(text), parent_tool_id=parent)]
 
-    def _result(self, result: shapes.Result) -> list[Event]:
-        call = result.tool_call_id
-        begun, parent = self._parent_of(call, result.subagent_run_id)
+    def _call_result(self, result: shapes.ToolCallResult) -> list[Event]:
+        call_id = result.tool_call_id
+        started, parent = self._parent_of(call_id, result.subagent_run_id)
         text = shapes.text_of(result.content)
-        given = result.content if text is None else _unquoted(text)
-        return [*begun, *self._turn.tool_result(call, given, name=self._names.get(call, ""), parent=parent)]
+        value = result.content if text is None else _unwrap_text(text)
+        name = self._tool_names.get(call_id, "")
+        return [*started, *self._turn.tool_result(call_id, value, name=name, parent=parent)]
 
     # Subagents
 
-    def _invoked(self, invoked: shapes.Invoked) -> list[Event]:
-        if invoked.parent_tool_call_id is not None:
-            self._parents[invoked.subagent_run_id] = invoked.parent_tool_call_id
+    def _subagent_started(self, subagent: shapes.SubagentStarted) -> list[Event]:
+        if subagent.parent_tool_call_id is not None:
+            self._parents[subagent.subagent_run_id] = subagent.parent_tool_call_id
             return []
-        begun, above = self._parent(invoked.parent_subagent_run_id)
-        self._parents[invoked.subagent_run_id] = invoked.subagent_run_id
-        return [*begun, *self._turn.tool_call(invoked.subagent_run_id, invoked.name or "subagent", parent=above)]
+        started, parent = self._parent(subagent.parent_subagent_run_id)
+        call_id = self._parents[subagent.subagent_run_id] = subagent.subagent_run_id
+        return [*started, *self._turn.tool_call(call_id, subagent.name or "subagent", parent=parent)]
 
-    def _returned(self, returned: shapes.Returned) -> list[Event]:
-        if not self._turn.is_open_call(returned.subagent_run_id):
+    def _subagent_finished(self, subagent: shapes.SubagentEnded) -> list[Event]:
+        if not self._turn.is_open_call(subagent.subagent_run_id):
             return []  # the call that started it has a result of its own
-        return self._turn.tool_result(returned.subagent_run_id, returned.result)
+        return self._turn.tool_result(subagent.subagent_run_id, subagent.result)
 
-    def _gave_up(self, returned: shapes.Returned) -> list[Event]:
-        message = returned.message or "the subagent has failed"
-        if self._turn.is_open_call(returned.subagent_run_id):
-            return self._turn.tool_result(returned.subagent_run_id, message, is_error=True)
-        return [Error(message=message, parent_tool_id=self._parents.get(returned.subagent_run_id))]
+    def _subagent_failed(self, subagent: shapes.SubagentEnded) -> list[Event]:
+        message = subagent.message or "the subagent has failed"
+        if self._turn.is_open_call(subagent.subagent_run_id):
+            return self._turn.tool_result(subagent.subagent_run_id, message, is_error=True)
+        return [Error(message=message, parent_tool_id=self._parents.get(subagent.subagent_run_id))]
 
-    # What it is at
+    # Status
 
-    def _step(self, step: shapes.Step) -> list[Event]:
-        return self._remark(step.subagent_run_id, step.step_name)
+    def _step(self, step: shapes.StepStarted) -> list[Event]:
+        return self._status(step.subagent_run_id, step.step_name)
 
-    def _activity(self, activity: shapes.Activity) -> list[Event]:
-        return self._remark(activity.subagent_run_id, activity.activity_type)
+    def _activity(self, activity: shapes.ActivitySnapshot) -> list[Event]:
+        return self._status(activity.subagent_run_id, activity.activity_type)
 
-    def _custom(self, custom: shapes.Custom) -> list[Event]:
-        if custom.name == _LANGGRAPH_ASKS:
-            asked = {"langgraph": {"raw": json_or_text(custom.value)}}
-            self.questions = [shapes.Interrupt(id="", message=as_text(custom.value), metadata=asked)]
+    def _custom(self, custom: shapes.CustomEvent) -> list[Event]:
+        if custom.name == _LANGGRAPH_INTERRUPT:
+            metadata = {"langgraph": {"raw": json_or_text(custom.value)}}
+            self.interrupts = [shapes.Interrupt(id="", message=as_text(custom.value), metadata=metadata)]
             return []
-        words = custom.name if custom.value is None else f"{custom.name}: {status_text(custom.value)}"
-        return self._remark(custom.subagent_run_id, words)
+        text = custom.name if custom.value is None else f"{custom.name}: {status_text(custom.value)}"
+        return self._status(custom.subagent_run_id, text)
 
-    def _remark(self, lane: str | None, words: str) -> list[Event]:
-        begun, parent = self._parent(lane)
-        return [*begun, Status(text=words[:_LONGEST_REMARK], parent_tool_id=parent)]
+    def _status(self, speaker: str | None, text: str) -> list[Event]:
+        started, parent = self._parent(speaker)
+        return [*started, Status(text=text[:_MAX_STATUS], parent_tool_id=parent)]
 
     # The run
 
-    def _begun(self, run: shapes.Begun) -> list[Event]:
-        """A run begins. One before it in the same stream is of the past, and so is how that ended."""
-        self._run = run.run_id
-        self._ending = None
-        self.questions = []
+    def _run_started(self, run: shapes.RunStarted) -> list[Event]:
+        """A run starts. A run before it in the same stream is an older one, and so is its end."""
+        self._current_run = run.run_id
+        self._run_end = None
+        self.interrupts = []
         return []
 
-    def _remembered(self, messages: shapes.Messages) -> list[Event]:
-        self._snapshot = [message for message in messages.messages if message.subagent_run_id is None]
+    def _messages_snapshot(self, snapshot: shapes.MessagesSnapshot) -> list[Event]:
+        self._snapshot = [message for message in snapshot.messages if message.subagent_run_id is None]
         return []
 
-    def _unsaid(self) -> list[Event]:
-        """What the conversation holds since the person spoke that was not streamed.
+    def _not_streamed(self) -> list[Event]:
+        """The messages since the last question that only the snapshot holds.
 
-        What was streamed comes first, in the same order. Where it does not, it was heard otherwise, and that stands.
+        The streamed text must come first in the snapshot and in the same order. Otherwise it stays as it was streamed.
         """
-        spoken = [index for index, message in enumerate(self._snapshot) if message.role == "user"]
-        since = self._snapshot[spoken[-1] + 1 :] if spoken else []
-        heard = "".join(self._said)
-        place = 0
+        questions = [index for index, message in enumerate(self._snapshot) if message.role == "user"]
+        since = self._snapshot[questions[-1] + 1 :] if questions else []
+        streamed = "".join(self._streamed)
+        position = 0
         events: list[Event] = []
         for index, message in enumerate(message for message in since if message.role == "assistant"):
-            if heard.startswith(message.text, place):
-                place += len(message.text)
-            elif place == len(heard):
+            if streamed.startswith(message.text, position):
+                position += len(message.text)
+            elif position == len(streamed):
                 events += self._turn.block_final(("snapshot", index), message.text)
             else:
                 break
         return events
 
-    def _finished(self, run: shapes.Finished) -> list[Event]:
-        self._ending = run
-        self.questions = run.interrupts or self.questions
-        events = self._unsaid()
-        for index, question in enumerate(self.questions):
-            events += self._turn.block_final(("question", index), self._asked(question))
-        return [*events, *_spent(run.tokens)]
+    def _run_finished(self, run: shapes.RunFinished) -> list[Event]:
+        self._run_end = run
+        self.interrupts = run.interrupts or self.interrupts
+        events = self._not_streamed()
+        for index, interrupt in enumerate(self.interrupts):
+            events += self._turn.block_final(("question", index), self._question_text(interrupt))
+        return [*events, *_usage(run.model_usage)]
 
-    def _asked(self, question: shapes.Interrupt) -> str:
+    def _question_text(self, interrupt: shapes.Interrupt) -> str:
         """The question as people read it."""
-        known = self._names.get(question.tool_call_id or "")
-        if question.tools or (known and not question.words):
-            return f"Waiting for approval: {', '.join(question.tools or [known or ''])}"
-        return question.words or f"Waiting for {question.reason or 'an answer'}"
+        tool = self._tool_names.get(interrupt.tool_call_id or "")
+        if interrupt.tools or (tool and not interrupt.text):
+            return f"Waiting for approval: {', '.join(interrupt.tools or [tool or ''])}"
+        return interrupt.text or f"Waiting for {interrupt.reason or 'an answer'}"
 
-    def _failed(self, run: shapes.Failed) -> list[Event]:
-        self._ending = run
-        return _spent(run.tokens)
+    def _run_failed(self, run: shapes.RunError) -> list[Event]:
+        self._run_end = run
+        return _usage(run.model_usage)
 
-    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
-        "RUN_STARTED": (shapes.Begun, _begun),
-        "RUN_FINISHED": (shapes.Finished, _finished),
-        "RUN_ERROR": (shapes.Failed, _failed),
-        "MESSAGES_SNAPSHOT": (shapes.Messages, _remembered),
-        "TEXT_MESSAGE_START": (shapes.Opened, _opened),
-        "TEXT_MESSAGE_CONTENT": (shapes.Piece, _piece),
-        "TEXT_MESSAGE_END": (shapes.Ended, _ended),
-        "REASONING_START": (shapes.Opened, _thought_opened),
-        "REASONING_MESSAGE_START": (shapes.Opened, _thought_opened),
-        "REASONING_MESSAGE_CONTENT": (shapes.Piece, _thought),
-        "REASONING_END": (shapes.Ended, _thought_ended),
-        "REASONING_ENCRYPTED_VALUE": (shapes.Sealed, _sealed),
-        "THINKING_TEXT_MESSAGE_CONTENT": (shapes.Piece, _thought),  # as versions before 1 call it
-        "THINKING_END": (shapes.Ended, _thought_ended),
-        "TOOL_CALL_START": (shapes.Called, _called),
-        "TOOL_CALL_ARGS": (shapes.Arguments, _argument),
-        "TOOL_CALL_END": (shapes.Arguments, _called_with),
-        "TOOL_CALL_RESULT": (shapes.Result, _result),
-        "SUBAGENT_STARTED": (shapes.Invoked, _invoked),
-        "SUBAGENT_FINISHED": (shapes.Returned, _returned),
-        "SUBAGENT_ERROR": (shapes.Returned, _gave_up),
-        "STEP_STARTED": (shapes.Step, _step),
-        "ACTIVITY_SNAPSHOT": (shapes.Activity, _activity),
-        "CUSTOM": (shapes.Custom, _custom),
+    _HANDLERS: ClassVar[dict[str, tuple[type, _Handler]]] = {
+        "RUN_STARTED": (shapes.RunStarted, _run_started),
+        "RUN_FINISHED": (shapes.RunFinished, _run_finished),
+        "RUN_ERROR": (shapes.RunError, _run_failed),
+        "MESSAGES_SNAPSHOT": (shapes.MessagesSnapshot, _messages_snapshot),
+        "TEXT_MESSAGE_START": (shapes.MessageStart, _message_start),
+        "TEXT_MESSAGE_CONTENT": (shapes.MessageContent, _message_content),
+        "TEXT_MESSAGE_END": (shapes.MessageEnd, _message_end),
+        "REASONING_START": (shapes.MessageStart, _reasoning_start),
+        "REASONING_MESSAGE_START": (shapes.MessageStart, _reasoning_start),
+        "REASONING_MESSAGE_CONTENT": (shapes.MessageContent, _reasoning_content),
+        "REASONING_END": (shapes.MessageEnd, _reasoning_end),
+        "REASONING_ENCRYPTED_VALUE": (shapes.EncryptedValue, _encrypted_value),
+        "THINKING_TEXT_MESSAGE_CONTENT": (shapes.MessageContent, _reasoning_content),  # the name before version 1
+        "THINKING_END": (shapes.MessageEnd, _reasoning_end),
+        "TOOL_CALL_START": (shapes.ToolCallStart, _call_start),
+        "TOOL_CALL_ARGS": (shapes.ToolCallArguments, _call_arguments),
+        "TOOL_CALL_END": (shapes.ToolCallArguments, _call_end),
+        "TOOL_CALL_RESULT": (shapes.ToolCallResult, _call_result),
+        "SUBAGENT_STARTED": (shapes.SubagentStarted, _subagent_started),
+        "SUBAGENT_FINISHED": (shapes.SubagentEnded, _subagent_finished),
+        "SUBAGENT_ERROR": (shapes.SubagentEnded, _subagent_failed),
+        "STEP_STARTED": (shapes.StepStarted, _step),
+        "ACTIVITY_SNAPSHOT": (shapes.ActivitySnapshot, _activity),
+        "CUSTOM": (shapes.CustomEvent, _custom),
     }
-    # What the framework says beside the agent, what needs an application with a state of its own, and ends and
-    # beginnings that say nothing.
-    _SILENT: ClassVar[set[str]] = {
+    # Raw events of the framework, events for an application with state, and starts and ends without content.
+    _IGNORED: ClassVar[set[str]] = {
         *("RAW", "STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_DELTA", "STEP_FINISHED", "REASONING_MESSAGE_END"),
         *("THINKING_START", "THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_END"),
     }
 
 
-def _spent(models: list[shapes.Tokens]) -> list[Event]:
-    """What the run has cost, all its models together; nothing where nobody counted."""
+def _usage(models: list[shapes.ModelUsage]) -> list[Event]:
+    """The tokens of all models of the run together; empty if they were not counted."""
     if not models:
         return []
     asked, answered = sum(model.input_tokens for model in models), sum(model.output_tokens for model in models)
     return [Usage(input_tokens=asked, output_tokens=answered, scope="turn")]
 
 
-def _unquoted(text: str) -> Any:
-    """A result that is text, where a framework writes it as JSON: in quotes, or as ADK does, `{"result": …}`."""
+def _unwrap_text(text: str) -> Any:
+    """A text result that a framework has wrapped in JSON: in quotes, or by ADK as `{"result": …}`."""
     match json_or_text(text) if text.startswith(('"', "{")) else None:
         case str(value):
             return value

@@ -1,4 +1,4 @@
-"""What the translator reads of the AI SDK's UI message stream, and no more of it than that: versions 5 to 7."""
+"""The fields that the translator reads of the AI SDK's UI message stream, versions 5 to 7."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 
 
-class Block(msgspec.Struct, rename="camel"):
-    """A text or a thought: it begins, goes on or is complete. The provider's own may come with any of these."""
+class BlockChunk(msgspec.Struct, rename="camel"):
+    """A text or reasoning block starts, continues or ends. Each chunk may carry provider metadata."""
 
     id: str
     delta: str = ""
     provider_metadata: Any = None
 
 
-class Call(msgspec.Struct, rename="camel"):
-    """A call: it begins, its input is complete or no good, it has an output, or none because it failed."""
+class ToolChunk(msgspec.Struct, rename="camel"):
+    """A call: it starts, its input is complete or invalid, it has an output, or it has failed."""
 
     tool_call_id: str
     tool_name: str = ""
@@ -26,64 +26,64 @@ class Call(msgspec.Struct, rename="camel"):
     preliminary: bool = False
 
 
-class Request(msgspec.Struct, rename="camel"):
-    """A call waits for somebody's leave, unless that was given by a rule."""
+class ApprovalRequest(msgspec.Struct, rename="camel"):
+    """A call waits for approval, unless a rule gives it automatically."""
 
     approval_id: str
     tool_call_id: str
     is_automatic: bool = False
 
 
-class Response(msgspec.Struct, rename="camel"):
-    """Somebody has allowed a call, or not, and may say why."""
+class ApprovalResponse(msgspec.Struct, rename="camel"):
+    """A call was approved or denied, with a reason or without one."""
 
     approval_id: str
     reason: str = ""
 
 
-class File(msgspec.Struct, rename="camel"):
-    """A file that belongs to the answer."""
+class FileChunk(msgspec.Struct, rename="camel"):
+    """A file of the answer."""
 
     url: str
     media_type: str = ""
 
 
-class Source(msgspec.Struct):
-    """What the answer rests on."""
+class SourceChunk(msgspec.Struct):
+    """A source of the answer."""
 
     title: str = ""
     url: str = ""
 
 
-class Trouble(msgspec.Struct, rename="camel"):
+class StreamError(msgspec.Struct, rename="camel"):
     """The answer has failed."""
 
     error_text: Any = ""
 
 
-class Tokens(msgspec.Struct, rename="camel"):
-    """What the answer has cost."""
+class AnswerUsage(msgspec.Struct, rename="camel"):
+    """The tokens that the answer used."""
 
     input_tokens: int
     output_tokens: int
 
 
-class _Costs(msgspec.Struct, rename="camel"):
-    total_usage: Tokens | None = None
-    usage: Tokens | None = None
+class _Metadata(msgspec.Struct, rename="camel"):
+    total_usage: AnswerUsage | None = None
+    usage: AnswerUsage | None = None
 
 
-class Message(msgspec.Struct, rename="camel"):
-    """The answer begins, is complete, or more is known of it; its metadata are whatever the application makes them."""
+class MessageChunk(msgspec.Struct, rename="camel"):
+    """The answer starts or ends, or gets metadata, which each application defines itself."""
 
     finish_reason: Any = ""
     message_metadata: Any = None
 
     @property
-    def tokens(self) -> Tokens | None:
-        """What the answer has cost, where the application tells as the SDK's documentation does."""
+    def usage(self) -> AnswerUsage | None:
+        """The tokens, if the application sends them in the metadata as the SDK's documentation shows."""
         try:
-            costs = msgspec.convert(self.message_metadata, _Costs)
+            metadata = msgspec.convert(self.message_metadata, _Metadata)
         except msgspec.ValidationError:
             return None
-        return costs.total_usage or costs.usage
+        return metadata.total_usage or metadata.usage

@@ -1,8 +1,8 @@
-"""The chunks of one UI message stream of the AI SDK, as plain values, into events of ours.
+"""Translates the chunks of one UI message stream of the AI SDK, as JSON values, into canonical events.
 
-Ids of blocks are used again in each step by version 5, so a block is known by its step, too. An error leaves open what
-was open, and is followed by a `finish` like any other answer. `[DONE]` says that the stream is whole, also where an
-application leaves out `finish`. `TurnTranslation` owns the turn.
+Version 5 reuses the ids of blocks in each step, so a block is known by its step and its id. An error may leave blocks
+open, and a `finish` follows it as after any answer. `[DONE]` means that the stream is complete, also if the application
+sends no `finish`. `TurnTranslation` owns the rules of a turn.
 """
 
 from __future__ import annotations
@@ -21,68 +21,68 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DONE = "[DONE]"
-_LONGEST_REMARK = 200
+_MAX_STATUS = 200
 
 _Handler: TypeAlias = "Callable[[VercelTranslator, Any], list[Event]]"
 
 
 class VercelTranslator:
-    """One answer: `feed` its chunks until it `is_done`, say if the stream `broke`, then `close`."""
+    """One answer: `feed` its chunks until it `is_done`, call `fail` if the stream broke, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("the chat route")
-        self._seams = SurrogateJoiner()
+        self._joiner = SurrogateJoiner()
         self._step = 0
-        self._seals: dict[str, Any] = {}  # the provider's own of each thought
-        self._names: dict[str, str] = {}  # of tools, by call
-        self._waiting: dict[str, str] = {}  # tools that wait for somebody's leave
-        self._asked_for: dict[str, str] = {}  # calls, by what was asked
-        self._reasons: dict[str, str] = {}  # why calls were allowed, or not
-        self._ending: shapes.Message | None = None
+        self._metadata: dict[str, Any] = {}  # of reasoning blocks, from the provider
+        self._tool_names: dict[str, str] = {}  # by call
+        self._waiting_tools: dict[str, str] = {}  # by approval
+        self._approval_calls: dict[str, str] = {}  # by approval
+        self._reasons: dict[str, str] = {}  # why calls were approved or denied
+        self._finish: shapes.MessageChunk | None = None
         self._is_aborted = False
         self._has_failed = False
         self.is_done = False
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer has come to its own end, and not to a failure or a cancellation."""
-        return self._ending is not None and not self._has_failed and not self._is_aborted
+        """True if the answer has ended and has neither failed nor been cancelled."""
+        return self._finish is not None and not self._has_failed and not self._is_aborted
 
     def feed(self, native: Any) -> list[Event]:
-        """One chunk of the stream."""
+        """Translate one chunk of the stream."""
         if native == DONE:
             self.is_done = True
-            self._ending = self._ending or shapes.Message()
+            self._finish = self._finish or shapes.MessageChunk()
             return []
         kind = native.get("type") if isinstance(native, dict) else None
         if not isinstance(kind, str):
             return self._turn.unknown_event(native)
-        if kind in self._TABLE:
-            shape, tell = self._TABLE[kind]
+        if kind in self._HANDLERS:
+            shape, handler = self._HANDLERS[kind]
             given = {name: value for name, value in native.items() if value is not None}
             try:
-                return tell(self, msgspec.convert(given, shape))
+                return handler(self, msgspec.convert(given, shape))
             except msgspec.ValidationError:
                 pass
         elif kind.startswith("data-") and "data" in native:
-            return [Status(text=status_text(native["data"])[:_LONGEST_REMARK])]
-        elif kind in self._SILENT:
+            return [Status(text=status_text(native["data"])[:_MAX_STATUS])]
+        elif kind in self._IGNORED:
             return []
         return self._turn.unknown_event(native)
 
-    def broke(self, message: str, *, code: str, status_code: int | None = None) -> None:
-        """The stream has ended with a failure of its own; once the answer is complete that means nothing."""
-        if self._ending is None:
+    def fail(self, message: str, *, code: str | None = None, status_code: int | None = None) -> None:
+        """The stream has failed. After the end of the answer that changes nothing."""
+        if self._finish is None:
             self._fail(message, code=code, status_code=status_code)
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """The stream is over: the one end of the turn."""
+        """End the turn."""
         events: list[Event] = []
-        if self._ending is not None:
-            reason = as_text(self._ending.finish_reason)
-            if self._waiting and self.is_complete:
-                words = f"Waiting for approval: {', '.join(self._waiting.values())}"
-                events += self._turn.block_final(("approval",), words)
+        if self._finish is not None:
+            reason = as_text(self._finish.finish_reason)
+            if self._waiting_tools and self.is_complete:
+                text = f"Waiting for approval: {', '.join(self._waiting_tools.values())}"
+                events += self._turn.block_final(("approval",), text)
                 reason = "approval"
             self._turn.complete(stop_reason=reason)
         return [*events, *self._turn.end(cancelled=cancelled or self._is_aborted)]
@@ -93,128 +93,128 @@ class VercelTranslator:
 
     # Blocks
 
-    def _text(self, block: shapes.Block) -> list[Event]:
-        return self._turn.text_delta(self._key(block), self._seams.join(self._key(block), block.delta))
+    def _text_delta(self, block: shapes.BlockChunk) -> list[Event]:
+        return self._turn.text_delta(self._key(block), self._joiner.join(self._key(block), block.delta))
 
-    def _text_ended(self, block: shapes.Block) -> list[Event]:
+    def _text_end(self, block: shapes.BlockChunk) -> list[Event]:
         return self._turn.block_final(self._key(block))
 
-    def _thought(self, block: shapes.Block) -> list[Event]:
-        self._seal(block)
-        delta = self._seams.join(("thought", block.id), block.delta)
+    def _reasoning_delta(self, block: shapes.BlockChunk) -> list[Event]:
+        self._store_metadata(block)
+        delta = self._joiner.join(("reasoning", block.id), block.delta)
         return self._turn.reasoning_delta(delta) if delta else []
 
-    def _thought_ended(self, block: shapes.Block) -> list[Event]:
-        self._seal(block)
-        return self._turn.reasoning_end(self._seals.pop(block.id, None))
+    def _reasoning_end(self, block: shapes.BlockChunk) -> list[Event]:
+        self._store_metadata(block)
+        return self._turn.reasoning_end(self._metadata.pop(block.id, None))
 
-    def _seal(self, block: shapes.Block) -> None:
+    def _store_metadata(self, block: shapes.BlockChunk) -> None:
         if block.provider_metadata is not None:
-            self._seals[block.id] = block.provider_metadata
+            self._metadata[block.id] = block.provider_metadata
 
-    def _key(self, block: shapes.Block) -> tuple[int, str]:
+    def _key(self, block: shapes.BlockChunk) -> tuple[int, str]:
         return (self._step, block.id)
 
     # Steps
 
-    def _step_begun(self, _: Any) -> list[Event]:
+    def _step_start(self, _: Any) -> list[Event]:
         self._step += 1
         self._turn.model_call_completed()
         return []
 
     def _step_reset(self, _: Any) -> list[Event]:
-        """What this step has said is said again, or something else is."""
+        """The model is asked again: the text of this step is retracted."""
         self._step += 1
         return self._turn.retract_try("the model was asked again")
 
     # Tools
 
-    def _called(self, call: shapes.Call) -> list[Event]:
-        self._names[call.tool_call_id] = call.tool_name
+    def _tool_input(self, call: shapes.ToolChunk) -> list[Event]:
+        self._tool_names[call.tool_call_id] = call.tool_name
         return self._turn.tool_call(call.tool_call_id, call.tool_name, call.input)
 
-    def _input_refused(self, call: shapes.Call) -> list[Event]:
-        return [*self._called(call), *self._failed_call(call)]
+    def _tool_input_error(self, call: shapes.ToolChunk) -> list[Event]:
+        return [*self._tool_input(call), *self._tool_error(call)]
 
-    def _output(self, call: shapes.Call) -> list[Event]:
+    def _tool_output(self, call: shapes.ToolChunk) -> list[Event]:
         if call.preliminary:
             return [ToolProgress(id=call.tool_call_id, text=as_text(call.output))]
         return self._turn.tool_result(call.tool_call_id, call.output)
 
-    def _failed_call(self, call: shapes.Call) -> list[Event]:
+    def _tool_error(self, call: shapes.ToolChunk) -> list[Event]:
         return self._turn.tool_result(call.tool_call_id, call.error_text, is_error=True)
 
-    def _denied(self, call: shapes.Call) -> list[Event]:
+    def _tool_denied(self, call: shapes.ToolChunk) -> list[Event]:
         reason = self._reasons.get(call.tool_call_id) or "denied"
         return self._turn.tool_result(call.tool_call_id, reason, is_error=True)
 
-    def _asked(self, request: shapes.Request) -> list[Event]:
-        self._asked_for[request.approval_id] = request.tool_call_id
+    def _approval_request(self, request: shapes.ApprovalRequest) -> list[Event]:
+        self._approval_calls[request.approval_id] = request.tool_call_id
         if not request.is_automatic:
-            self._waiting[request.approval_id] = self._names.get(request.tool_call_id, "a tool")
+            self._waiting_tools[request.approval_id] = self._tool_names.get(request.tool_call_id, "a tool")
         return []
 
-    def _answered(self, response: shapes.Response) -> list[Event]:
-        self._waiting.pop(response.approval_id, None)
-        if response.approval_id in self._asked_for:
-            self._reasons[self._asked_for[response.approval_id]] = response.reason
+    def _approval_response(self, response: shapes.ApprovalResponse) -> list[Event]:
+        self._waiting_tools.pop(response.approval_id, None)
+        if response.approval_id in self._approval_calls:
+            self._reasons[self._approval_calls[response.approval_id]] = response.reason
         return []
 
-    # The rest
+    # Files, sources, usage, the end
 
-    def _file(self, file: shapes.File) -> list[Event]:
+    def _file(self, file: shapes.FileChunk) -> list[Event]:
         return [Media(url=file.url, mime=file.media_type)]
 
-    def _source(self, source: shapes.Source) -> list[Event]:
-        return [Status(text=f"Source: {source.title or source.url}"[:_LONGEST_REMARK])]
+    def _source(self, source: shapes.SourceChunk) -> list[Event]:
+        return [Status(text=f"Source: {source.title or source.url}"[:_MAX_STATUS])]
 
-    def _known(self, message: shapes.Message) -> list[Event]:
-        spent = message.tokens
-        if spent is None:
+    def _usage(self, message: shapes.MessageChunk) -> list[Event]:
+        usage = message.usage
+        if usage is None:
             return []
-        return [Usage(input_tokens=spent.input_tokens, output_tokens=spent.output_tokens, scope="turn")]
+        return [Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, scope="turn")]
 
-    def _finished(self, message: shapes.Message) -> list[Event]:
-        self._ending = message
+    def _message_finish(self, message: shapes.MessageChunk) -> list[Event]:
+        self._finish = message
         if message.finish_reason == "error" and not self._has_failed:
             self._fail("the model has failed")
-        return self._known(message)
+        return self._usage(message)
 
-    def _errored(self, trouble: shapes.Trouble) -> list[Event]:
-        self._fail(as_text(trouble.error_text))
+    def _error(self, error: shapes.StreamError) -> list[Event]:
+        self._fail(as_text(error.error_text))
         return []
 
-    def _aborted(self, _: Any) -> list[Event]:
+    def _abort(self, _: Any) -> list[Event]:
         self._is_aborted = True
         return []
 
-    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
-        "start": (shapes.Message, _known),
-        "message-metadata": (shapes.Message, _known),
-        "finish": (shapes.Message, _finished),
-        "error": (shapes.Trouble, _errored),
-        "abort": (dict, _aborted),
-        "start-step": (dict, _step_begun),
+    _HANDLERS: ClassVar[dict[str, tuple[type, _Handler]]] = {
+        "start": (shapes.MessageChunk, _usage),
+        "message-metadata": (shapes.MessageChunk, _usage),
+        "finish": (shapes.MessageChunk, _message_finish),
+        "error": (shapes.StreamError, _error),
+        "abort": (dict, _abort),
+        "start-step": (dict, _step_start),
         "reset-step": (dict, _step_reset),
-        "text-delta": (shapes.Block, _text),
-        "text-end": (shapes.Block, _text_ended),
-        "reasoning-start": (shapes.Block, _thought),
-        "reasoning-delta": (shapes.Block, _thought),
-        "reasoning-end": (shapes.Block, _thought_ended),
-        "tool-input-start": (shapes.Call, _called),
-        "tool-input-available": (shapes.Call, _called),
-        "tool-input-error": (shapes.Call, _input_refused),
-        "tool-output-available": (shapes.Call, _output),
-        "tool-output-error": (shapes.Call, _failed_call),
-        "tool-output-denied": (shapes.Call, _denied),
-        "tool-approval-request": (shapes.Request, _asked),
-        "tool-approval-response": (shapes.Response, _answered),
-        "file": (shapes.File, _file),
-        "source-url": (shapes.Source, _source),
-        "source-document": (shapes.Source, _source),
+        "text-delta": (shapes.BlockChunk, _text_delta),
+        "text-end": (shapes.BlockChunk, _text_end),
+        "reasoning-start": (shapes.BlockChunk, _reasoning_delta),
+        "reasoning-delta": (shapes.BlockChunk, _reasoning_delta),
+        "reasoning-end": (shapes.BlockChunk, _reasoning_end),
+        "tool-input-start": (shapes.ToolChunk, _tool_input),
+        "tool-input-available": (shapes.ToolChunk, _tool_input),
+        "tool-input-error": (shapes.ToolChunk, _tool_input_error),
+        "tool-output-available": (shapes.ToolChunk, _tool_output),
+        "tool-output-error": (shapes.ToolChunk, _tool_error),
+        "tool-output-denied": (shapes.ToolChunk, _tool_denied),
+        "tool-approval-request": (shapes.ApprovalRequest, _approval_request),
+        "tool-approval-response": (shapes.ApprovalResponse, _approval_response),
+        "file": (shapes.FileChunk, _file),
+        "source-url": (shapes.SourceChunk, _source),
+        "source-document": (shapes.SourceChunk, _source),
     }
-    # Beginnings and ends that say nothing, inputs that are told when they are complete, and what is between the
+    # Starts and ends without content, pieces of inputs (the complete input follows), and what goes between the
     # application and the model.
-    _SILENT: ClassVar[set[str]] = {
+    _IGNORED: ClassVar[set[str]] = {
         *("text-start", "tool-input-delta", "finish-step", "reasoning-file", "custom", "steering-message"),
     }

@@ -10,35 +10,35 @@ import pytest
 import vercel_streams as vercel
 from sdk_streams import lines_of
 
+from tailrace.runtimes.agui.history import AguiHistory
 from tailrace.runtimes.agui.shapes import Interrupt
-from tailrace.runtimes.agui.transcript import Transcript as AguiTranscript
-from tailrace.runtimes.vercel.transcript import Transcript as VercelTranscript
+from tailrace.runtimes.vercel.history import VercelHistory
 
 USER = {"id": "u", "role": "user", "content": "q"}
 UI_USER = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "q"}]}
 
 
-def question(transcript: AguiTranscript, text: str = "q") -> dict[str, Any]:
-    return transcript.ask(text, thread_id="t", run_id="r", message_id="u")
+def question(transcript: AguiHistory, text: str = "q") -> dict[str, Any]:
+    return transcript.run_input(text, thread_id="t", run_id="r", message_id="u")
 
 
 def kept(*natives: Any, questions: list[Interrupt] | None = None) -> list[Any]:
     """The messages of an AG-UI conversation after a first run."""
-    transcript = AguiTranscript()
+    transcript = AguiHistory()
     question(transcript)
     for native in natives:
         transcript.feed(native)
-    messages: list[Any] = msgspec.json.decode(transcript.keep(questions or []))["messages"]
+    messages: list[Any] = msgspec.json.decode(transcript.encode(questions or []))["messages"]
     return messages
 
 
 def parts(*natives: Any) -> list[Any]:
     """The parts of the answer in a conversation of the AI SDK after a first one."""
-    transcript = VercelTranscript()
-    transcript.ask("q", chat_id="c", message_id="u", answer_id="a")
+    transcript = VercelHistory()
+    transcript.request_body("q", chat_id="c", message_id="u", answer_id="a")
     for native in natives:
         transcript.feed(native)
-    messages = msgspec.json.decode(transcript.keep())
+    messages = msgspec.json.decode(transcript.encode())
     assert messages[0] == UI_USER
     found: list[Any] = messages[1]["parts"] if len(messages) == 2 else []
     return found
@@ -128,11 +128,11 @@ def test_a_seal_of_a_call_stays_with_the_call() -> None:
     assert remembered[1]["toolCalls"][0].items() >= {"encryptedValue": "x", **kind}.items()
 
 
-def remembering(*asked: Interrupt) -> AguiTranscript:
+def remembering(*asked: Interrupt) -> AguiHistory:
     """A conversation whose last run has stopped to ask this."""
-    before = AguiTranscript()
+    before = AguiHistory()
     question(before, "before")
-    return AguiTranscript(before.keep(list(asked)))
+    return AguiHistory(before.encode(list(asked)))
 
 
 def test_what_a_run_has_stopped_to_ask_is_answered_by_what_is_said_next() -> None:
@@ -157,8 +157,8 @@ def test_leave_for_a_call_is_never_given_by_the_way() -> None:
 
 @pytest.mark.parametrize("garbage", [b"{", b"7", b'{"messages": 7}', b"\xff", b""])
 def test_what_cannot_be_read_is_forgotten(garbage: bytes) -> None:
-    assert question(AguiTranscript(garbage))["messages"] == [USER]
-    asked = VercelTranscript(garbage).ask("q", chat_id="c", message_id="u", answer_id="a")
+    assert question(AguiHistory(garbage))["messages"] == [USER]
+    asked = VercelHistory(garbage).request_body("q", chat_id="c", message_id="u", answer_id="a")
     assert asked["messages"] == [UI_USER]
 
 
@@ -284,11 +284,11 @@ def test_a_step_of_which_nothing_is_left_is_not_remembered() -> None:
 
 
 def test_the_next_question_goes_with_the_answer_before() -> None:
-    transcript = VercelTranscript()
-    transcript.ask("q", chat_id="c", message_id="u", answer_id="a")
+    transcript = VercelHistory()
+    transcript.request_body("q", chat_id="c", message_id="u", answer_id="a")
     for native in [{"type": "start", "messageId": "theirs"}, *vercel.text("0", "hi ", "there")]:
         transcript.feed(native)
-    asked = VercelTranscript(transcript.keep()).ask("q2", chat_id="c", message_id="u2", answer_id="a2")
+    asked = VercelHistory(transcript.encode()).request_body("q2", chat_id="c", message_id="u2", answer_id="a2")
     assert [(message["id"], message["parts"][0]["text"]) for message in asked["messages"]] == [
         ("u", "q"),
         ("theirs", "hi there"),

@@ -11,7 +11,7 @@ from sdk_streams import turn_of
 
 from tailrace.events import Event, ToolFinished, ToolStarted
 from tailrace.runtimes.agui import AguiTranslator
-from tailrace.runtimes.agui.transcript import Transcript
+from tailrace.runtimes.agui.history import AguiHistory
 
 # As LangChain's middleware asks leave for two calls.
 WANTED = {
@@ -25,27 +25,27 @@ def asking(*interrupts: dict[str, Any]) -> dict[str, Any]:
     return FINISHED | {"outcome": {"type": "interrupt", "interrupts": list(interrupts)}}
 
 
-def run(*natives: Any, transcript: Transcript) -> tuple[list[Event], Transcript]:
+def run(*natives: Any, transcript: AguiHistory) -> tuple[list[Event], AguiHistory]:
     """What a run comes to, and the conversation as it is after it was kept."""
-    translator = AguiTranslator("", transcript.tools)
+    translator = AguiTranslator("", transcript.tool_names)
     events: list[Event] = []
     for native in natives:
         transcript.feed(native)
         events += translator.feed(native)
     events += translator.close()
-    return events, Transcript(transcript.keep(translator.questions))
+    return events, AguiHistory(transcript.encode(translator.interrupts))
 
 
 def asked(*natives: Any) -> tuple[list[str], dict[str, Any]]:
     """What a first run asks, and the input of the next one, which answers it."""
-    transcript = Transcript()
+    transcript = AguiHistory()
     question(transcript, "wipe it")
     events, after = run(*natives, transcript=transcript)
     return turn_of(events).answer, question(after, "not that disk")
 
 
-def question(transcript: Transcript, text: str) -> dict[str, Any]:
-    return transcript.ask(text, thread_id="t", run_id="r", message_id=f"u-{text}")
+def question(transcript: AguiHistory, text: str) -> dict[str, Any]:
+    return transcript.run_input(text, thread_id="t", run_id="r", message_id=f"u-{text}")
 
 
 def test_a_graph_that_wants_leave_says_for_what_and_is_refused_with_what_is_said_next() -> None:
@@ -87,7 +87,7 @@ def test_a_question_is_told_in_the_words_there_are_and_answered(interrupt: dict[
 
 
 def test_a_call_that_waited_over_a_question_has_its_name_in_the_run_that_ends_it() -> None:
-    transcript = Transcript()
+    transcript = AguiHistory()
     question(transcript, "send it")
     natives = [call("c", "send"), *arguments("c", "{}"), asking({"id": "i", "reason": "whom"})]
     _, after = run(*natives, transcript=transcript)
