@@ -8,7 +8,7 @@ from strategies import documents, raw_texts
 
 from example_counts import examples
 from tailrace.markdown.fast_scan import last_top_level_break
-from tailrace.markdown.outline import outline
+from tailrace.markdown.outline import read_outline
 
 
 @settings(max_examples=examples(250, search=4000))
@@ -21,7 +21,7 @@ def test_a_break_is_between_top_level_blocks(source: str, fits: int) -> None:
     if found is not None:
         assert text[found.end : found.resume].isspace()
         assert found.end <= fits
-        over = [block for block in outline(text).blocks if block.start < found.end and block.end > found.resume]
+        over = [block for block in read_outline(text).blocks if block.start < found.end and block.end > found.resume]
         assert over == []
 
 

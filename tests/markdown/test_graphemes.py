@@ -6,7 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.markdown.graphemes import is_border, last_border
+from tailrace.markdown.graphemes import is_boundary, last_boundary
 
 _JOINERS = st.sampled_from(
     ["\u200d", "\u0301", "\ufe0f", "\u094d", "🇩", "🇪", "👩", "👍", "🏽", "क", "ष", "\r", "\n", "ᄀ", "ᅡ"]
@@ -18,5 +18,5 @@ _TEXTS = st.lists(st.one_of(_JOINERS, st.characters(exclude_categories=["Cs"])),
 def test_the_last_border_is_the_one_the_whole_text_has(text: str, at: int) -> None:
     borders = {0, *(cluster.end() for cluster in regex.finditer(r"\X", text))}
     at = min(at, len(text))
-    assert last_border(text, at) == max(border for border in borders if border <= at)
-    assert is_border(text, at) == (at in borders)
+    assert last_boundary(text, at) == max(border for border in borders if border <= at)
+    assert is_boundary(text, at) == (at in borders)

@@ -18,7 +18,7 @@ from cutting_laws.prose import boundary_order
 from cutting_laws.structure import is_tame, meaning
 from example_counts import examples
 from tailrace.markdown import Splitter, join, split
-from tailrace.markdown.dialects import RENDERERS, Ruler
+from tailrace.markdown.dialects import RENDERERS, Measurer
 
 units = st.sampled_from(UNITS)
 # Only the parts of the dialect `markdown` are judged by every law.
@@ -32,10 +32,10 @@ def _at_least(unit: str, limit: int) -> int:
 
 
 def _breaches(source: str, limit: int, unit: str, dialect: str) -> list[object]:
-    ruler = Ruler(_at_least(unit, limit), unit, dialect)
-    parts = split(source, ruler.limit, unit=unit, dialect=dialect)
-    too_large = [part.text for part in parts if not ruler.fits(part.text)]
-    return [*judge(source, parts, ruler.limit, unit, dialect), *too_large]
+    measurer = Measurer(_at_least(unit, limit), unit, dialect)
+    parts = split(source, measurer.limit, unit=unit, dialect=dialect)
+    too_large = [part.text for part in parts if not measurer.fits(part.text)]
+    return [*judge(source, parts, measurer.limit, unit, dialect), *too_large]
 
 
 @settings(max_examples=examples(300, search=3000))
@@ -119,9 +119,9 @@ def test_no_part_has_more_than_the_allowed_lines(source: str, limit: int, lines:
     assume(limit >= lines)
     splitter = Splitter(limit, dialect=dialect, lines=lines)
     parts = splitter.feed(source) + splitter.close()
-    ruler = Ruler(limit, "code_points", dialect, lines=lines)
+    measurer = Measurer(limit, "code_points", dialect, lines=lines)
     assert join(parts) == source
-    assert all(ruler.fits(part.text) for part in parts)
+    assert all(measurer.fits(part.text) for part in parts)
     several = [part.body.text for part in parts if "\n" in part.text.strip()]  # one line is shown, whatever it takes
     assert all(shown.strip().count("\n") < limit // (limit // lines) for shown in several)
 

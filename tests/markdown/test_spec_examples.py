@@ -20,7 +20,7 @@ from cutting_laws.reading import RULE, read
 from cutting_laws.structure import is_tame, meaning
 from example_counts import share
 from tailrace.markdown import render, split
-from tailrace.markdown.dialects import RENDERERS, Ruler
+from tailrace.markdown.dialects import RENDERERS, Measurer
 
 LIMITS = (*range(1, 11), 16, 40, 80, 200)
 _EXAMPLE = re.compile(r"^`{32} example[^\n]*\n(.*?)^\.\n.*?^`{32}$", re.MULTILINE | re.DOTALL)
@@ -54,10 +54,10 @@ def test_examples_keep_the_laws(limit: int) -> None:
 def test_examples_keep_the_laws_in_every_dialect(dialect: str) -> None:
     nth = list(RENDERERS).index(dialect)
     for source, unit, limit in zip(share(EXAMPLES, nth, 4), cycle(UNITS), cycle((5, 17, 40, 1)), strict=False):
-        ruler = Ruler(max(limit, LEAST_LIMIT[unit]), unit, dialect)
-        parts = split(source, ruler.limit, unit=unit, dialect=dialect)
-        assert (source, judge(source, parts, ruler.limit, unit, dialect)) == (source, [])
-        assert (source, [part.text for part in parts if not ruler.fits(part.text)]) == (source, [])
+        measurer = Measurer(max(limit, LEAST_LIMIT[unit]), unit, dialect)
+        parts = split(source, measurer.limit, unit=unit, dialect=dialect)
+        assert (source, judge(source, parts, measurer.limit, unit, dialect)) == (source, [])
+        assert (source, [part.text for part in parts if not measurer.fits(part.text)]) == (source, [])
 
 
 @pytest.mark.parametrize("limit", [40, 80, 200])

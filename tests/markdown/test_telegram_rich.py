@@ -14,7 +14,7 @@ from test_spec_examples import EXAMPLES
 from example_counts import examples
 from tailrace.capabilities import TELEGRAM_RICH
 from tailrace.markdown import Splitter, join, render, split
-from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.dialects import Measurer
 
 
 def read(source: str) -> RichMessage:
@@ -114,10 +114,10 @@ def test_nothing_is_refused_whatever_the_text(source: str) -> None:
 @settings(max_examples=examples(30, search=400))
 @given(st.one_of(hostile_texts(), documents()), st.integers(1, 60))
 def test_nothing_is_refused_wherever_the_text_is_cut(source: str, limit: int) -> None:
-    ruler = Ruler(limit, "code_points", "telegram_rich")
+    measurer = Measurer(limit, "code_points", "telegram_rich")
     for part in split(source, limit, dialect="telegram_rich"):
         message = RichMessage(part.body.html or "")
-        assert (message.refusals, ruler.fits(part.text)) == ([], True)
+        assert (message.refusals, measurer.fits(part.text)) == ([], True)
         assert len(message.text.replace("\n", "")) <= limit
 
 

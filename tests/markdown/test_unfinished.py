@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from strategies import documents, raw_texts
 
 from example_counts import examples
-from tailrace.markdown.unfinished import as_meant
+from tailrace.markdown.unfinished import close_open_markup
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from tailrace.markdown.unfinished import as_meant
     ],
 )
 def test_what_is_open_at_the_end_is_read_as_it_is_probably_meant(text: str, meant: str) -> None:
-    assert as_meant(text) == meant
+    assert close_open_markup(text) == meant
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,17 @@ def test_what_is_open_at_the_end_is_read_as_it_is_probably_meant(text: str, mean
     ],
 )
 def test_what_is_not_open_stays_as_it_is(text: str) -> None:
-    assert as_meant(text) == text
+    assert close_open_markup(text) == text
 
 
 @settings(max_examples=examples(60, search=1000))
 @given(raw_texts() | documents())
 def test_whatever_was_said_something_is_shown(text: str) -> None:
-    assert bool(as_meant(text).strip()) == bool(text.strip())
+    assert bool(close_open_markup(text).strip()) == bool(text.strip())
 
 
 @settings(max_examples=examples(60, search=1000))
 @given(documents())
 def test_no_word_is_made_up(text: str) -> None:
-    shown, said = iter(text), as_meant(text).rstrip("*_~`|")
+    shown, said = iter(text), close_open_markup(text).rstrip("*_~`|")
     assert all(character in shown for character in said), "what is shown are characters of the text, in their order"

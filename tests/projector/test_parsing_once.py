@@ -13,7 +13,7 @@ import pytest
 from tailrace.capabilities import CHANNELS
 from tailrace.delivery.dry_run import dry_run
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
-from tailrace.markdown.fast_scan import standing_alone
+from tailrace.markdown.fast_scan import independent_pieces
 from tailrace.operations import Edit, Post, Target
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_what_ended_is_not_read_again_each_time_something_is_shown(channel: str,
     shown = [moment.at for moment in moments if isinstance(moment.operation, Edit | Post)]
     messages = sum(isinstance(moment.operation, Post) for moment in moments)
     assert len(shown) > 3 * messages > 9
-    open_ends = sum(len(standing_alone(text[: int(at * _PER_S) * _DELTA])[-1]) for at in shown)
-    looked_at = messages * _LOOKS * max(map(len, standing_alone(text)))
+    open_ends = sum(len(independent_pieces(text[: int(at * _PER_S) * _DELTA])[-1]) for at in shown)
+    looked_at = messages * _LOOKS * max(map(len, independent_pieces(text)))
     # A block that ends what is kept as rendered is read once more; the open end first for what is open in it.
     assert parser.read <= forms * (1.4 * len(text) + open_ends + looked_at) + open_ends

@@ -31,7 +31,7 @@ from tailrace.events import (
     TurnCompleted,
     TurnFailed,
 )
-from tailrace.markdown.graphemes import is_border
+from tailrace.markdown.graphemes import is_boundary
 from tailrace.projector.processing_text import SMALLEST_LIMIT, ProcessingText
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def test_text_does_not_depend_on_its_pieces_and_its_end_is_whole(parts: list[str
     if head == TRUNCATED:
         stripped = whole.rstrip("\n")
         assert stripped.endswith(kept)
-        assert is_border(stripped, len(stripped) - len(kept))
+        assert is_boundary(stripped, len(stripped) - len(kept))
     else:
         assert text.finished() == "\n".join(filter(str.strip, ("🔧 Bash: ls", whole.strip("\n"))))
 

@@ -16,7 +16,7 @@ ADDRESS = re.compile(
 )
 
 
-def pieces(text: str) -> list[tuple[str, bool]]:
+def split_addresses(text: str) -> list[tuple[str, bool]]:
     """The text in pieces, each with whether it is an address."""
     if "://" not in text:
         return [(text, False)]
@@ -28,6 +28,6 @@ def pieces(text: str) -> list[tuple[str, bool]]:
     return [*found, (text[at:], False)]
 
 
-def encoded(characters: str) -> str:
+def percent_encode(characters: str) -> str:
     """Characters as percent signs and the numbers of their bytes, which lead to the same place."""
     return "".join(f"%{byte:02X}" for byte in characters.encode("utf-8", "replace"))

@@ -54,7 +54,7 @@ def hard_places(window: Window, furthest: int, solids: Sequence[tuple[int, int]]
     """The borders between grapheme clusters outside of what is solid, from `furthest` down."""
     at = min(furthest, len(window.source) - 1)
     while at > window.first:
-        at = graphemes.last_border(window.source, at, window.first)
+        at = graphemes.last_boundary(window.source, at, window.first)
         for start, end in solids:
             if start < at < end:
                 at = start

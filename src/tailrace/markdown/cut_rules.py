@@ -52,11 +52,11 @@ def objection(window: Window, place: Place, kind: Kind) -> Verdict | None:
 def _tears_a_unit(window: Window, place: Place, kind: Kind) -> Verdict | None:
     """Clusters, links, code spans, addresses and escapes stay whole; whitespace is no place for a hard cut."""
     source = window.source
-    if not graphemes.is_border(source, place.at) or not graphemes.is_border(source, place.end):
+    if not graphemes.is_boundary(source, place.at) or not graphemes.is_boundary(source, place.end):
         return UNLAWFUL
     if any(start < place.at and end > place.end for start, end in window.solids):
         return UNLAWFUL
-    before_space = source[place.at].isspace() and graphemes.is_border(source, place.at + 1)
+    before_space = source[place.at].isspace() and graphemes.is_boundary(source, place.at + 1)
     if kind is Kind.HARD and before_space and not window.code_at(place.at):
         return UNLAWFUL
     return None
@@ -126,7 +126,7 @@ def long_line(window: Window, place: Place) -> Verdict | None:
     seam = narrow_seam(window, msgspec.structs.replace(place, at=start, end=start))
     opened = seam.opening.text if start > window.base else window.opening.text
     closed = "\n" + seam.closed.lstrip("\n") if seam.closed else ""
-    if not window.ruler.fits(opened + source[start : end if end >= 0 else None] + closed):
+    if not window.measurer.fits(opened + source[start : end if end >= 0 else None] + closed):
         return None
     return UNLAWFUL if end >= 0 or window.settled else NEED_MORE
 
@@ -138,7 +138,7 @@ def narrow_seam(window: Window, place: Place) -> Seam:
 
 def too_wide(window: Window, seam: Seam) -> bool:
     """Whether what the seam adds would take more than half of a part."""
-    return bool(seam.opening.text) and window.ruler.source_size(seam.added) * 2 > window.ruler.limit
+    return bool(seam.opening.text) and window.measurer.source_size(seam.added) * 2 > window.measurer.limit
 
 
 def _moves_a_block(window: Window, place: Place, _kind: Kind) -> Verdict | None:

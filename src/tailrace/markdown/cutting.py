@@ -20,7 +20,7 @@ from tailrace.markdown import graphemes
 from tailrace.markdown.boundaries import Kind, boundaries, hard_places
 from tailrace.markdown.containers import containers, continuing
 from tailrace.markdown.cut_rules import BLOCK_STARTERS, NEED_MORE, Verdict, long_line, narrow_seam, objection, too_wide
-from tailrace.markdown.outline import Outline, outline
+from tailrace.markdown.outline import Outline, read_outline
 from tailrace.markdown.reopening import NOTHING, Opening, Place, Seam, fence_marker, seams
 from tailrace.markdown.same_reading import Said, meaning, merged
 from tailrace.markdown.window import Window
@@ -59,9 +59,9 @@ def whole(window: Window) -> Cut | Opening | None:
         return None
     shown = opening.text + text
     as_parsed = not window.hides_wrapper and text == window.text.rstrip(" \t\r\n")
-    closed = closing_fence(window.outline if as_parsed else outline(shown))
-    size = window.ruler.size(shown + closed)
-    if size > window.ruler.limit:
+    closed = closing_fence(window.outline if as_parsed else read_outline(shown))
+    size = window.measurer.size(shown + closed)
+    if size > window.measurer.limit:
         return None
     return Cut(end=len(text), resume=len(window.text), opened=opening.text, closed=closed, opening=NOTHING, size=size)
 
@@ -145,8 +145,8 @@ class _Cutting:
         reopened = place.leaf is not None and place.leaf.kind == "fence" and place.leaf.start < window.base
         closed = "" if reopened and opened != window.opening.context else seam.closed
         text = opened + window.source[window.base : place.end] + closed
-        size = window.ruler.size(text)
-        if size > window.ruler.limit or not text.strip():
+        size = window.measurer.size(text)
+        if size > window.measurer.limit or not text.strip():
             return None
         return Cut(
             end=place.end - window.base,
@@ -159,16 +159,16 @@ class _Cutting:
 
     def _resume(self, place: Place, seam: Seam) -> int:
         """Where the next slice begins: past indentation that leaves no room, and past whitespace that is none."""
-        source, ruler = self.window.source, self.window.ruler
+        source, measurer = self.window.source, self.window.measurer
         ink = len(source) - len(source[seam.resume :].lstrip())
-        border = graphemes.last_border(source, ink, seam.resume)
-        if ruler.source_size(source[border : ink + 1]) <= ruler.limit:
+        border = graphemes.last_boundary(source, ink, seam.resume)
+        if measurer.source_size(source[border : ink + 1]) <= measurer.limit:
             ink = border  # a space that carries a mark is none
         space = source[seam.resume : ink]
         if ink == len(source) or (space.strip(" \t\r\n") and not (place.leaf and place.leaf.is_code)):
             return ink
         in_fence = seam.closed and seam.opening.shown and not seam.opening.styles
-        no_room = ruler.source_size(seam.opening.text + space) + ruler.widest > ruler.limit
+        no_room = measurer.source_size(seam.opening.text + space) + measurer.max_character_size > measurer.limit
         return ink if no_room and not in_fence else seam.resume
 
     def _plainly_same(self, place: Place) -> bool:
@@ -206,14 +206,14 @@ class _Cutting:
         return long_line(window, window.place(cut.resume + window.base)) is not None
 
     def _balanced(self, cut: Cut) -> bool:
-        return not closing_fence(outline(cut.opened + self.window.text[: cut.end] + cut.closed))
+        return not closing_fence(read_outline(cut.opened + self.window.text[: cut.end] + cut.closed))
 
     def _anywhere(self) -> Cut:
         """Some cut, always: the text must go on. Without what was opened if need be, then through what is solid."""
         window = self.window
         for solids in dict.fromkeys((tuple(window.solids), ())):
             for opened in dict.fromkeys((window.opening.text, "")):
-                furthest = window.base + window.ruler.fitting(opened, window.text)
+                furthest = window.base + window.measurer.fitting_length(opened, window.text)
                 for at in islice(hard_places(window, furthest, solids), _LAST_PLACES):
                     if (cut := self._some_seam(window.place(at), opened)) is not None:
                         return cut
@@ -230,7 +230,7 @@ class _Cutting:
         """The smallest step there is: what fits of the text alone, though it tear a cluster larger than a part."""
         window = self.window
         ink = len(window.text) - len(window.text.lstrip())
-        at = window.base + max(window.ruler.fitting("", window.text), ink + 1)
+        at = window.base + max(window.measurer.fitting_length("", window.text), ink + 1)
         place = msgspec.structs.replace(window.place(at), end=len(window.source[:at].rstrip()))
         *_, least = seams(place)
         cut = self.mend(place, msgspec.structs.replace(least, closed=""), "")

@@ -71,7 +71,7 @@ def render(text: str, dialect: str) -> Body:
     return body if body.text.strip() else Body(text=parsable(text).strip())
 
 
-class Ruler:
+class Measurer:
     """A limit on the rendered body, and what it takes to ask how a text stands to it.
 
     Where `lines` is given, a body has no more than that many, too: each counts as its share of the limit at least.
@@ -82,15 +82,15 @@ class Ruler:
         self.limit = limit
         self.unit = unit
         self.dialect = dialect
-        self.widest = units.SMALLEST[unit]  # how much one character can take
-        self.verbatim = dialect == "markdown" and lines is None
+        self.max_character_size = units.SMALLEST[unit]  # how much one character can take
+        self.is_verbatim = dialect == "markdown" and lines is None
         self._measure = renderer(dialect).measure
         self._line = limit // lines if lines else 0
         self._rendered = "", Body(text="")  # the last one: whoever measured a text often wants its body next
 
     def body(self, text: str) -> Body:
         """The text as it will be sent."""
-        if self.verbatim:
+        if self.is_verbatim:
             return Body(text=text)
         rendered = self._rendered
         if text != rendered[0]:
@@ -99,13 +99,13 @@ class Ruler:
 
     def size(self, text: str) -> int:
         """How much of the limit the text takes."""
-        if self.verbatim:
+        if self.is_verbatim:
             return units.size(text, self.unit)
         body = self.body(text)
         # What is one line as written cannot be cut between lines, however many its markup takes.
-        return self.load(body) if "\n" in text.strip() else max(self._measure(body, self.unit), self._line)
+        return self.body_size(body) if "\n" in text.strip() else max(self._measure(body, self.unit), self._line)
 
-    def load(self, body: Body) -> int:
+    def body_size(self, body: Body) -> int:
         """How much of the limit a body takes, whatever it was made of."""
         return max(self._measure(body, self.unit), (body.text.strip().count("\n") + 1) * self._line)
 
@@ -115,16 +115,16 @@ class Ruler:
 
     def room(self, text: str) -> int:
         """How many further characters are sure to fit behind the text."""
-        return max(self.limit - units.size(text, self.unit), 0) // self.widest
+        return max(self.limit - units.size(text, self.unit), 0) // self.max_character_size
 
     def source_size(self, text: str) -> int:
         """The size of the text as written, which is what a wrapper is held to."""
         return units.size(text, self.unit)
 
-    def fitting(self, opened: str, text: str) -> int:
+    def fitting_length(self, opened: str, text: str) -> int:
         """How many characters of the text fit behind what is opened."""
-        if self.verbatim:
-            return units.fitting(text, 0, self.limit - units.size(opened, self.unit), self.unit)
+        if self.is_verbatim:
+            return units.fitting_length(text, 0, self.limit - units.size(opened, self.unit), self.unit)
         return _fitting(lambda length: self.size(opened + text[:length]), len(text), self.limit)
 
 
@@ -154,6 +154,6 @@ def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def shared_ruler(limit: int, unit: str, dialect: str, lines: int | None = None) -> Ruler:
+def shared_measurer(limit: int, unit: str, dialect: str, lines: int | None = None) -> Measurer:
     """The ruler for all who measure alike: there are many turns, and few channels."""
-    return Ruler(limit, unit, dialect, lines=lines)
+    return Measurer(limit, unit, dialect, lines=lines)

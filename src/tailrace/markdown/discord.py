@@ -12,7 +12,7 @@ import re
 from typing import assert_never
 
 from tailrace.markdown import graphemes
-from tailrace.markdown.addresses import ADDRESS, encoded, pieces
+from tailrace.markdown.addresses import ADDRESS, percent_encode, split_addresses
 from tailrace.markdown.layout import Leaf, Line, each_line, laid_out
 from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
@@ -185,7 +185,7 @@ def _address(url: str, around: frozenset[type]) -> str:
 
 
 def _encoded(found: re.Match[str]) -> str:
-    return encoded(found[0])
+    return percent_encode(found[0])
 
 
 def _code_span(code: str) -> str:
@@ -196,7 +196,9 @@ def _code_span(code: str) -> str:
 
 def _text(text: str, around: frozenset[type] = frozenset()) -> str:
     """Text that says on Discord what it says; an address in it needs no escapes, and would break by them."""
-    return "".join(_address(piece, around) if is_address else _escaped(piece) for piece, is_address in pieces(text))
+    return "".join(
+        _address(piece, around) if is_address else _escaped(piece) for piece, is_address in split_addresses(text)
+    )
 
 
 def _escaped(text: str) -> str:

@@ -65,7 +65,7 @@ def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
     return None
 
 
-def standing_alone(text: str) -> list[str]:
+def independent_pieces(text: str) -> list[str]:
     """The text in pieces that each mean alone what they mean together; the last one may go on."""
     # A definition of a link's target is for all of the text.
     if "\n\n" not in text or "\r" in text or "]:" in text or ("<" in text and _LONG_HTML.search(text)):

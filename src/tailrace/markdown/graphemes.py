@@ -14,7 +14,7 @@ _ALONE = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", 
 _UNJOINED = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9fff"), ("\uac00", "\ud7a3"))
 
 
-def last_border(text: str, at: int, start: int = 0) -> int:
+def last_boundary(text: str, at: int, start: int = 0) -> int:
     """The largest border between two grapheme clusters that is at most `at`; `start` counts as one.
 
     Looks no further than the character after `at`: a border depends on what comes before it and on the one
@@ -29,19 +29,19 @@ def last_border(text: str, at: int, start: int = 0) -> int:
     return next(cluster.start() for cluster in clusters if cluster.end() > at)
 
 
-def is_border(text: str, at: int) -> bool:
+def is_boundary(text: str, at: int) -> bool:
     """Whether no grapheme cluster reaches over `at`."""
-    return at <= 0 or at >= len(text) or _surely_apart(text[at - 1], text[at]) or last_border(text, at) == at
+    return at <= 0 or at >= len(text) or _surely_apart(text[at - 1], text[at]) or last_boundary(text, at) == at
 
 
 def is_single(text: str) -> bool:
     """Whether the text is what a person sees as one character."""
-    return bool(text) and last_border(text, len(text) - 1) == 0
+    return bool(text) and last_boundary(text, len(text) - 1) == 0
 
 
 def past_space(text: str, at: int) -> int:
     """Where the spaces from `at` on end, on the same line; a space that carries a combining mark is no space."""
-    while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_border(text, at + 1):
+    while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_boundary(text, at + 1):
         blanks = _BLANKS.match(text, at)
         at = max(at + 1, blanks.end() - 1 if blanks else 0)  # all but the last of them stand before another one
     return at

@@ -16,8 +16,8 @@ from typing import assert_never
 
 import msgspec
 
-from tailrace.markdown.addresses import pieces
-from tailrace.markdown.layout import TASKS
+from tailrace.markdown.addresses import split_addresses
+from tailrace.markdown.layout import TASK_MARKS
 from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
 from tailrace.markdown.parsing import parse
@@ -151,14 +151,14 @@ class _Pen:
         if self.open >= self.rules.deepest_container:
             marks = repeat("• ") if block.first is None else (f"{number}. " for number in count(block.first))
             for mark, item in zip(marks, block.items, strict=False):
-                self.blocks(item.blocks, mark=mark + TASKS[item.done])
+                self.blocks(item.blocks, mark=mark + TASK_MARKS[item.done])
             return
         name, start = ("ul", "") if block.first is None else ("ol", f' start="{block.first}"')
         with self._tag(name, "" if block.first == 1 else start):
             for item in block.items:
                 with self._tag("li"):
                     self.out.append(self._box(item))
-                    self.blocks(item.blocks, mark="" if self.rules.box else TASKS[item.done], in_item=True)
+                    self.blocks(item.blocks, mark="" if self.rules.box else TASK_MARKS[item.done], in_item=True)
 
     def _box(self, item: Item) -> str:
         if not self.rules.box or item.done is None:
@@ -238,7 +238,7 @@ class _Pen:
 
     def _text(self, text: str) -> None:
         """Write text; an address in it becomes a link, as on every page that people chat on."""
-        for piece, is_address in [(text, False)] if self.in_link else pieces(text):
+        for piece, is_address in [(text, False)] if self.in_link else split_addresses(text):
             if is_address and self.rules.links(piece):
                 self._anchor(piece, (Text(piece),))
             else:

@@ -33,7 +33,7 @@ from tailrace.markdown.tree import (
 
 Leaf: TypeAlias = Paragraph | Heading | CodeBlock
 
-TASKS = {None: "", False: "☐ ", True: "☑ "}
+TASK_MARKS = {None: "", False: "☐ ", True: "☑ "}
 """The mark of an item by whether it is done; None for one that is no task."""
 
 _RULE = "———"  # no longer than the shortest rule that can be written, so that it fits where that did
@@ -90,7 +90,7 @@ class _Layout:
             lines.insert(0, Line(""))
         first, *rest = lines
         indent = " " * len(mark)
-        marked = Line(f"{mark}{TASKS[item.done]}{first.text}".rstrip())
+        marked = Line(f"{mark}{TASK_MARKS[item.done]}{first.text}".rstrip())
         return [marked, *(line if line.code else Line(indent + line.text) for line in rest)]
 
     def _table_lines(self, table: Table) -> list[Line]:

@@ -140,7 +140,7 @@ def _as_written(text: str, start: int, end: int) -> Iterator[Event]:
     yield "End", "Paragraph", start, end
 
 
-def outline(source: str, since: int = 0) -> Outline:
+def read_outline(source: str, since: int = 0) -> Outline:
     """Parse the text once, from where a top-level block begins, and note what a cut has to respect."""
     return _Builder(source).build(since)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from tailrace.markdown.fast_scan import standing_alone
+from tailrace.markdown.fast_scan import independent_pieces
 
 _KEPT = 512  # pieces: those of the messages that are being written
 _LONGEST = 4_000  # characters; a longer one fits few messages whole, and would be much to keep
@@ -23,7 +23,7 @@ def piecewise(read: Callable[[str], T]) -> Callable[[str], list[T]]:
     kept = lru_cache(maxsize=_KEPT)(read)
 
     def pieces(text: str) -> list[T]:
-        *ended, last = standing_alone(text)
+        *ended, last = independent_pieces(text)
         return [*(kept(piece) if len(piece) <= _LONGEST else read(piece) for piece in ended), read(last)]
 
     return pieces

@@ -12,7 +12,7 @@ from html import escape
 from typing import assert_never
 
 from tailrace.markdown import graphemes, units
-from tailrace.markdown.addresses import encoded
+from tailrace.markdown.addresses import percent_encode
 from tailrace.markdown.layout import Leaf, Line, each_line, laid_out
 from tailrace.markdown.links import deceives, scheme, spelled
 from tailrace.markdown.outline import parsable
@@ -126,7 +126,7 @@ def _link(url: str, inlines: Inlines, around: frozenset[type]) -> str:
     text = words(inlines)
     if scheme(url) not in SCHEMES or deceives(text, url):
         return _inlines(inlines, around) + _escaped(spelled(text, url).removeprefix(text))
-    target = _escaped(_IN_TARGET.sub(lambda found: encoded(found[0]), url))
+    target = _escaped(_IN_TARGET.sub(lambda found: percent_encode(found[0]), url))
     label = _escaped(" ".join(text.split()))
     return f"<{target}|{label}>" if label and label != target else f"<{target}>"
 

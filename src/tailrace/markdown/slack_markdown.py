@@ -11,7 +11,7 @@ import re
 from html import escape
 from typing import Any
 
-from tailrace.markdown.addresses import encoded, pieces
+from tailrace.markdown.addresses import percent_encode, split_addresses
 from tailrace.markdown.links import deceives, scheme, spelled, visible_target, without_overrides
 from tailrace.markdown.outline import parsable, ranged_events
 from tailrace.markdown.piecewise import piecewise
@@ -39,7 +39,7 @@ _pieces = piecewise(_copied)
 
 def _literal(text: str) -> str:
     """Text as Markdown that says it, whatever it looks like; addresses stay as they are."""
-    return "".join(piece if is_address else _marked(piece) for piece, is_address in pieces(text))
+    return "".join(piece if is_address else _marked(piece) for piece, is_address in split_addresses(text))
 
 
 def _marked(text: str) -> str:
@@ -48,7 +48,7 @@ def _marked(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text with what is special to Slack escaped, but for the ampersands of an address."""
-    return "".join(piece if is_address else escape(piece, quote=False) for piece, is_address in pieces(text))
+    return "".join(piece if is_address else escape(piece, quote=False) for piece, is_address in split_addresses(text))
 
 
 class _Link:
@@ -85,7 +85,7 @@ class _Link:
         target = visible_target(self.url)
         if not self.can_be_one:
             return _literal(spelled(self.text, target))
-        target = _IN_TARGET.sub(lambda found: encoded(found[0]), target)
+        target = _IN_TARGET.sub(lambda found: percent_encode(found[0]), target)
         return f"[{_marked(self.text if self.text.strip() else target)}]({target})"
 
 

@@ -11,7 +11,7 @@ import re
 from tailrace.markdown import graphemes
 from tailrace.markdown.cut_rules import Verdict
 from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
-from tailrace.markdown.dialects import Ruler, shared_ruler, text_size
+from tailrace.markdown.dialects import Measurer, shared_measurer, text_size
 from tailrace.markdown.fast_scan import TopLevelBreak, last_top_level_break
 from tailrace.markdown.part import Part
 from tailrace.markdown.reopening import NOTHING, Opening
@@ -34,7 +34,18 @@ class Splitter:
 
     __slots__ = (
         *("_anchor", "_at_paragraphs", "_fits", "_last_window", "_lead", "_length", "_line_broken", "_look_at"),
-        *("_needs_ink", "_opening", "_pending", "_reach", "_ruler", "_scanned", "_start", "_step", "_text", "_window"),
+        *(
+            "_measurer",
+            "_needs_ink",
+            "_opening",
+            "_pending",
+            "_reach",
+            "_scanned",
+            "_start",
+            "_step",
+            "_text",
+            "_window",
+        ),
     )
 
     def __init__(
@@ -46,7 +57,7 @@ class Splitter:
         lines: int | None = None,
         at_paragraphs: bool = False,
     ) -> None:
-        self._ruler = shared_ruler(limit, unit, dialect, lines)
+        self._measurer = shared_measurer(limit, unit, dialect, lines)
         self._at_paragraphs = at_paragraphs
         self._reset()
 
@@ -62,7 +73,7 @@ class Splitter:
     def _begin_part(self, opening: Opening) -> None:
         self._opening = opening
         self._window = 0  # 0 until the text exceeds the limit
-        self._step = max(_FIRST_STEP, self._ruler.limit // 32)
+        self._step = max(_FIRST_STEP, self._measurer.limit // 32)
         self._last_window = 0
         self._fits = 0  # up to where the text is known to fit, though less of it did not
         self._reach: int | None = None  # how much of it fits, as the first window found
@@ -96,7 +107,7 @@ class Splitter:
         return parts
 
     @property
-    def is_over(self) -> bool:
+    def is_over_limit(self) -> bool:
         """Whether the part that is not yet certain is known to exceed the limit: where it is cut is not decided yet."""
         return self._window > 0
 
@@ -116,13 +127,13 @@ class Splitter:
             return []
         while True:
             text = self._text[self._start :]
-            size = self._ruler.size(self._opening.text + text.rstrip())
-            if not text.strip() or size <= self._ruler.widest:
+            size = self._measurer.size(self._opening.text + text.rstrip())
+            if not text.strip() or size <= self._measurer.max_character_size:
                 return []
-            ruler = Ruler(min(size - 1, self._ruler.limit), self._ruler.unit, self._ruler.dialect)
-            if not ruler.fits(text[: len(text) - len(text.lstrip()) + 1]):
+            measurer = Measurer(min(size - 1, self._measurer.limit), self._measurer.unit, self._measurer.dialect)
+            if not measurer.fits(text[: len(text) - len(text.lstrip()) + 1]):
                 return []  # one visible character behind its indentation
-            decision = decide(Window(text, self._opening, ruler, final=False, exhausted=True))
+            decision = decide(Window(text, self._opening, measurer, final=False, exhausted=True))
             if isinstance(decision, Opening):
                 self._begin_part(decision)
                 continue
@@ -155,11 +166,11 @@ class Splitter:
         # Indentation has a meaning and stays with its line, unless it leaves hardly any room.
         line = self._text.rfind("\n", 0, len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))) + 1
         ink = len(self._text) - len(self._text.lstrip())
-        room = self._ruler.limit - self._ruler.source_size(self._text[line:ink])
-        border = graphemes.last_border(self._text, ink)
-        if self._ruler.source_size(self._text[border : ink + 1]) <= self._ruler.limit:
+        room = self._measurer.limit - self._measurer.source_size(self._text[line:ink])
+        border = graphemes.last_boundary(self._text, ink)
+        if self._measurer.source_size(self._text[border : ink + 1]) <= self._measurer.limit:
             ink = border
-        self._start = line if room >= _ROOM * self._ruler.widest else ink
+        self._start = line if room >= _ROOM * self._measurer.max_character_size else ink
         self._lead = self._text[: self._start]
         self._length -= self._start
         self._needs_ink = False
@@ -168,11 +179,11 @@ class Splitter:
     def _part(self, cut: Cut) -> Part:
         start, end, resume = self._start, self._start + cut.end, self._start + cut.resume
         text = f"{cut.opened}{self._text[start:end]}{cut.closed}"
-        body = self._ruler.body(text)
+        body = self._measurer.body(text)
         part = Part(
             text=text,
             body=body,
-            size=text_size(body, self._ruler.unit),
+            size=text_size(body, self._measurer.unit),
             opened=cut.opened,
             closed=cut.closed,
             seam=self._text[end:resume],
@@ -219,9 +230,9 @@ class Splitter:
 
     def _fits_after_all(self) -> bool:
         """Whether the window fits: markup that had only begun where the text exceeded the limit made it shorter."""
-        if self._ruler.verbatim:
+        if self._measurer.is_verbatim:
             return False
-        if not self._ruler.fits(self._opening.text + self._text[self._start : self._start + self._window]):
+        if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._window]):
             return False
         self._fits, self._window = self._window, 0
         return True
@@ -229,7 +240,7 @@ class Splitter:
     def _decide(self) -> Cut | Opening | Verdict:
         text = self._text[self._start : self._start + self._window]
         exhausted = self._window >= self._last_window
-        window = Window(text, self._opening, self._ruler, final=False, exhausted=exhausted, anchor=self._anchor or 0)
+        window = Window(text, self._opening, self._measurer, final=False, exhausted=exhausted, anchor=self._anchor or 0)
         if self._reach is None or exhausted:
             self._reach = window.reach
         else:
@@ -249,42 +260,42 @@ class Splitter:
             self._needs_ink = fits < available
             return False
         self._window = at - start + 1
-        self._last_window = self._window + self._ruler.limit
+        self._last_window = self._window + self._measurer.limit
         return True
 
     def _fitting(self, available: int) -> int:
         """How much of the text fits; all of it, with `_look_at` set, while the limit is not reached."""
-        ruler, start, opened = self._ruler, self._start, self._opening.text
-        if ruler.verbatim:
-            text = self._text[start : start + ruler.limit + 1]
-            fits = ruler.fitting(opened, text)
+        measurer, start, opened = self._measurer, self._start, self._opening.text
+        if measurer.is_verbatim:
+            text = self._text[start : start + measurer.limit + 1]
+            fits = measurer.fitting_length(opened, text)
             if fits == available:
-                self._look_at = available + ruler.room(opened + text)
+                self._look_at = available + measurer.room(opened + text)
             return fits
         # What grows as it is rendered is over the limit long before its source is, and the looks before tell how it
         # grows; what does not is over it as soon as its source is.
-        length = max(ruler.limit // 8, self._fits)
+        length = max(measurer.limit // 8, self._fits)
         while length < available:
-            size = ruler.size(opened + self._text[start : start + length + 1])
-            if size > ruler.limit:
+            size = measurer.size(opened + self._text[start : start + length + 1])
+            if size > measurer.limit:
                 return length
-            step = (ruler.limit - size) * length // max(size, length, 1)
+            step = (measurer.limit - size) * length // max(size, length, 1)
             # What hardly shows at all is looked at ever more seldom: it is read from its beginning each time.
             further = length + max(step, length // _SELDOM - size, _FIRST_STEP)
-            length = min(further, 2 * length + 1, ruler.limit) if length < ruler.limit else further
+            length = min(further, 2 * length + 1, measurer.limit) if length < measurer.limit else further
         self._look_at = length
         return available
 
     def _clear_cut(self) -> Cut | None:
         """The cut at a top-level blank line, found without parsing; else `_anchor` says where to parse from."""
         text = self._text[self._start : self._start + self._window].rstrip()
-        if self._ruler.fits(self._opening.text + text):
+        if self._measurer.fits(self._opening.text + text):
             return None  # there is nothing to cut yet
         self._anchor = 0
         if self._opening != NOTHING or (found := self._last_break(text)) is None:
             return None
-        size = self._ruler.size(text[: found.end])
-        if found.is_last and size * 3 >= self._ruler.limit:
+        size = self._measurer.size(text[: found.end])
+        if found.is_last and size * 3 >= self._measurer.limit:
             return Cut(end=found.end, resume=found.resume, opened="", closed="", opening=NOTHING, size=size)
         self._anchor = found.resume
         return None
@@ -292,10 +303,10 @@ class Splitter:
     def _last_break(self, text: str) -> TopLevelBreak | None:
         """The last break before which the text fits. It is nearly always the last of all, and asking that is cheap."""
         found = last_top_level_break(text, len(text) - 1)
-        if found is None or (found.is_last and self._ruler.fits(text[: found.end])):
+        if found is None or (found.is_last and self._measurer.fits(text[: found.end])):
             return found
-        found = last_top_level_break(text, self._ruler.fitting("", text))
-        return found if found is not None and self._ruler.fits(text[: found.end]) else None
+        found = last_top_level_break(text, self._measurer.fitting_length("", text))
+        return found if found is not None and self._measurer.fits(text[: found.end]) else None
 
     def _paragraph_cut(self, available: int) -> Cut | None:
         """The next blank line outside code, if it comes before the limit does."""
@@ -303,7 +314,7 @@ class Splitter:
         for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, reach):
             resume = blank.end() - self._start
             seen = self._text[self._start : blank.end(1)]
-            window = Window(seen, self._opening, self._ruler, final=True, exhausted=False)
+            window = Window(seen, self._opening, self._measurer, final=True, exhausted=False)
             self._scanned = blank.start() + 1 - self._start
             if (cut := cut_outside_code(window, resume)) is not None:
                 return cut
@@ -313,7 +324,7 @@ class Splitter:
         """All that is left as one part; or a cut of it, where what has to be added leaves no room for all."""
         while True:
             text = self._text[self._start :]
-            window = Window(text, self._opening, self._ruler, final=True, exhausted=False)
+            window = Window(text, self._opening, self._measurer, final=True, exhausted=False)
             decision = whole(window) or decide(window)
             if isinstance(decision, Cut):
                 return decision

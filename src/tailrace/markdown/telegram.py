@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from tailrace.markdown import tables
-from tailrace.markdown.addresses import pieces
+from tailrace.markdown.addresses import split_addresses
 from tailrace.markdown.entity_text import EntityText
 from tailrace.markdown.links import deceives, spelled
 from tailrace.markdown.outline import parsable
@@ -88,7 +88,7 @@ def linkable(url: str) -> bool:
 
 def defused(text: str) -> str:
     """The text with every name in it, but for addresses, parted from its sign by a character of no width."""
-    return "".join(piece if is_address else _CALL.sub("@\u200b", piece) for piece, is_address in pieces(text))
+    return "".join(piece if is_address else _CALL.sub("@\u200b", piece) for piece, is_address in split_addresses(text))
 
 
 def seen(text: str) -> bool:

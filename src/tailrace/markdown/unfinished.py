@@ -7,15 +7,15 @@ how such a text is read in the meantime. What stays is never made here: a comple
 from __future__ import annotations
 
 from tailrace.markdown.emphasis import Run, closers, unresolved
-from tailrace.markdown.fast_scan import standing_alone
-from tailrace.markdown.outline import Outline, outline
+from tailrace.markdown.fast_scan import independent_pieces
+from tailrace.markdown.outline import Outline, read_outline
 
 _DELIMITERS = "*_~`"
 
 
-def as_meant(text: str) -> str:
+def close_open_markup(text: str) -> str:
     """The text with the styles and the code span open at its end closed, and half a link as its words."""
-    *_, last = standing_alone(text)
+    *_, last = independent_pieces(text)
     if not any(mark in last for mark in (*_DELIMITERS, "[")):
         return text
     before = text[: len(text) - len(last)]
@@ -23,7 +23,7 @@ def as_meant(text: str) -> str:
     written = last.rstrip(_DELIMITERS + "\\").rstrip()
     if not written:
         return before.rstrip() or text
-    read = outline(written)
+    read = read_outline(written)
     if any(block.is_code and block.end == len(written) for block in read.blocks):
         return text
     return before + _closed(read)
@@ -37,7 +37,7 @@ def _closed(read: Outline) -> str:
     runs = unresolved(read, leaf.start, len(written), also_literal=True)
     link = _half_link(read, runs)
     if link is not None:
-        return _closed(outline(link))
+        return _closed(read_outline(link))
     return written + closers(_open(runs))
 
 

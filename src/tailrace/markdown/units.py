@@ -27,7 +27,7 @@ def size(text: str, unit: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def fitting(text: str, start: int, budget: int, unit: str) -> int:
+def fitting_length(text: str, start: int, budget: int, unit: str) -> int:
     """The largest index such that `text[start:index]` is at most `budget`; never inside a character."""
     if budget <= 0:
         return start

@@ -10,10 +10,10 @@ import re
 from functools import cached_property
 
 from tailrace.markdown.containers import Container, containers
-from tailrace.markdown.dialects import Ruler
+from tailrace.markdown.dialects import Measurer
 from tailrace.markdown.emphasis import closers, unresolved
 from tailrace.markdown.graphemes import past_space
-from tailrace.markdown.outline import Block, outline
+from tailrace.markdown.outline import Block, read_outline
 from tailrace.markdown.reopening import Opening, Place
 
 _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
@@ -28,10 +28,10 @@ class Window:
     """
 
     def __init__(
-        self, text: str, opening: Opening, ruler: Ruler, *, final: bool, exhausted: bool, anchor: int = 0
+        self, text: str, opening: Opening, measurer: Measurer, *, final: bool, exhausted: bool, anchor: int = 0
     ) -> None:
         self.opening = opening
-        self.ruler = ruler
+        self.measurer = measurer
         self.final = final
         self.settled = final or exhausted
         self.base = len(opening.context)
@@ -41,11 +41,11 @@ class Window:
         self._end = len(self.source)  # of the text itself, before what is read behind it
         if exhausted and not final:
             self._drop_half_closer()
-        self.outline = outline(self.source, anchor)
+        self.outline = read_outline(self.source, anchor)
         self.last_line = self.source.rfind("\n") + 1
         self._around: dict[tuple[int, ...], tuple[Container, ...]] = {}
         self._movable: dict[tuple[int, int], bool] = {}
-        self.least = -(-ruler.limit // 3)  # a part less full than a third is a bad part
+        self.least = -(-measurer.limit // 3)  # a part less full than a third is a bad part
         if exhausted and not final:
             self._take_open_styles_as_meant()
 
@@ -57,7 +57,7 @@ class Window:
     @cached_property
     def reach(self) -> int:
         """How many characters of the text fit, additions aside; the same for all windows of a part."""
-        return self.ruler.fitting(self.opening.text, self.text)
+        return self.measurer.fitting_length(self.opening.text, self.text)
 
     @cached_property
     def furthest(self) -> int:
@@ -107,7 +107,7 @@ class Window:
         self._end = len(self.source.rstrip())
         while open_styles:
             source = self.source[: self._end] + closers(open_styles)
-            read = outline(source, self.anchor)
+            read = read_outline(source, self.anchor)
             still_loose = {run for run in open_styles if run.start in read.loose}
             if not still_loose:
                 self.source, self.outline = source, read
@@ -128,8 +128,8 @@ class Window:
         movable = self._movable.get((block.start, block.end))
         if movable is None:
             before = self.source[self.base : block.start].rstrip(" \t\r\n>")
-            movable = self.ruler.fits(self.source[block.start : block.end].strip())
-            movable = movable and self.ruler.size(self.opening.text + before) >= self.least
+            movable = self.measurer.fits(self.source[block.start : block.end].strip())
+            movable = movable and self.measurer.size(self.opening.text + before) >= self.least
             self._movable[block.start, block.end] = movable
         return movable
 
@@ -148,7 +148,7 @@ class Window:
             found.span() for found in _ADDRESS.finditer(self.source, self.base) if not self.code_at(found.start() + 1)
         ]
         spans = self.outline.solids + addresses
-        return sorted((span for span in spans if self.ruler.fits(self.source[slice(*span)])), reverse=True)
+        return sorted((span for span in spans if self.measurer.fits(self.source[slice(*span)])), reverse=True)
 
     @cached_property
     def lines(self) -> list[tuple[int, bool]]:

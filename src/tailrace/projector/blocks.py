@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tailrace.projector.message import body_hash
 
 if TYPE_CHECKING:
-    from tailrace.markdown.dialects import Ruler
+    from tailrace.markdown.dialects import Measurer
     from tailrace.markdown.part import Part
     from tailrace.operations import Body
     from tailrace.projector.message import BodyHash
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class Blocks:
     """Takes parts, one for each paragraph; gives message bodies of at least `min_characters` where possible."""
 
-    __slots__ = ("_min_characters", "_ruler", "_waiting")
+    __slots__ = ("_measurer", "_min_characters", "_waiting")
 
-    def __init__(self, ruler: Ruler, min_characters: int) -> None:
-        self._ruler = ruler
+    def __init__(self, measurer: Measurer, min_characters: int) -> None:
+        self._measurer = measurer
         self._min_characters = min_characters
         self._waiting: list[Part] = []
 
@@ -74,12 +74,12 @@ class Blocks:
         """Whether the last part can share a message with those before it."""
         if group[-1].opened or group[-2].closed:
             return False
-        return self._ruler.load(self._body(group)) <= self._ruler.limit
+        return self._measurer.body_size(self._body(group)) <= self._measurer.limit
 
     def _body(self, group: list[Part]) -> Body:
         if len(group) == 1:
             return group[0].body
-        return self._ruler.body(_source(group))
+        return self._measurer.body(_source(group))
 
 
 def _source(group: list[Part]) -> str:

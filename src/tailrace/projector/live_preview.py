@@ -27,7 +27,7 @@ from tailrace.projector.wording import escaped
 
 if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
-    from tailrace.markdown.dialects import Ruler
+    from tailrace.markdown.dialects import Measurer
     from tailrace.operations import Body, Outcome, Target, Task
     from tailrace.projector.activity import TurnActivity
     from tailrace.projector.answer_text import AnswerText
@@ -54,9 +54,14 @@ class LivePreview:
     """The preview of the open message of one turn."""
 
     def __init__(
-        self, ruler: Ruler, rules: PresentationRules, limits: Capabilities, settings: ProjectorSettings, target: Target
+        self,
+        measurer: Measurer,
+        rules: PresentationRules,
+        limits: Capabilities,
+        settings: ProjectorSettings,
+        target: Target,
     ) -> None:
-        self._ruler = ruler
+        self._measurer = measurer
         self._rules = rules
         self._limits = limits
         self._settings = settings
@@ -148,11 +153,11 @@ class LivePreview:
         """The first body of a stream: as much of the text as fits; the rest is appended."""
         tail = answer.run.tail
         text = tail.rstrip()
-        if not self._ruler.fits(text):
-            text = text[: self._ruler.fitting("", text)].rstrip() or text
+        if not self._measurer.fits(text):
+            text = text[: self._measurer.fitting_length("", text)].rstrip() or text
         rest = tail[len(text) :]
         answer.appended[:] = [rest] if rest else []
-        return self._ruler.body(text)
+        return self._measurer.body(text)
 
     def _edit(self, message: TurnMessage, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
         if self._limits.edits is None or not self._is_changed:
@@ -211,8 +216,8 @@ class LivePreview:
         assert message.message_id is not None, "a stream has the id of its message"
         tasks = self._unsent_tasks + (activity.changed_tasks() if rules.tasks and self._settings.tools else ())
         self._unsent_tasks = ()
-        widest = self._ruler.widest * len(self._escaped_for_stream("&"))
-        self._appending = answer.take_appended(None if rules.per_call is None else rules.per_call // widest)
+        character_size = self._measurer.max_character_size * len(self._escaped_for_stream("&"))
+        self._appending = answer.take_appended(None if rules.per_call is None else rules.per_call // character_size)
         self._is_changed = False
         if not self._appending and not tasks:
             return None
@@ -233,7 +238,7 @@ class LivePreview:
 
     def _body(self, answer: AnswerText, activity: TurnActivity, now: float) -> Body | None:
         if self._preview_body is None or self._body_revision != answer.revision:
-            self._preview_body, self._body_revision = PreviewBody(self._ruler), answer.revision
+            self._preview_body, self._body_revision = PreviewBody(self._measurer), answer.revision
         return self._preview_body.body(answer.run.tail, self._footer(activity, now))
 
     def _footer(self, activity: TurnActivity, now: float) -> str:

@@ -13,12 +13,12 @@ import msgspec
 
 from tailrace.markdown.cutting import closing_fence
 from tailrace.markdown.fast_scan import last_top_level_break
-from tailrace.markdown.outline import outline
-from tailrace.markdown.unfinished import as_meant
+from tailrace.markdown.outline import read_outline
+from tailrace.markdown.unfinished import close_open_markup
 from tailrace.operations import Body
 
 if TYPE_CHECKING:
-    from tailrace.markdown.dialects import Ruler
+    from tailrace.markdown.dialects import Measurer
 
 _GAP = "\n\n"
 _MIN_KEPT = 1_000  # characters; most messages are shorter, and each open turn would hold its copy
@@ -27,10 +27,10 @@ _MIN_KEPT = 1_000  # characters; most messages are shorter, and each open turn w
 class PreviewBody:
     """One growing message. Each call of `body` gets the whole text, which only ever becomes longer."""
 
-    __slots__ = ("_ended", "_ended_body", "_fitting", "_max_shown", "_ruler")
+    __slots__ = ("_ended", "_ended_body", "_fitting", "_max_shown", "_measurer")
 
-    def __init__(self, ruler: Ruler) -> None:
-        self._ruler = ruler
+    def __init__(self, measurer: Measurer) -> None:
+        self._measurer = measurer
         self._ended = 0  # the length of the text whose blocks have ended
         self._ended_body: Body | None = None
         self._fitting = 0  # the longest text that fitted
@@ -41,9 +41,9 @@ class PreviewBody:
         body = self._rendered(text)
         if not footer:
             return body
-        foot = self._ruler.body(footer)
+        foot = self._measurer.body(footer)
         both = foot if body is None else _joined(body, foot)
-        return both if self._ruler.load(both) <= self._ruler.limit else body
+        return both if self._measurer.body_size(both) <= self._measurer.limit else body
 
     def _rendered(self, text: str) -> Body | None:
         if self._max_shown is not None:
@@ -52,7 +52,7 @@ class PreviewBody:
         if not text:
             return None
         body = self._whole(text)
-        if self._ruler.load(body) <= self._ruler.limit:
+        if self._measurer.body_size(body) <= self._measurer.limit:
             self._fitting = len(text)
             return body
         return self._held_back(text)
@@ -60,25 +60,25 @@ class PreviewBody:
     def _held_back(self, text: str) -> Body:
         """Show the text that fitted last; search for the longest that fits only if none did."""
         if self._fitting:
-            body = self._ruler.body(as_meant(text[: self._fitting]))
-            if self._ruler.load(body) <= self._ruler.limit:
+            body = self._measurer.body(close_open_markup(text[: self._fitting]))
+            if self._measurer.body_size(body) <= self._measurer.limit:
                 self._max_shown = self._fitting
                 return body
-        self._max_shown = self._ruler.fitting("", text)
-        return self._ruler.body(text[: self._max_shown].rstrip() or text[: self._max_shown])
+        self._max_shown = self._measurer.fitting_length("", text)
+        return self._measurer.body(text[: self._max_shown].rstrip() or text[: self._max_shown])
 
     def _whole(self, text: str) -> Body:
         rest = text[self._ended :]
         end = last_top_level_break(rest, len(rest) - 1) if len(rest) > _MIN_KEPT else None
         if end is not None:
-            block = self._ruler.body(rest[: end.end])
+            block = self._measurer.body(rest[: end.end])
             self._ended_body = block if self._ended_body is None else _joined(self._ended_body, block)
             self._ended += end.resume
             rest = rest[end.resume :]
-        rest = as_meant(rest)
-        if self._ruler.verbatim:
-            rest += closing_fence(outline(rest)) if "```" in rest or "~~~" in rest else ""
-        body = self._ruler.body(rest)
+        rest = close_open_markup(rest)
+        if self._measurer.is_verbatim:
+            rest += closing_fence(read_outline(rest)) if "```" in rest or "~~~" in rest else ""
+        body = self._measurer.body(rest)
         return body if self._ended_body is None else _joined(self._ended_body, body)
 
 

@@ -19,7 +19,7 @@ from tailrace.projector.wording import escaped
 if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.events import Event
-    from tailrace.markdown.dialects import Ruler
+    from tailrace.markdown.dialects import Measurer
     from tailrace.operations import Body, Durable, Operation, Outcome, Target
     from tailrace.projector.next_action import NextAction
     from tailrace.projector.presentation import ProjectorSettings
@@ -30,15 +30,15 @@ _LINE_BREAK = "  \n"  # in Markdown
 class ProcessingMessage:
     """The processing message of one turn; `message` is that of an earlier process, if there is one."""
 
-    __slots__ = ("_due", "_every_s", "_first_s", "_interim", "_ruler", "_text", "_version", "message")
+    __slots__ = ("_due", "_every_s", "_first_s", "_interim", "_measurer", "_text", "_version", "message")
 
     def __init__(
-        self, ruler: Ruler, settings: ProjectorSettings, *, edit_every_s: float, message: TurnMessage | None
+        self, measurer: Measurer, settings: ProjectorSettings, *, edit_every_s: float, message: TurnMessage | None
     ) -> None:
-        self._ruler = ruler
+        self._measurer = measurer
         self._first_s = settings.first_s
         self._every_s = max(settings.processing_every_s, edit_every_s)
-        self._text = ProcessingText(limit=ruler.limit, shows_outcomes=True)
+        self._text = ProcessingText(limit=measurer.limit, shows_outcomes=True)
         self._version = self._text.version
         self._due: float | None = None  # when it begins, or is updated next
         self._interim: Edit | None = None
@@ -109,7 +109,7 @@ class ProcessingMessage:
     def _body(self, text: str) -> Body:
         """As many of the last lines as fit; of a single line that is too long, its beginning."""
         lines = [escaped(line) for line in text.split("\n")]
-        while len(lines) > 1 and not self._ruler.fits(_LINE_BREAK.join(lines)):
+        while len(lines) > 1 and not self._measurer.fits(_LINE_BREAK.join(lines)):
             lines = lines[(len(lines) + 3) // 4 :]
         source = _LINE_BREAK.join(lines)
-        return self._ruler.body(source[: self._ruler.fitting("", source)] if len(lines) == 1 else source)
+        return self._measurer.body(source[: self._measurer.fitting_length("", source)] if len(lines) == 1 else source)

@@ -35,7 +35,7 @@ from tailrace.events import (
     TurnCompleted,
     TurnFailed,
 )
-from tailrace.markdown.dialects import shared_ruler
+from tailrace.markdown.dialects import shared_measurer
 from tailrace.operations import (
     AppendStream,
     CloseStream,
@@ -86,7 +86,7 @@ class Projector:
     ) -> None:
         settings = settings or ProjectorSettings()
         rules = rules_for(settings, capabilities, target)
-        ruler = shared_ruler(capabilities.limit, capabilities.unit, capabilities.dialect, capabilities.lines)
+        measurer = shared_measurer(capabilities.limit, capabilities.unit, capabilities.dialect, capabilities.lines)
         messages = list(earlier)
         processing = next((message for message in reversed(messages) if message.is_processing), None)
         has_processing = rules.processing_message or processing is not None
@@ -97,17 +97,17 @@ class Projector:
         self._answer = AnswerText(
             target,
             capabilities,
-            blocks=Blocks(ruler, settings.block_characters) if rules.ends_at_paragraphs else None,
+            blocks=Blocks(measurer, settings.block_characters) if rules.ends_at_paragraphs else None,
             keeps_appended=rules.preview == "stream" or has_processing,
             silent=settings.silent,
             earlier=[message for message in messages if not message.is_processing],
         )
         self._activity = TurnActivity(reasoning=settings.reasoning)
-        self._preview = LivePreview(ruler, rules, capabilities, settings, target)
+        self._preview = LivePreview(measurer, rules, capabilities, settings, target)
         self._processing: ProcessingMessage | None = None
         if has_processing:
             every_s = edits_every_s(capabilities, target)
-            self._processing = ProcessingMessage(ruler, settings, edit_every_s=every_s, message=processing)
+            self._processing = ProcessingMessage(measurer, settings, edit_every_s=every_s, message=processing)
         self._processing_revision = 0  # the revision of the answer that the processing message shows
         self._new_text: list[str] = []  # not yet fed to the answer
         self._new_text_at = _NEVER

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.markdown.cutting import closing_fence
-from tailrace.markdown.outline import outline
+from tailrace.markdown.outline import read_outline
 from tailrace.markdown.splitter import Splitter
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TextRun:
     def is_over_limit(self) -> bool:
         """Whether the tail is too long for one message, and where to cut it is not decided yet."""
         self.split()
-        return self._splitter is not None and self._splitter.is_over
+        return self._splitter is not None and self._splitter.is_over_limit
 
     @property
     def has_sealed_tail(self) -> bool:
@@ -98,7 +98,7 @@ class TextRun:
             return ""
         self._is_sealed = True
         tail = self.tail
-        closing = closing_fence(outline(tail)) if "```" in tail or "~~~" in tail else ""
+        closing = closing_fence(read_outline(tail)) if "```" in tail or "~~~" in tail else ""
         if closing and tail.endswith("\n"):
             closing = closing.removeprefix("\n")
         if closing:

@@ -14,7 +14,7 @@ import msgspec
 import regex
 
 from tailrace.events import MAIN_ARGUMENTS
-from tailrace.markdown.graphemes import last_border
+from tailrace.markdown.graphemes import last_boundary
 
 LINE = 60
 """The most characters of outside text on one line."""
@@ -52,7 +52,7 @@ def text_end(text: str, length: int) -> str:
     start = len(text) - length
     if start <= 0:
         return text
-    border = last_border(text, start)
+    border = last_boundary(text, start)
     if border < start:
         cluster = _CLUSTER.match(text, border)
         border = cluster.end() if cluster is not None and cluster.end() < len(text) else start
@@ -102,7 +102,7 @@ def whole_seconds(seconds: float) -> int:
 
 def _text_start(text: str, length: int) -> str:
     """The first characters of the text, at most `length`. A grapheme is cut only if it is longer than that."""
-    return text[: last_border(text, length) or length]
+    return text[: last_boundary(text, length) or length]
 
 
 def _safe_line(text: str) -> str:

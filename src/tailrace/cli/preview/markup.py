@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tailrace.cli.preview.safe_html import as_text, link_tags, sanitised
-from tailrace.markdown.addresses import pieces
+from tailrace.markdown.addresses import split_addresses
 from tailrace.markdown.html import html
 from tailrace.operations import Body, Entity
 
@@ -90,7 +90,7 @@ def _words(text: str, around: Sequence[Span] = ()) -> str:
     if any(span.entity.type in _CODE or span.entity.type == "text_link" for span in around):
         return as_text(text)
     return "".join(
-        as_text(piece).join(link_tags(piece) if is_address else ("", "")) for piece, is_address in pieces(text)
+        as_text(piece).join(link_tags(piece) if is_address else ("", "")) for piece, is_address in split_addresses(text)
     )
 
 

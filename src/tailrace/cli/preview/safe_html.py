@@ -11,7 +11,7 @@ from collections.abc import Callable
 from html import escape
 from html.parser import HTMLParser
 
-from tailrace.markdown.layout import TASKS
+from tailrace.markdown.layout import TASK_MARKS
 
 _TAGS = frozenset(
     (
@@ -63,7 +63,7 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Open the tag if it may be there."""
         if tag == "input":
-            self.out.append(TASKS["checked" in dict(attrs)])  # a box of a task, of which a picture will do
+            self.out.append(TASK_MARKS["checked" in dict(attrs)])  # a box of a task, of which a picture will do
         if tag not in _TAGS and tag not in _VOID:
             return
         kept = [(name, value) for name, value in attrs if value is not None and _may_be(tag, name, value)]
