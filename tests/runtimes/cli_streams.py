@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -178,11 +177,3 @@ def changed(draw: st.DrawFn, recordings: Sequence[str]) -> bytes:
             break
         place = place[name]
     return json.dumps(value).encode()
-
-
-def is_running(process: int) -> bool:
-    """Whether there is such a process; the dead whom nobody has buried yet do not run."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False

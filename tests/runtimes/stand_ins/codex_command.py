@@ -1,4 +1,4 @@
-"""Stands in for the command `codex`: talks as a recording does, and notes what it was told.
+"""Stands in for the command `codex`: plays a recorded dialogue, and notes what it was sent.
 
 Its own arguments, before those of the runtime: a folder for the notes, and what to do, which is one of the words below
 or the name of a recording of `app-server`.
@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
+from recorded import lines, note, note_run, play, start_tool
 
 
-class Talk:
-    """A recorded talk, held again: what was heard then is waited for now, and what was said then is said now."""
+class Dialogue:
+    """Plays a recorded dialogue: waits for each message that was received then, and sends what was sent then."""
 
     def __init__(self, folder: str, deed: str) -> None:
-        self.folder = Path(folder)
+        self.folder = folder
         self.deed = deed
         self.ids: list[int] = []
 
-    def play(self, recording: str, lines: int | None = None) -> None:
-        for line in recorded(recording)[:lines]:
+    def play(self, recording: str, count: int | None = None) -> None:
+        for line in map(json.loads, lines(recording)[:count]):
             if line["dir"] == "out":
                 self.listen()
             else:
@@ -38,7 +36,7 @@ class Talk:
 
     def listen(self) -> None:
         message = json.loads(sys.stdin.readline())
-        self.note(message)
+        note(self.folder, message)
         if message.get("method") == "thread/resume" and self.deed == "forgets":
             print(
                 json.dumps({"id": message["id"], "error": {"code": -32600, "message": "no rollout found"}}), flush=True
@@ -47,34 +45,22 @@ class Talk:
         elif message.get("method") not in {None, "initialized"}:
             self.ids.append(message["id"])
 
-    def note(self, message: Any) -> None:
-        with (self.folder / "asked").open("a", encoding="utf-8") as asked:
-            asked.write(json.dumps(message) + "\n")
-
     def stall(self) -> None:
-        """Run a command where no signal to our group reaches it, and end it when there is nobody to talk with."""
-        command = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-        (self.folder / "running").write_text(f"{os.getpid()} {command.pid}", encoding="utf-8")
+        """Run a tool that no signal to our group reaches, and end it when our input ends."""
+        command = start_tool(self.folder)
         self.play("codex_app_interrupt_midtool", 19)
         for line in sys.stdin:
-            self.note(json.loads(line))
+            note(self.folder, json.loads(line))
         command.kill()
         command.wait()
 
 
-def recorded(recording: str) -> list[Any]:
-    lines = (RECORDINGS / f"{recording}.ndjson").read_bytes().splitlines()
-    return [json.loads(line) for line in lines[1:]]
-
-
 def execute(folder: str, deed: str, given: list[str]) -> int:
-    talk = Talk(folder, deed)
-    talk.note({"arguments": given, "prompt": sys.stdin.read()})
+    note_run(folder, given)
     if "resume" in given and deed == "old and forgetful":
         print("Error: thread/resume failed: no rollout found for thread id", file=sys.stderr)
         return 1
-    said = (RECORDINGS / "codex_exec_hello.ndjson").read_bytes().splitlines(keepends=True)[1:]
-    sys.stdout.buffer.writelines(said)
+    play("codex_exec_hello")
     return 0
 
 
@@ -82,7 +68,7 @@ def main() -> int:
     folder, deed, *given = sys.argv[1:]
     if given[0] == "exec":
         return execute(folder, deed, given)
-    talk = Talk(folder, deed)
+    dialogue = Dialogue(folder, deed)
     if deed.startswith("old"):
         print("error: unrecognized subcommand 'app-server'", file=sys.stderr)
         return 2
@@ -90,12 +76,12 @@ def main() -> int:
         print("Error: approval_policy is not understood", file=sys.stderr)
         return 1
     if deed == "dies":
-        talk.play("codex_app_tool", 21)
+        dialogue.play("codex_app_tool", 21)
         os.kill(os.getpid(), 9)
     if deed == "stalls":
-        talk.stall()
+        dialogue.stall()
         return 0
-    talk.play("codex_app_tool" if deed == "forgets" else deed)
+    dialogue.play("codex_app_tool" if deed == "forgets" else deed)
     sys.stdin.read()
     return 0
 

@@ -1,4 +1,4 @@
-"""Stands in for the command `opencode`: serves what a recording holds, and notes what it was asked.
+"""Stands in for the command `opencode`: serves the events of a recording, and notes what it was asked.
 
 Its own arguments, before those of the runtime: a folder for the notes, and what to do, which is one of the words below
 or the name of a recording of `serve`.
@@ -11,70 +11,54 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
-DEEDS = {
-    "idles": "opencode_serve_tool",
-    "forgets": "opencode_serve_tool",
-    "stalls": "opencode_serve_abort",
-    "dies": "opencode_serve_tool",
-    "dies with a word": "opencode_serve_tool",
-    "hangs up": "opencode_serve_tool",
-    "chatters": "opencode_serve_tool",
-}
-BROKEN = {"dies", "dies with a word", "hangs up"}
-SAID = 5
-STALLED = 24  # events until a tool has printed something, or a text is half said
+from recorded import lines, note, note_run, play, stall, start_tool
 
+if TYPE_CHECKING:
+    import subprocess
 
-def recorded(recording: str) -> list[Any]:
-    lines = (RECORDINGS / f"{recording}.ndjson").read_bytes().splitlines()
-    return [json.loads(line)["ev"] for line in lines[1:]]
+BROKEN = {"dies", "dies with an error", "hangs up"}
+DEEDS = {"stalls": "opencode_serve_abort"} | dict.fromkeys(
+    {*BROKEN, "idles", "forgets", "chatters"}, "opencode_serve_tool"
+)
+# After so many events a text is sent, or a tool has printed something.
+STOPS_AFTER = {"idles": 19, "stalls": 24} | dict.fromkeys(BROKEN, 24)
 
 
 class Server(ThreadingHTTPServer):
-    """Tells the events of a recording once it is prompted."""
+    """Sends the events of a recording once it is prompted."""
 
     daemon_threads = True
 
     def __init__(self, folder: str, deed: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.folder = Path(folder)
+        self.folder = folder
         self.deed = deed
-        self.connected, *self.recorded = recorded(DEEDS.get(deed, deed))
+        self.connected, *self.recorded = (json.loads(line)["ev"] for line in lines(DEEDS.get(deed, deed)))
         self.session = next(event["properties"]["sessionID"] for event in self.recorded)
-        self.told: queue.Queue[Any] = queue.Queue()
+        self.events: queue.Queue[Any] = queue.Queue()
         self.answered: queue.Queue[None] = queue.Queue()
         password = os.environ["OPENCODE_SERVER_PASSWORD"]
         self.word = f"Basic {base64.b64encode(f'opencode:{password}'.encode()).decode()}"
         self.command: subprocess.Popen[bytes] | None = None
 
-    def note(self, asked: Any) -> None:
-        with (self.folder / "asked").open("a", encoding="utf-8") as notes:
-            notes.write(json.dumps(asked) + "\n")
-
     def prompted(self) -> None:
         if self.deed == "stalls":
-            command = [sys.executable, "-c", "import time; time.sleep(600)"]
-            self.command = subprocess.Popen(command, start_new_session=True)
-            (self.folder / "running").write_text(f"{os.getpid()} {self.command.pid}", encoding="utf-8")
-        said = {"stalls": STALLED, "idles": SAID}.get(self.deed, STALLED if self.deed in BROKEN else None)
+            self.command = start_tool(self.folder)
         if self.deed == "chatters":
             print("x" * 1_000_000, flush=True)
-        for event in self.recorded[:said]:
-            self.told.put(event)
+        for event in self.recorded[: STOPS_AFTER.get(self.deed)]:
+            self.events.put(event)
             if event["type"] == "permission.asked":
                 self.answered.get()
         if self.deed in BROKEN:
-            self.told.put(None)
+            self.events.put(None)
         while self.deed == "idles":
-            self.told.put({"type": "server.heartbeat", "properties": {}})
+            self.events.put({"type": "server.heartbeat", "properties": {}})
             time.sleep(0.05)
 
     def aborted(self) -> None:
@@ -104,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/event":
             self.stream()
             return
-        server.note([method, self.path, json.loads(body) if body else None])
+        note(server.folder, [method, self.path, json.loads(body) if body else None])
         match self.path.split("/")[1:]:
             case ["session"]:
                 self.reply(200, {"id": server.session})
@@ -139,8 +123,8 @@ class Handler(BaseHTTPRequestHandler):
             frame = f"data: {json.dumps(event)}\n\n".encode()
             self.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
             self.wfile.flush()
-            event = self.server.told.get()
-        if self.server.deed == "dies with a word":
+            event = self.server.events.get()
+        if self.server.deed == "dies with an error":
             print("panic: out of memory", file=sys.stderr, flush=True)
             os._exit(3)
         if self.server.deed != "hangs up":
@@ -153,22 +137,13 @@ class Handler(BaseHTTPRequestHandler):
 
 def run(folder: str, deed: str, given: list[str]) -> int:
     """What `opencode run` does."""
-    heard = sys.stdin.read()
-    with Path(folder, "asked").open("a", encoding="utf-8") as notes:
-        notes.write(json.dumps({"arguments": given, "prompt": heard}) + "\n")
+    note_run(folder, given)
     if "--session" in given and deed == "old and forgetful":
         print("Error: Session not found", file=sys.stderr)
         return 1
     if deed == "old and stalling":
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        command = [sys.executable, "-c", "import time; time.sleep(600)"]
-        child = subprocess.Popen(command, start_new_session=True)
-        Path(folder, "running").write_text(f"{os.getpid()} {child.pid}", encoding="utf-8")
-    said = (RECORDINGS / "opencode_run_tool.ndjson").read_bytes().splitlines(keepends=True)[1:]
-    sys.stdout.buffer.writelines(said[: 3 if deed == "old and stalling" else None])
-    sys.stdout.buffer.flush()
-    if deed == "old and stalling":
-        time.sleep(600)
+        stall(folder, "opencode_run_tool", 3)
+    play("opencode_run_tool")
     return 0
 
 

@@ -131,11 +131,11 @@ def opencode_server(folder: Path) -> None:
     class Playing(Server):
         def __init__(self) -> None:
             ThreadingHTTPServer.__init__(self, ("127.0.0.1", 0), Handler)
-            self.folder = folder / "notes"
-            self.folder.mkdir(exist_ok=True)
+            self.folder = str(folder / "notes")
+            Path(self.folder).mkdir(exist_ok=True)
             self.deed, self.session, self.command = "", "session-1", None
             self.connected: Any = {"type": "server.connected", "properties": {}}
-            self.told: queue.Queue[Any] = queue.Queue()
+            self.events: queue.Queue[Any] = queue.Queue()
             word = f"opencode:{os.environ['OPENCODE_SERVER_PASSWORD']}"
             self.word = f"Basic {base64.b64encode(word.encode()).decode()}"
 
@@ -145,9 +145,9 @@ def opencode_server(folder: Path) -> None:
                 if native == {"stall": True}:
                     start_tool()
                 else:
-                    self.told.put(native)
+                    self.events.put(native)
             if {"stall": True} not in script:
-                self.told.put(None)
+                self.events.put(None)
 
     server = Playing()
     say(f"opencode server listening on http://127.0.0.1:{server.server_port}")

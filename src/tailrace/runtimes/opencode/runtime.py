@@ -115,11 +115,11 @@ class OpencodeRuntime(CommandRuntime):
             await anext(events, None)  # from here on no event is missed
             await server.prompt(translator.session_id, prompt.text)
             clock = asyncio.get_running_loop().time
-            last_event_at, timeout_s = clock(), self.timeouts.silence_timeout_s
+            last_event_at = clock()
             async for native in events:
                 if not _is_heartbeat(native) or translator.turn.has_open_calls() or approvals.is_waiting:
                     last_event_at = clock()
-                elif clock() - last_event_at >= timeout_s:
+                elif clock() - last_event_at >= (timeout_s := self.timeouts.silence_timeout_s):
                     raise RuntimeFault(f"opencode was silent for {timeout_s:g} seconds and was stopped.")
                 for event in (*approvals.notices(), *with_login_hint(self.name, translator.feed(native))):
                     yield event
