@@ -218,7 +218,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 class OpenConversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation with open deliveries. State, epoch and times are those of its first open delivery."""
 
-    conversation: str
+    name: str
     channel: str
     state: str
     epoch: int

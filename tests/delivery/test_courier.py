@@ -265,7 +265,7 @@ def test_nothing_is_kept_of_conversations_that_rest() -> None:
         with pytest.raises(TurnMismatch):
             await office.say(targets[0].chat, "other", target=targets[0])
         await asyncio.sleep(10)
-        assert office.courier._lanes == {}
+        assert office.courier._senders == {}
         assert len(asyncio.all_tasks()) == 1
 
     run(scene)

@@ -16,20 +16,20 @@ from tailrace.delivery.decisions import (
     LONGEST_BACKOFF_S,
     LONGEST_WAIT_S,
     TOO_OLD,
-    AskBack,
+    Finish,
+    LookUp,
+    NextStep,
     RepeatContext,
     Send,
-    Settle,
-    Step,
     Wait,
-    answered,
-    ask_later,
-    asked,
-    instead,
+    after_call,
+    after_failed_lookup,
+    after_lookup,
     is_plausible,
+    missing_part_notice,
     next_step,
     remaining_wait,
-    told,
+    replacement_post,
     wait_after,
 )
 from tailrace.operations import (
@@ -89,28 +89,33 @@ def delivery(operation: Durable = POST, kind: Idempotency = Unkeyed(), **policy:
 def tried(kind: Idempotency, outcome: Outcome, *, operation: Durable = POST, **policy: Any) -> Delivery:
     """A delivery after its first try, which began at once."""
     under_way = sending(delivery(operation, kind, **policy), now=BEGAN)
-    return answered(under_way, outcome, now=BEGAN + 1, jitter=0.0)[-1]
+    return after_call(under_way, outcome, now=BEGAN + 1, jitter=0.0)[-1]
 
 
 def in_doubt(kind: Idempotency, **policy: Any) -> Delivery:
     return tried(kind, Ambiguous("no answer"), **policy)
 
 
-def decide(row: Delivery, after_s: float, *, can_ask: bool = False, scope: str = "", takes_s: float = 0.0) -> Step:
+def decide(
+    row: Delivery, after_s: float, *, can_look_up: bool = False, scope: str = "", longest_send_s: float = 0.0
+) -> NextStep:
     """What is done with it so many seconds after it was planned, once it is due."""
     return next_step(
-        row, RepeatContext(can_ask=can_ask, scope=scope, takes_s=takes_s), now=BEGAN + after_s, waited=True
+        row,
+        RepeatContext(can_look_up=can_look_up, scope=scope, longest_send_s=longest_send_s),
+        now=BEGAN + after_s,
+        waited=True,
     )
 
 
-def told_of(step: Step) -> str:
+def told_of(step: NextStep) -> str:
     """A step in a word: what becomes of the delivery."""
     match step:
-        case Settle(delivery=after):
+        case Finish(delivery=after):
             return after.state.value
         case Send(delivery=under_way):
             return "send again, marked" if under_way.may_be_double else "send"
-        case AskBack():
+        case LookUp():
             return "ask"
         case Wait():
             return "wait"
@@ -121,18 +126,18 @@ def told_of(step: Step) -> str:
 def test_what_is_surely_not_sent_is_sent_until_it_is_too_old_or_was_tried_too_often(
     operation: Durable, kind: Idempotency
 ) -> None:
-    planned = delivery(operation, kind, budget=2)
-    put_off = tried(kind, NotNow("busy"), operation=operation, budget=2)
+    planned = delivery(operation, kind, max_attempts=2)
+    put_off = tried(kind, NotNow("busy"), operation=operation, max_attempts=2)
     for row in (planned, put_off):
         assert told_of(decide(row, 5)) == "send"
         assert told_of(decide(row, DAY)) == "send"
         assert told_of(decide(row, DAY + 1)) == "dead"
-    again = answered(sending(put_off, now=BEGAN + 2), NotNow("busy"), now=BEGAN + 3, jitter=0.0)[-1]
+    again = after_call(sending(put_off, now=BEGAN + 2), NotNow("busy"), now=BEGAN + 3, jitter=0.0)[-1]
     assert told_of(decide(again, 5)) == "dead"
     assert told_of(decide(replace(again, deferred_tries=1), 5)) == "send"
 
 
-# What is done with a post that may be there: (kind, seconds since the first try, can be asked, scope) -> hold, resend.
+# What happens to an ambiguous post: (kind, seconds since the first attempt, can look up, scope) -> hold, resend.
 DOUBTS: list[tuple[Idempotency, float, bool, str, str, str]] = [
     (Keyed(window_s=300.0), 10, False, "", "send", "send"),
     (Keyed(window_s=300.0), 299, False, "", "send", "send"),
@@ -168,49 +173,49 @@ DOUBTS: list[tuple[Idempotency, float, bool, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "age", "can_ask", "scope", "hold", "resend"), DOUBTS)
+@pytest.mark.parametrize(("kind", "age", "can_look_up", "scope", "hold", "resend"), DOUBTS)
 def test_what_may_be_there_is_settled_by_what_the_channel_declared(
-    kind: Idempotency, age: float, can_ask: bool, scope: str, hold: str, resend: str
+    kind: Idempotency, age: float, can_look_up: bool, scope: str, hold: str, resend: str
 ) -> None:
     for on_unknown, expected in (("hold", hold), ("resend", resend)):
         row = in_doubt(kind, on_unknown=on_unknown)
-        assert told_of(decide(row, age, can_ask=can_ask, scope=scope)) == expected
+        assert told_of(decide(row, age, can_look_up=can_look_up, scope=scope)) == expected
 
 
 def test_a_key_is_trusted_only_where_the_message_will_surely_arrive_within_its_window() -> None:
     row = in_doubt(Keyed(window_s=300.0))
-    assert told_of(decide(row, 254, takes_s=45.0)) == "send"
-    assert told_of(decide(row, 255, takes_s=45.0)) == "unknown"
+    assert told_of(decide(row, 254, longest_send_s=45.0)) == "send"
+    assert told_of(decide(row, 255, longest_send_s=45.0)) == "unknown"
 
 
 def test_what_a_platform_does_not_show_yet_is_waited_for_from_the_end_of_the_try() -> None:
     under_way = sending(delivery(POST, Readback(visible_within_s=5.0)), now=BEGAN)
-    [row] = answered(under_way, Ambiguous("no answer within 30 s"), now=BEGAN + 30, jitter=0.0)
-    assert told_of(decide(row, 32, can_ask=True)) == "wait"
-    assert told_of(decide(row, 35, can_ask=True)) == "ask"
+    [row] = after_call(under_way, Ambiguous("no answer within 30 s"), now=BEGAN + 30, jitter=0.0)
+    assert told_of(decide(row, 32, can_look_up=True)) == "wait"
+    assert told_of(decide(row, 35, can_look_up=True)) == "ask"
 
 
 def test_one_that_was_tried_too_often_and_may_be_there_is_asked_for_or_unknown_never_dead() -> None:
-    assert told_of(decide(in_doubt(Keyed(window_s=300.0), budget=1), 5)) == "unknown"
-    assert told_of(decide(in_doubt(Unkeyed(), budget=1, on_unknown="resend"), 5)) == "unknown"
-    assert told_of(decide(in_doubt(Readback(), budget=1), 5, can_ask=True)) == "ask"
+    assert told_of(decide(in_doubt(Keyed(window_s=300.0), max_attempts=1), 5)) == "unknown"
+    assert told_of(decide(in_doubt(Unkeyed(), max_attempts=1, on_unknown="resend"), 5)) == "unknown"
+    assert told_of(decide(in_doubt(Readback(), max_attempts=1), 5, can_look_up=True)) == "ask"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS[2:4] + OPERATIONS[5:], ids=lambda operation: type(operation).__name__)
 def test_edits_deletions_and_ends_of_streams_are_done_again_and_never_asked_for(operation: Durable) -> None:
     row = in_doubt(Readback(), operation=operation)
-    assert told_of(decide(row, 10, can_ask=True)) == "send"
+    assert told_of(decide(row, 10, can_look_up=True)) == "send"
     # They carry no key: that nothing is found under it says nothing.
-    assert told_of(decide(replace(row, deferred_tries=-99), 10, can_ask=True)) == "unknown"
+    assert told_of(decide(replace(row, deferred_tries=-99), 10, can_look_up=True)) == "unknown"
 
 
 def test_media_without_a_file_fails_with_the_reason_and_is_never_sent() -> None:
     row = replace(delivery(PostMedia(target=HERE)), error="the disk is full")
     step = decide(row, 1)
-    assert isinstance(step, Settle)
+    assert isinstance(step, Finish)
     assert (step.delivery.state, step.delivery.error) == (State.FAILED, "the disk is full")
     step = decide(replace(row, error=""), 1)
-    assert isinstance(step, Settle)
+    assert isinstance(step, Finish)
     assert step.delivery.error
 
 
@@ -245,25 +250,25 @@ def test_that_a_try_surely_failed_is_no_proof_that_an_earlier_one_did(
     outcome: Outcome, doubtful: bool, states: list[str]
 ) -> None:
     under_way = sending(in_doubt(Keyed(window_s=300.0)) if doubtful else delivery(), now=BEGAN + 3)
-    after = answered(under_way, outcome, now=BEGAN + 4, jitter=0.0, in_doubt=doubtful)
+    after = after_call(under_way, outcome, now=BEGAN + 4, jitter=0.0, in_doubt=doubtful)
     assert [row.state.value for row in after] == states
 
 
 def test_a_key_whose_window_passed_while_the_platform_put_it_off_is_not_trusted() -> None:
     row = in_doubt(Keyed(window_s=300.0))
-    [row] = answered(
+    [row] = after_call(
         sending(row, now=BEGAN + 10), NotNow("busy", retry_after=600.0), now=BEGAN + 11, jitter=0.0, in_doubt=True
     )
     assert told_of(decide(row, 612)) == "unknown"
 
 
 def test_each_try_has_a_number_of_its_own_and_being_put_off_costs_none_of_the_budget() -> None:
-    row = delivery(budget=2)
+    row = delivery(max_attempts=2)
     seen: list[int] = []
     for _ in range(50):
         under_way = sending(row, now=BEGAN + 1)
         seen.append(under_way.attempt)
-        [row] = answered(under_way, NotNow("busy", retry_after=1.0), now=BEGAN + 1, jitter=0.0)
+        [row] = after_call(under_way, NotNow("busy", retry_after=1.0), now=BEGAN + 1, jitter=0.0)
     assert seen == list(range(1, 51))
     assert told_of(decide(row, 5)) == "send"
     assert row.not_before == BEGAN + 2  # no longer with each time: the platform said when
@@ -310,7 +315,7 @@ def histories(draw: st.DrawFn) -> Delivery:
         doubtful = row.state is State.AMBIGUOUS
         under_way = sending(row, now=BEGAN + draw(any_time))
         outcome = draw(any_outcome)
-        after = answered(under_way, outcome, now=BEGAN + draw(any_time), jitter=0.5, in_doubt=doubtful)[-1]
+        after = after_call(under_way, outcome, now=BEGAN + draw(any_time), jitter=0.5, in_doubt=doubtful)[-1]
         if after.state in FINAL:
             break
         row = after
@@ -318,10 +323,14 @@ def histories(draw: st.DrawFn) -> Delivery:
 
 
 @given(
-    row=histories(), now=any_time, can_ask=st.booleans(), scope=st.sampled_from(["", "device"]), waited=st.booleans()
+    row=histories(),
+    now=any_time,
+    can_look_up=st.booleans(),
+    scope=st.sampled_from(["", "device"]),
+    waited=st.booleans(),
 )
-def test_every_step_is_lawful(row: Delivery, now: float, can_ask: bool, scope: str, waited: bool) -> None:
-    reach = RepeatContext(can_ask=can_ask, scope=scope, takes_s=45.0)
+def test_every_step_is_lawful(row: Delivery, now: float, can_look_up: bool, scope: str, waited: bool) -> None:
+    reach = RepeatContext(can_look_up=can_look_up, scope=scope, longest_send_s=45.0)
     step = next_step(row, reach, now=BEGAN + now, waited=waited)
     match step:
         case Send(delivery=under_way):
@@ -330,14 +339,14 @@ def test_every_step_is_lawful(row: Delivery, now: float, can_ask: bool, scope: s
             assert BEGAN + now <= row.expires_at
             assert not row.is_exhausted
             check_that_sending_shows_nothing_twice(row, under_way, BEGAN + now, scope)
-        case Settle(delivery=after):
+        case Finish(delivery=after):
             assert after.state in EDGES[row.state]
             assert after.state in FINAL
             assert (after.state is State.UNKNOWN) == (row.state is State.AMBIGUOUS)
         case Wait(seconds=seconds):
             assert 0 < seconds <= LONGEST_WAIT_S + 1
-        case AskBack():
-            assert can_ask
+        case LookUp():
+            assert can_look_up
             assert row.state is State.AMBIGUOUS
     if waited and row.state is not State.AMBIGUOUS:
         assert not isinstance(step, Wait)
@@ -359,7 +368,7 @@ def check_that_sending_shows_nothing_twice(row: Delivery, under_way: Delivery, n
 def test_every_answer_is_lawful(row: Delivery, outcome: Outcome, jitter: float, doubtful: bool) -> None:
     under_way = sending(row, now=BEGAN + 5)
     before = under_way
-    for after in answered(under_way, outcome, now=BEGAN + 6, jitter=jitter, in_doubt=doubtful):
+    for after in after_call(under_way, outcome, now=BEGAN + 6, jitter=jitter, in_doubt=doubtful):
         assert after.state in EDGES[before.state]
         assert after.attempt == under_way.attempt
         before = after
@@ -371,10 +380,10 @@ def test_every_answer_is_lawful(row: Delivery, outcome: Outcome, jitter: float, 
 @given(row=histories(), outcome=any_outcome, found=st.none() | st.just(Receipt(message_id="m1")))
 def test_asking_back_is_lawful(row: Delivery, outcome: Outcome, found: Receipt | None) -> None:
     doubtful = row if row.state is State.AMBIGUOUS else moved(sending(row, now=BEGAN), State.AMBIGUOUS, now=BEGAN)
-    after = asked(doubtful, found, now=BEGAN + 1)
+    after = after_lookup(doubtful, found, now=BEGAN + 1)
     assert after.state is (State.RETRY if found is None else State.DELIVERED)
     assert after.receipt == found
-    later = ask_later(doubtful, outcome, now=BEGAN + 1, jitter=0.5)
+    later = after_failed_lookup(doubtful, outcome, now=BEGAN + 1, jitter=0.5)
     assert later.state is State.AMBIGUOUS
     assert 0 <= remaining_wait(later, BEGAN + 1) <= LONGEST_WAIT_S + 1
 
@@ -386,7 +395,7 @@ def test_only_the_last_word_on_a_message_that_is_gone_and_a_refused_stream_are_s
 ) -> None:
     under_way = sending(delivery(operation), now=BEGAN)
     for outcome in OUTCOMES:
-        in_place = instead(under_way, outcome, now=BEGAN + 1, in_doubt=doubtful)
+        in_place = replacement_post(under_way, outcome, now=BEGAN + 1, in_doubt=doubtful)
         is_gone = isinstance(operation, Edit | CloseStream) and isinstance(outcome, Refused) and outcome.gone
         is_no_stream = isinstance(operation, OpenStream) and isinstance(outcome, Refused) and not doubtful
         if is_gone or is_no_stream:
@@ -402,7 +411,7 @@ def test_only_the_last_word_on_a_message_that_is_gone_and_a_refused_stream_are_s
 @pytest.mark.parametrize("state", sorted(FINAL | OPEN))
 def test_people_are_told_of_what_they_may_miss_and_of_nothing_else(state: State) -> None:
     row = replace(delivery(), state=state, error="no")
-    line = told(row, now=BEGAN)
+    line = missing_part_notice(row, now=BEGAN)
     if state not in {State.FAILED, State.DEAD, State.UNKNOWN}:
         assert line is None
         return
@@ -411,6 +420,6 @@ def test_people_are_told_of_what_they_may_miss_and_of_nothing_else(state: State)
     assert ("may be missing" in line.operation.body.text) == (state is State.UNKNOWN)
     assert "Part 1 of this answer" in line.operation.body.text
     assert (line.ordinal, line.policy.on_unknown, line.policy.on_dead) == (NOTICE_ORDINAL, "resend", "skip")
-    assert told(replace(line, state=state), now=BEGAN) is None
-    assert told(replace(row, error=TOO_OLD), now=BEGAN) is None
-    assert told(replace(row, operation=Delete(target=HERE, message_id="m1")), now=BEGAN) is None
+    assert missing_part_notice(replace(line, state=state), now=BEGAN) is None
+    assert missing_part_notice(replace(row, error=TOO_OLD), now=BEGAN) is None
+    assert missing_part_notice(replace(row, operation=Delete(target=HERE, message_id="m1")), now=BEGAN) is None

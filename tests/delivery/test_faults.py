@@ -222,7 +222,7 @@ def test_row_36_without_a_time_that_can_be_meant_waits_grow_and_end(retry_after:
 
 def test_row_37_a_storm_of_5xx_opens_the_circuit_and_ends_without_a_herd() -> None:
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, budget=1000)
+        office = PostOffice(simulation, max_attempts=1000)
         office.fail(Rule(fault=ServerError(), times=None, until=600.0))
         await asyncio.gather(*(office.say(chat.chat, "one", "two", target=chat) for chat in CHATS))
         assert all(office.texts(chat) == ["one", "two"] for chat in CHATS)

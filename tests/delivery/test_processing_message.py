@@ -353,9 +353,7 @@ def test_what_is_no_event_and_what_is_a_broken_one_is_passed_over(caplog: pytest
 
     with caplog.at_level(logging.ERROR):
         run(scene)
-    assert [record.getMessage() for record in caplog.records] == [
-        "a ToolStarted could not be taken into the processing message"
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["the processing message cannot show a ToolStarted"]
 
 
 def test_what_cannot_work_is_refused_in_clear_words() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tailrace.capabilities import Capabilities, Rate, Unkeyed
 from tailrace.delivery.paced_channel import PacedChannel
-from tailrace.delivery.rate_limiter import PATIENCE_S, RateLimiter, Ticket, Urgency, urgency_of
+from tailrace.delivery.rate_limiter import FIRST_MESSAGE_WAIT_S, PendingCall, RateLimiter, Urgency, urgency_of
 from tailrace.operations import (
     AppendStream,
     Body,
@@ -115,7 +115,7 @@ class Witness:
     def __init__(self, limits: Capabilities) -> None:
         self.pace = RateLimiter(limits)
         self.now = 0.0
-        self.waiting: list[tuple[Ticket, Ask, float]] = []
+        self.waiting: list[tuple[PendingCall, Ask, float]] = []
         self.calls: list[tuple[str, float]] = []
         self.held: dict[str | None, float] = {}
         self._limits = limits
@@ -123,15 +123,15 @@ class Witness:
     def see(self, happening: Happening) -> None:
         match happening:
             case Ask(chat=chat, urgency=urgency):
-                ticket = self.pace.request(chat, urgency, self.now, group=chat == GROUP)
+                ticket = self.pace.enqueue(chat, urgency, self.now, group=chat == GROUP)
                 self.waiting.append((ticket, happening, self.now))
             case Leave(nth=nth) if self.waiting:
-                self.pace.withdraw(self.waiting.pop(nth % len(self.waiting))[0])
+                self.pace.cancel(self.waiting.pop(nth % len(self.waiting))[0])
             case Pause(chat=chat, seconds=seconds):
                 until = self.now + seconds
                 self.pace.pause(until, chat=chat, now=self.now)
                 self.held[chat] = max(self.held.get(chat, until), until)
-            case Take(chat=chat, urgency=urgency) if self.pace.take(chat, urgency, self.now, group=chat == GROUP):
+            case Take(chat=chat, urgency=urgency) if self.pace.try_call(chat, urgency, self.now, group=chat == GROUP):
                 assert self.can_call(chat)
                 assert not any(ask.chat == chat for _, ask, _ in self.waiting)
                 self.calls += [(chat, self.now)] * (urgency is not TYPING)
@@ -157,7 +157,7 @@ class Witness:
                 self.calls.append((ask.chat, self.now))
         assert not any(self.can_call(ask.chat) for _, ask, _ in self.waiting), "a free place is granted"
 
-    def check_turn(self, granted: Ticket, ask: Ask) -> None:
+    def check_turn(self, granted: PendingCall, ask: Ask) -> None:
         assert self.can_call(ask.chat)
         ranks = [(self.rank(other, since), nth) for nth, (_, other, since) in enumerate(self.waiting)]
         [mine] = [rank for rank, (ticket, _, _) in zip(ranks, self.waiting, strict=True) if ticket is granted]
@@ -171,7 +171,7 @@ class Witness:
 
     def rank(self, ask: Ask, since: float) -> Urgency:
         """How urgent somebody is by now."""
-        return FINAL if ask.urgency is FIRST and since + PATIENCE_S <= self.now else ask.urgency
+        return FINAL if ask.urgency is FIRST and since + FIRST_MESSAGE_WAIT_S <= self.now else ask.urgency
 
     def can_call(self, chat: str) -> bool:
         """Whether nothing that is known forbids it."""
@@ -216,7 +216,7 @@ def test_looking_changes_nothing(limits: Capabilities, happening: list[Happening
     for each in happening:
         for chat in CHATS:
             seen.pace.is_free(chat, seen.now, group=chat == GROUP)
-            assert seen.pace.expected(chat, seen.now) >= seen.now
+            assert seen.pace.expected_at(chat, seen.now) >= seen.now
         seen.pace.due(seen.now)
         seen.see(each)
         unseen.see(each)
@@ -228,7 +228,7 @@ def test_looking_changes_nothing(limits: Capabilities, happening: list[Happening
 
 def call(pace: RateLimiter, chat: str, now: float, *, group: bool = False) -> float:
     """When a caller who comes now, and is the only one, may call."""
-    pace.request(chat, FINAL, now, group=group)
+    pace.enqueue(chat, FINAL, now, group=group)
     while not pace.grant(now):
         due = pace.due(now)
         assert due is not None
@@ -236,7 +236,7 @@ def call(pace: RateLimiter, chat: str, now: float, *, group: bool = False) -> fl
     return now
 
 
-def served(pace: RateLimiter, tickets: dict[Ticket, str], until: float) -> Iterator[str]:
+def served(pace: RateLimiter, tickets: dict[PendingCall, str], until: float) -> Iterator[str]:
     """The names on tickets in the order they are granted up to that time."""
     now = 0.0
     while True:
@@ -266,63 +266,63 @@ def test_a_group_is_held_to_its_own_rate_as_well_also_where_that_is_told_late() 
 def test_a_chat_is_held_alone_and_a_channel_as_a_whole() -> None:
     pace = RateLimiter(paced())
     pace.pause(30.0, chat="a", now=0.0)
-    assert (pace.expected("a", 0.0), pace.expected("b", 0.0)) == (30.0, 0.0)
+    assert (pace.expected_at("a", 0.0), pace.expected_at("b", 0.0)) == (30.0, 0.0)
     assert (pace.is_free("a", 29.0), pace.is_free("a", 30.0), pace.is_free("b", 0.0)) == (False, True, True)
     pace.pause(60.0, now=0.0)
-    assert (pace.expected("a", 0.0), pace.expected("b", 0.0)) == (60.0, 60.0)
+    assert (pace.expected_at("a", 0.0), pace.expected_at("b", 0.0)) == (60.0, 60.0)
     pace.pause(10.0, now=0.0)
-    assert pace.expected("b", 0.0) == 60.0  # a shorter wait does not end a longer one
+    assert pace.expected_at("b", 0.0) == 60.0  # a shorter wait does not end a longer one
 
 
 def test_who_comes_is_told_about_when_behind_all_who_wait() -> None:
     pace = RateLimiter(paced(per_chat=Rate(calls=2, per_s=10.0), overall=Rate(calls=3, per_s=1.0)))
     for number in range(15):
-        pace.request(f"chat {number}", FINAL, 0.0)
+        pace.enqueue(f"chat {number}", FINAL, 0.0)
     pace.grant(0.0)
-    assert pace.expected("new", 0.0) == 5.0  # three go each second, and twelve are before
+    assert pace.expected_at("new", 0.0) == 5.0  # three go each second, and twelve are before
     for _ in range(4):
-        pace.request("busy", FINAL, 0.0)
-    assert pace.expected("busy", 0.0) == 20.0  # two go every ten seconds, and four are before
+        pace.enqueue("busy", FINAL, 0.0)
+    assert pace.expected_at("busy", 0.0) == 20.0  # two go every ten seconds, and four are before
 
 
 def test_finals_go_before_first_posts_before_edits_before_typing() -> None:
     for chat in ("one chat", "chat of {}"):
         pace = RateLimiter(paced(overall=EVERY_SECOND))
         call(pace, "before", 0.0)
-        tickets = {pace.request(chat.format(urgency), urgency, 0.0): urgency.name for urgency in reversed(Urgency)}
+        tickets = {pace.enqueue(chat.format(urgency), urgency, 0.0): urgency.name for urgency in reversed(Urgency)}
         assert list(served(pace, tickets, 60.0)) == ["FINAL", "FIRST", "EDIT", "TYPING"]
 
 
 def test_typing_takes_no_place() -> None:
     pace = RateLimiter(paced(per_chat=EVERY_SECOND, overall=EVERY_SECOND))
-    assert [pace.take("a", TYPING, 0.0) for _ in range(5)] == [True] * 5
-    tickets = [pace.request("a", TYPING, 0.0) for _ in range(5)]
+    assert [pace.try_call("a", TYPING, 0.0) for _ in range(5)] == [True] * 5
+    tickets = [pace.enqueue("a", TYPING, 0.0) for _ in range(5)]
     assert pace.grant(0.0) == tickets
-    assert pace.take("a", EDIT, 0.0)
-    assert not pace.take("a", TYPING, 0.0)
+    assert pace.try_call("a", EDIT, 0.0)
+    assert not pace.try_call("a", TYPING, 0.0)
 
 
 def test_a_chat_with_many_who_wait_has_no_larger_share_than_one_with_one() -> None:
     pace = RateLimiter(paced(overall=EVERY_SECOND))
-    tickets = {pace.request("many threads", FINAL, 0.0): "many" for _ in range(5)}
-    tickets |= {pace.request(f"chat {number}", FINAL, 0.0): str(number) for number in range(2)}
+    tickets = {pace.enqueue("many threads", FINAL, 0.0): "many" for _ in range(5)}
+    tickets |= {pace.enqueue(f"chat {number}", FINAL, 0.0): str(number) for number in range(2)}
     assert list(served(pace, tickets, 60.0)) == ["many", "0", "1", "many", "many", "many", "many"]
 
 
 def test_the_chat_that_was_served_the_longest_ago_goes_first() -> None:
     pace = RateLimiter(paced(overall=EVERY_SECOND))
     times = [call(pace, chat, 0.0) for chat in ("b", "a", "c", "busy")]
-    tickets = {pace.request(chat, FINAL, times[-1]): chat for chat in ("a", "b", "c", "never")}
+    tickets = {pace.enqueue(chat, FINAL, times[-1]): chat for chat in ("a", "b", "c", "never")}
     assert list(served(pace, tickets, 60.0)) == ["never", "b", "a", "c"]
 
 
 def test_ever_new_chats_do_not_keep_out_one_that_waits() -> None:
     pace = RateLimiter(paced(overall=EVERY_SECOND))
     call(pace, "old", 0.0)
-    old = pace.request("old", EDIT, 0.0)
+    old = pace.enqueue("old", EDIT, 0.0)
     for second in range(1, 1000):
         for number in range(2):
-            pace.request(f"new {second} {number}", EDIT, float(second))
+            pace.enqueue(f"new {second} {number}", EDIT, float(second))
         pace.grant(float(second))
     assert not old.is_waiting
 
@@ -333,31 +333,31 @@ def test_finals_without_an_end_keep_edits_waiting_and_a_first_post_only_for_a_wh
 ) -> None:
     pace = RateLimiter(paced(overall=EVERY_SECOND))
     call(pace, "a", 0.0)
-    waiting = pace.request("b", urgency, 0.0)
+    waiting = pace.enqueue("b", urgency, 0.0)
     served_at: list[int] = []
     for second in range(1, 100):
-        pace.request(f"chat {second % 7}", FINAL, float(second))
+        pace.enqueue(f"chat {second % 7}", FINAL, float(second))
         if waiting in pace.grant(float(second)):
             served_at.append(second)
-    assert served_at == [PATIENCE_S] * is_served
+    assert served_at == [FIRST_MESSAGE_WAIT_S] * is_served
 
 
 @pytest.mark.parametrize(("limits", "chat"), [(paced(overall=EVERY_SECOND), "b"), (paced(per_chat=EVERY_SECOND), "a")])
 def test_who_comes_when_a_place_is_free_does_not_overtake_who_waits_for_it(limits: Capabilities, chat: str) -> None:
     pace = RateLimiter(limits)
     call(pace, "a", 0.0)
-    waiting = pace.request("a", EDIT, 0.5)
+    waiting = pace.enqueue("a", EDIT, 0.5)
     assert pace.grant(0.5) == []
-    assert not pace.take(chat, FINAL, 2.0)  # nobody has looked yet whether the place is free again
+    assert not pace.try_call(chat, FINAL, 2.0)  # nobody has looked yet whether the place is free again
     assert pace.grant(2.0) == [waiting]
-    assert not pace.take(chat, FINAL, 2.9)
-    assert pace.take(chat, FINAL, 3.0)
+    assert not pace.try_call(chat, FINAL, 2.9)
+    assert pace.try_call(chat, FINAL, 3.0)
 
 
 def test_who_waits_for_his_own_chat_keeps_no_other_chat() -> None:
     pace = RateLimiter(paced(per_chat=Rate(calls=1, per_s=60.0), overall=Rate(calls=30, per_s=1.0)))
     call(pace, "a", 0.0)
-    pace.request("a", FINAL, 0.0)
+    pace.enqueue("a", FINAL, 0.0)
     pace.grant(0.0)
     assert pace.is_free("b", 0.0)
     assert not pace.is_free("a", 59.0)
@@ -366,11 +366,11 @@ def test_who_waits_for_his_own_chat_keeps_no_other_chat() -> None:
 def test_a_place_that_nobody_wants_any_more_goes_to_the_next() -> None:
     pace = RateLimiter(paced(per_chat=EVERY_SECOND))
     call(pace, "a", 0.0)
-    left, other = pace.request("a", FINAL, 0.0), pace.request("a", EDIT, 0.0)
-    pace.withdraw(left)
-    pace.withdraw(left)
+    left, other = pace.enqueue("a", FINAL, 0.0), pace.enqueue("a", EDIT, 0.0)
+    pace.cancel(left)
+    pace.cancel(left)
     assert (pace.grant(1.0), pace.grant(2.0)) == ([other], [])
-    pace.withdraw(other)
+    pace.cancel(other)
     assert pace.due(2.0) is None
     assert call(pace, "a", 2.0) == 2.0
 
@@ -378,17 +378,17 @@ def test_a_place_that_nobody_wants_any_more_goes_to_the_next() -> None:
 def test_chats_that_were_long_silent_are_forgotten_and_so_is_who_left() -> None:
     pace = RateLimiter(paced(per_chat=EVERY_SECOND, overall=Rate(calls=2, per_s=1.0)))
     for second in range(20_000):
-        pace.withdraw(pace.request("left", EDIT, float(second)))
+        pace.cancel(pace.enqueue("left", EDIT, float(second)))
         call(pace, f"chat {second}", float(second))
     assert len(pace._chats) < 3000
     assert len(pace._ready) + len(pace._resting) + len(pace._ageing) < 10
     pace.pause(1e9, chat="held", now=20_000.0)
     for second in range(20_000, 30_000):
-        pace.withdraw(pace.request("held", FIRST, float(second)))
+        pace.cancel(pace.enqueue("held", FIRST, float(second)))
         call(pace, f"chat {second}", float(second))
-    assert pace.expected("held", 30_000.0) == 1e9
+    assert pace.expected_at("held", 30_000.0) == 1e9
     assert len(pace._ready) + len(pace._resting) + len(pace._ageing) < 20
-    assert max(len(chat._line) for chat in pace._chats.values()) < 20
+    assert max(len(chat._pending) for chat in pace._chats.values()) < 20
 
 
 HERE = Target(channel="simulated", chat="here")
@@ -433,7 +433,7 @@ class Caller:
 
     async def call(self, times: int = 1, urgency: Urgency = FINAL) -> None:
         for _ in range(times):
-            await self._outlet.turn_to_call(self._chat, urgency)
+            await self._outlet.wait_to_call(self._chat, urgency)
             self.times.append(self._simulation.clock.monotonic())
             self._outlet.learn(self._chat, Delivered(Receipt(message_id="m")))
             await asyncio.sleep(0)
@@ -472,7 +472,7 @@ def test_several_who_call_one_chat_share_its_budget_and_the_urgent_one_goes_firs
     async def scene(simulation: Simulation) -> None:
         outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
         callers = {urgency: Caller(outlet, "a", simulation) for urgency in reversed(Urgency)}
-        await outlet.turn_to_call("a")
+        await outlet.wait_to_call("a")
         await asyncio.gather(*(caller.call(urgency=urgency) for urgency, caller in callers.items()))
         assert {urgency: caller.times for urgency, caller in callers.items()} == {
             FINAL: [1.0],
@@ -487,7 +487,7 @@ def test_several_who_call_one_chat_share_its_budget_and_the_urgent_one_goes_firs
 def test_who_is_cancelled_waits_no_longer_and_takes_no_place() -> None:
     async def scene(simulation: Simulation) -> None:
         outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
-        await outlet.turn_to_call("a")
+        await outlet.wait_to_call("a")
         stopped, other = Caller(outlet, "a", simulation), Caller(outlet, "a", simulation)
         waiting = asyncio.create_task(stopped.call())
         calling = asyncio.create_task(other.call(urgency=EDIT))
@@ -548,6 +548,6 @@ def test_where_nothing_is_limited_nobody_waits() -> None:
         callers = [Caller(outlet, f"chat {number % 3}", simulation) for number in range(30)]
         await asyncio.gather(*(caller.call(10, Urgency(number % 4)) for number, caller in enumerate(callers)))
         assert {time for caller in callers for time in caller.times} == {0.0}
-        assert outlet._pace._chats == {}
+        assert outlet._limiter._chats == {}
 
     run(scene)

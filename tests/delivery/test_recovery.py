@@ -364,7 +364,7 @@ def test_what_was_kept_long_enough_is_forgotten_and_silent_turns_with_it() -> No
         silent = await office.courier.begin("silent", HERE)
         await silent.end()
         office.memory.save_snapshot("nobody", Snapshot(text="unknown turns are passed over"))
-        recovering = asyncio.create_task(office.recovery(keep_s=100.0).run())
+        recovering = asyncio.create_task(office.recovery(retention_s=100.0).run())
         await asyncio.sleep(60)
         assert len(await office.rows()) == 1
         await asyncio.sleep(120)
@@ -412,7 +412,7 @@ def test_the_pace_of_a_chat_is_kept_between_turns_recovery_and_what_is_shown() -
 
 def test_everything_ends_final() -> None:
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed", budget=3)
+        office = PostOffice(simulation, "unkeyed", max_attempts=3)
         office.fail(Rule(fault=Unreachable(), times=None, kind="post", chat="here"))
         await office.plan("t", "one", "two")
         recovering = asyncio.create_task(office.recovery().run())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tailrace.delivery import OpenTurn
     from tailrace.ports import Inbox
 
-NOT_SHOWN = NotNow("something that stays came first", retry_after=0.0)
+NOT_SHOWN = NotNow("a durable operation came first", retry_after=0.0)
 SLOW = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=10.0))
 
 

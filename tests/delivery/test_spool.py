@@ -169,9 +169,9 @@ def test_a_copy_of_what_was_refused_is_kept_to_be_sent_again_until_nobody_asks_f
         [copy] = kept.iterdir()
         assert copy.read_text() == "a picture"
         made = copy.stat().st_mtime
-        await spool.forget(made - 1)
+        await spool.prune(made - 1)
         assert list(kept.iterdir()) == [copy]
-        await spool.forget(made + 1)
+        await spool.prune(made + 1)
         assert list(kept.iterdir()) == []
         await courier.drain()
 

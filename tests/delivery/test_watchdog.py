@@ -43,7 +43,7 @@ def test_each_stall_is_told_of_once_with_its_place(listener: Listener) -> None:
         listener.heard.clear()
 
     async def main() -> None:
-        with Watchdog(after_s=0.05):
+        with Watchdog(timeout_s=0.05):
             hang_until_it_is_told()
             await asyncio.sleep(0)
             hang_until_it_is_told()
@@ -57,7 +57,7 @@ def test_each_stall_is_told_of_once_with_its_place(listener: Listener) -> None:
 
 def test_it_ends_with_what_it_watches(listener: Listener) -> None:
     async def main() -> None:
-        with Watchdog(after_s=60):
+        with Watchdog(timeout_s=60):
             await asyncio.sleep(0)
 
     asyncio.run(main())

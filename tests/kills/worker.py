@@ -222,7 +222,7 @@ async def serve(asked: argparse.Namespace) -> None:
     channel = watched(simulated_channel())
     channel.on_step = points.reach if points is not None else None
     try:
-        with stops_on_signals() as stop, Watchdog(after_s=asked.watchdog_s):
+        with stops_on_signals() as stop, Watchdog(timeout_s=asked.watchdog_s):
             settings = CourierSettings(on_unknown=asked.on_unknown)
             courier = Courier(ledger, settings=settings, clock=QuickClock(asked.clock_rate))
             await channel.start(_Nobody())

@@ -165,7 +165,7 @@ class Ledgers(RuleBasedStateMachine):
         conversations = sorted({row.conversation for row in self.rows if row.state in OPEN})
         open_conversations = self.both(lambda ledger: ledger.open_conversations())
         assert not isinstance(open_conversations, type)
-        assert [each.conversation for each in open_conversations] == conversations
+        assert [each.name for each in open_conversations] == conversations
         assert [each.state for each in open_conversations] == [self.open_rows(name)[0].state for name in conversations]
 
 

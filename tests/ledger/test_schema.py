@@ -140,8 +140,8 @@ def test_thousands_of_conversations_wait_and_only_their_heads_are_read(tmp_path:
         found, after = [], ""
         while page := await ledger.open_conversations(after=after, limit=1000):
             found += page
-            after = page[-1].conversation
-        assert [each.conversation for each in found] == [f"telegram:{chat:05}" for chat in range(3000)]
+            after = page[-1].name
+        assert [each.name for each in found] == [f"telegram:{chat:05}" for chat in range(3000)]
         await ledger.close()
 
     asyncio.run(work())

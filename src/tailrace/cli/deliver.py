@@ -316,7 +316,7 @@ class DeliverCommand:
 
     async def _mention_others(self) -> None:
         own = self._errand.target.conversation
-        others = [other for other in await self._courier.ledger.open_conversations() if other.conversation != own]
+        others = [other for other in await self._courier.ledger.open_conversations() if other.name != own]
         if others:
             which = "another conversation has" if len(others) == 1 else f"{len(others)} other conversations have"
             command = f"tailrace deliveries resend --state open{naming(self._errand.ledger)}"

@@ -50,12 +50,12 @@ class Speech:
     @property
     def has_begun(self) -> bool:
         """Whether there is anything that the turn says, sent or still held back."""
-        return self._has_posted or self._buffer.spoke
+        return self._has_posted or self._buffer.has_text
 
     def feed(self, event: Event) -> list[Durable]:
         """What is certain to be said now that this event came."""
         if isinstance(event, _BREAKS_TEXT):
-            self._buffer.interrupt()
+            self._buffer.end_block()
         said = self._said(event)
         self._has_posted = self._has_posted or bool(said)
         return said
@@ -66,10 +66,10 @@ class Speech:
             case TextDelta():
                 parts = buffer.feed(event.text)
             case BlockFinal():
-                parts = buffer.settle(event.text)
+                parts = buffer.finish_block(event.text)
             case TextRetracted():
                 parts = buffer.retract(event.scope)
-            case TurnCompleted() if event.text and not buffer.spoke:
+            case TurnCompleted() if event.text and not buffer.has_text:
                 parts = buffer.feed(event.text) + buffer.close()
             case ToolFinished() | TurnCompleted() | TurnCancelled():
                 parts = buffer.close()

@@ -1,8 +1,8 @@
-"""The delivery adapter: one turn of events in, replies out through four callbacks.
+"""The delivery adapter: the events of one turn go in, replies come out through four callbacks.
 
-For people who send on their own. It owns the order of things (what is buffered goes out before a tool result,
-a medium or an error) and which callback gets what. How text is cut is left to `tailrace.markdown`, and what a
-turn is to `tailrace.contract`. It sends nothing and remembers nothing between turns.
+For programs that send messages themselves. It owns the order (buffered text goes out before a tool result, a medium or
+an error) and which callback gets what. `tailrace.markdown` cuts the text, `tailrace.contract` defines a turn. The
+adapter sends nothing and keeps nothing between turns.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _log = logging.getLogger(__name__)
 
 
 class DeliveryAdapterOptions(msgspec.Struct, frozen=True):
-    """How text is cut: at `chunk_limit` characters, and at each blank line outside code if that is wished."""
+    """How text is cut: at `chunk_limit` characters, and with `flush_at_paragraphs` at each blank line outside code."""
 
     chunk_limit: int = 4000
     flush_at_paragraphs: bool = False
 
     def __post_init__(self) -> None:
         if self.chunk_limit < 1:
-            raise ValueError(f"chunk_limit is {self.chunk_limit}; a part needs room for at least 1 character")
+            raise ValueError(f"chunk_limit is {self.chunk_limit}; it must be at least 1")
 
 
 class ReplyPayload(msgspec.Struct):
-    """One reply. `delivered` becomes true once a callback has taken it and returned."""
+    """One reply. `delivered` becomes true when a callback has taken it and returned."""
 
     text: str
     is_error: bool = False
@@ -66,7 +66,7 @@ Callback: TypeAlias = Callable[[ReplyPayload], Awaitable[None]]
 
 
 class BridgeCallbacks(msgspec.Struct, frozen=True):
-    """Who gets which replies; each an async callable that takes a `ReplyPayload`, or None."""
+    """The callbacks for replies. Each is an async callable that takes a `ReplyPayload`, or None."""
 
     on_partial_reply: Callback | None = None
     on_block_reply: Callback | None = None
@@ -75,7 +75,7 @@ class BridgeCallbacks(msgspec.Struct, frozen=True):
 
 
 class DeliveryAdapter:
-    """Turns the events of a turn into replies; one adapter serves any number of turns, also side by side."""
+    """Turns the events of a turn into replies. One adapter may process several turns at the same time."""
 
     def __init__(self, options: DeliveryAdapterOptions | None = None) -> None:
         self._options = options or DeliveryAdapterOptions()
@@ -90,19 +90,19 @@ class DeliveryAdapter:
         """
         turn = _Turn(self._options, callbacks or BridgeCallbacks())
         buffer = turn.buffer
-        said, feed, sealed = buffer.said, buffer.splitter.feed, buffer.sealed
+        pieces, feed, sealed = buffer.pieces, buffer.splitter.feed, buffer.sealed
         async with aclosing(checked(_as_events(events), turn_id="")) as stream:
             async for event in stream:
-                # Nearly every event is a piece of text that goes into the buffer and no further.
+                # Nearly every event is a text delta: a fast path, see `TextBuffer`.
                 if type(event) is TextDelta and not sealed:
                     if text := event.text:
-                        said.append(text)
+                        pieces.append(text)
                         if parts := feed(text):
-                            buffer.gave(parts)
-                            await turn.give(parts)
+                            buffer.record_given(parts)
+                            await turn.reply_with(parts)
                 else:
                     await turn.handle(event)
-                    said, feed, sealed = buffer.said, buffer.splitter.feed, buffer.sealed
+                    pieces, feed, sealed = buffer.pieces, buffer.splitter.feed, buffer.sealed
         return turn.payloads
 
 
@@ -127,7 +127,7 @@ async def _as_events(items: AsyncIterable[Event | str]) -> AsyncGenerator[Event,
 
 
 class _Turn:
-    """One turn on its way: the text that is still buffered, and the replies so far."""
+    """The state of one turn: the buffered text and the replies so far."""
 
     def __init__(self, options: DeliveryAdapterOptions, callbacks: BridgeCallbacks) -> None:
         self.payloads: list[ReplyPayload] = []
@@ -137,16 +137,16 @@ class _Turn:
         self._media_seen: set[str] = set()
 
     async def handle(self, event: Event) -> None:
-        """What an event does; the reading loop may have dealt with text on its own."""
-        if type(event) in _BREAKS_TEXT:
-            self.buffer.interrupt()
+        """Process an event; `process` itself may have taken text deltas."""
+        if type(event) in _ENDS_BLOCK:
+            self.buffer.end_block()
         match event:
             case TextDelta():
-                await self.give(self.buffer.feed(event.text))
+                await self.reply_with(self.buffer.feed(event.text))
             case BlockFinal():
-                await self.give(self.buffer.settle(event.text))
+                await self.reply_with(self.buffer.finish_block(event.text))
             case TextRetracted():
-                await self.give(self.buffer.retract(event.scope))
+                await self.reply_with(self.buffer.retract(event.scope))
             case ReasoningDelta():
                 await self._call("on_thinking", ReplyPayload(text=event.text))
             case ToolStarted():
@@ -154,7 +154,7 @@ class _Turn:
             case ToolFinished():
                 await self._tool_result(event)
             case Media():
-                await self._show(event)
+                await self._media(event)
             case Error() | TurnFailed():
                 await self._fail(event)
             case TurnCompleted() | TurnCancelled():
@@ -162,34 +162,34 @@ class _Turn:
             case _:
                 pass
 
-    async def give(self, parts: list[Part]) -> None:
-        """Let go of parts of the text."""
+    async def reply_with(self, parts: list[Part]) -> None:
+        """Give parts of the text to `on_partial_reply`."""
         for part in parts:
             await self._reply("on_partial_reply", ReplyPayload(text=part.text))
 
     async def _tool_result(self, event: ToolFinished) -> None:
-        await self.give(self.buffer.close())
+        await self.reply_with(self.buffer.close())
         text = _result_text(self._tool_names.get(event.id), event.result)
         await self._call("on_tool_result", ReplyPayload(text=text, is_error=event.is_error))
 
-    async def _show(self, media: Media) -> None:
-        places = {place for place in (media.url, media.path) if place}
-        if not places or places & self._media_seen:
+    async def _media(self, media: Media) -> None:
+        sources = {source for source in (media.url, media.path) if source}
+        if not sources or sources & self._media_seen:
             return
-        self._media_seen |= places
-        await self.give(self.buffer.close())
+        self._media_seen |= sources
+        await self.reply_with(self.buffer.close())
         await self._reply("on_block_reply", ReplyPayload(text=media.caption, media=(media,)))
 
     async def _fail(self, event: Error | TurnFailed) -> None:
-        await self.give(self.buffer.close())
+        await self.reply_with(self.buffer.close())
         text = f"{event.message} [{event.code}]" if event.code else event.message
         await self._reply("on_block_reply", ReplyPayload(text=text, is_error=True))
 
     async def _finish(self, event: TurnCompleted | TurnCancelled) -> None:
-        if isinstance(event, TurnCompleted) and event.text and not self.buffer.spoke:
-            await self.give(self.buffer.feed(event.text))
+        if isinstance(event, TurnCompleted) and event.text and not self.buffer.has_text:
+            await self.reply_with(self.buffer.feed(event.text))
         parts = self.buffer.close()
-        await self.give(parts[:-1])
+        await self.reply_with(parts[:-1])
         for last in parts[-1:]:
             await self._reply("on_block_reply", ReplyPayload(text=last.text))
 
@@ -203,18 +203,18 @@ class _Turn:
             return
         try:
             await callback(payload)
-        except Exception as error:  # noqa: BLE001  # somebody else's code, which may not stop the turn
-            _log.warning("%s raised %r: the reply counts as not delivered", name, error)
+        except Exception as error:  # noqa: BLE001  # code of the caller, which must not stop the turn
+            _log.warning("%s raised %r; the reply counts as not delivered", name, error)
         else:
             payload.delivered = True
 
 
-# After these a text block is another one, as it is for the fold; those that flush begin one anyway.
-_BREAKS_TEXT = frozenset({ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded})
+# After these a new text block starts, as in `tailrace.assembler`. Events that flush the text start one anyway.
+_ENDS_BLOCK = frozenset({ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded})
 
 
 def _result_text(name: str | None, result: Any) -> str:
-    """A result as people read it: the tool's name, and what it gave back, as it is or as JSON."""
+    """A result for people: the tool's name, then its text or its JSON."""
     if isinstance(result, str):
         text = result
     else:

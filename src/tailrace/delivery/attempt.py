@@ -1,8 +1,8 @@
-"""One try with one delivery: intent recorded, sent with a deadline, outcome recorded.
+"""One attempt to send a delivery: record the intent, call the channel with a deadline, record the outcome.
 
-It may be cancelled at any await. Before the send that leaves a delivery that is surely not sent; from the send on,
-one that is recorded by what is known of it. Neither is left `sending` with nobody to finish it: what is still to be
-recorded is handed to the desk, where no second cancellation reaches it.
+It may be cancelled at any await. Before the call that leaves a delivery that is surely not sent; from the call on, one
+that is recorded by what is known. No delivery stays `sending` without a sender: what must still be recorded runs as a
+background task, which a second cancellation does not reach.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tailrace.deliveries import NOTICE_ORDINAL, Delivery, Query, State, moved
-from tailrace.delivery.decisions import answered, ask_later, asked, given_up, instead, told
+from tailrace.delivery.decisions import (
+    after_call,
+    after_failed_lookup,
+    after_lookup,
+    degradation,
+    missing_part_notice,
+    replacement_post,
+)
 from tailrace.delivery.paced_channel import STALE_S
 from tailrace.delivery.performing import outcome_of, perform
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome
@@ -27,104 +34,104 @@ if TYPE_CHECKING:
     from tailrace.operations import Receipt
 
 _GRACE_S = 1.0
-_LATE_S = 0.1
-_NOT_BEGUN = NotNow("it was not begun after all", retry_after=0.0)
+_BLOCKED_S = 0.1
+_NOT_STARTED = NotNow("the attempt was not started", retry_after=0.0)
 
 
 async def attempt(
-    desk: SenderContext, outlet: PacedChannel, before: Delivery | None, sending: Delivery, *, decided: float
+    context: SenderContext, channel: PacedChannel, before: Delivery | None, sending: Delivery, *, decided_at: float
 ) -> Delivery:
-    """Try it: from `before` on, or from `sending` where that is recorded already. Returns what is recorded after.
+    """Send a delivery and return its state after the attempt, as recorded.
 
-    `decided` is when it was decided to send it, by the clock that never goes back.
-    Raises `Fenced` where somebody else has it, and `LedgerUnavailable` where no intent could be recorded: then
-    nothing was sent.
+    `before` is its state before; None if `sending` is recorded already. `decided_at` is the time of the decision to
+    send, by the monotonic clock. Raises `Fenced` if another sender has the delivery, and `LedgerUnavailable` if the
+    intent could not be recorded; in both cases nothing was sent.
     """
     in_doubt = before is not None and before.state is State.AMBIGUOUS
-    lost = ""
+    degraded = ""
     if before is not None:
-        lost = await _given_up(desk, before)
+        degraded = await _degradation(context, before)
         try:
-            await desk.ledger.move((before, sending))
+            await context.ledger.move((before, sending))
         except asyncio.CancelledError:
-            # The ledger still makes the change that was handed in; calls are made in their order.
-            desk.run_in_background(mark_not_sent(desk, sending, in_doubt=in_doubt))
+            # The ledger still makes a change that was submitted, and makes changes in the order of the calls.
+            context.run_in_background(mark_not_sent(context, sending, in_doubt=in_doubt))
             raise
-    if desk.clock.monotonic() - decided > STALE_S:
-        return await _conclude(desk, sending, _NOT_BEGUN, in_doubt=in_doubt)
-    call = perform(outlet.channel, sending.operation, sending.key)
-    send = asyncio.create_task(_answer(call, lost) if lost else call)
-    send.add_done_callback(_look_at)
+    if context.clock.monotonic() - decided_at > STALE_S:
+        return await _record_outcome(context, sending, _NOT_STARTED, in_doubt=in_doubt)
+    call = perform(channel.channel, sending.operation, sending.key)
+    send = asyncio.create_task(_degraded(call, degraded) if degraded else call)
+    send.add_done_callback(_retrieve_exception)
     try:
-        await _wait_for_answer(desk, send, outlet.deadline_s)
+        await _wait_for_answer(context, send, channel.deadline_s)
     except asyncio.CancelledError:
-        desk.run_in_background(_stopped(desk, sending, send, in_doubt=in_doubt))
+        context.run_in_background(_finish_stopped(context, sending, send, in_doubt=in_doubt))
         raise
     is_late = not send.done()
-    outcome = _outcome(send, outlet.deadline_s)
-    outlet.learn(sending.operation.target.chat, outcome)
-    after = await _conclude(desk, sending, outcome, in_doubt=in_doubt)
+    outcome = _outcome(send, channel.deadline_s)
+    channel.learn(sending.operation.target.chat, outcome)
+    after = await _record_outcome(context, sending, outcome, in_doubt=in_doubt)
     if is_late:
-        # Cancelled, and yet it may answer, or have answered meanwhile.
-        send.add_done_callback(lambda answer: record_late_answer(desk, after, answer))
+        # The call is cancelled, but it may still return an answer, or have done so meanwhile.
+        send.add_done_callback(lambda answer: record_late_answer(context, after, answer))
     return after
 
 
-async def ask(desk: SenderContext, outlet: PacedChannel, delivery: Delivery) -> Delivery:
-    """Ask the platform whether an ambiguous delivery is there; returns what is recorded after."""
-    assert isinstance(outlet.channel, ReadsBack), "asked only where the channel can be"
-    lost = await _given_up(desk, delivery)
+async def look_up(context: SenderContext, channel: PacedChannel, delivery: Delivery) -> Delivery:
+    """Ask the platform whether an ambiguous delivery arrived. Returns its state after that, as recorded."""
+    assert isinstance(channel.channel, ReadsBack), "only for channels that can look up messages"
+    degraded = await _degradation(context, delivery)
     try:
-        async with asyncio.timeout(outlet.deadline_s):
-            found = await outlet.channel.find(delivery.operation.target, delivery.key)
+        async with asyncio.timeout(channel.deadline_s):
+            found = await channel.channel.find(delivery.operation.target, delivery.key)
     except Exception as error:  # noqa: BLE001 -- the channel's own code: whatever it raises, nothing was found out
         outcome = outcome_of(error)
-        outlet.learn(delivery.operation.target.chat, outcome)
-        after = ask_later(delivery, outcome, now=desk.clock.wall(), jitter=desk.jitter())
+        channel.learn(delivery.operation.target.chat, outcome)
+        after = after_failed_lookup(delivery, outcome, now=context.clock.wall(), jitter=context.jitter())
     else:
-        found = _lessened(found, lost) if found is not None and lost else found
-        after = asked(delivery, found, now=desk.clock.wall())
-    await desk.record(delivery, after)
+        found = _with_degradation(found, degraded) if found is not None and degraded else found
+        after = after_lookup(delivery, found, now=context.clock.wall())
+    await context.record(delivery, after)
     return after
 
 
-async def settle(desk: SenderContext, before: Delivery, *states: Delivery) -> Delivery:
-    """Record what became of a delivery, and right behind it what people are told, where they are told something."""
+async def record_result(context: SenderContext, before: Delivery, *states: Delivery) -> Delivery:
+    """Record the next states of a delivery and, right behind it, the notice to the user if there is one."""
     after = states[-1]
-    notice = told(after, now=after.updated_at)
-    await desk.record(before, *states, plan=[notice] if notice is not None else ())
+    notice = missing_part_notice(after, now=after.updated_at)
+    await context.record(before, *states, plan=[notice] if notice is not None else ())
     return after
 
 
-async def mark_not_sent(desk: SenderContext, sending: Delivery, *, in_doubt: bool) -> None:
-    """It is recorded as being sent, and was not; `in_doubt` as for `answered`."""
-    states = answered(sending, _NOT_BEGUN, now=desk.clock.wall(), jitter=desk.jitter(), in_doubt=in_doubt)
-    await desk.record_until_done(sending, *states)
+async def mark_not_sent(context: SenderContext, sending: Delivery, *, in_doubt: bool) -> None:
+    """Record that a delivery in the state `sending` was not sent; `in_doubt` as in `after_call`."""
+    states = after_call(sending, _NOT_STARTED, now=context.clock.wall(), jitter=context.jitter(), in_doubt=in_doubt)
+    await context.record_until_done(sending, *states)
 
 
-async def _given_up(desk: SenderContext, delivery: Delivery) -> str:
-    """What is given up by saying this in place of another delivery, if anything; asked before anything is under way."""
+async def _degradation(context: SenderContext, delivery: Delivery) -> str:
+    """What users lose because this delivery replaces another one. Found out before the call, which must not wait."""
     if delivery.ordinal >= NOTICE_ORDINAL:
         return ""
     query = Query(turn_id=delivery.turn_id)
-    # It was recorded right behind what it replaces.
-    before = await desk.retry_while_unavailable(lambda: desk.ledger.find(query, after=delivery.position, limit=1))
-    return given_up(before[0].operation) if before and before[0].ordinal == -delivery.ordinal else ""
+    # A replacement is recorded right behind the delivery that it replaces.
+    before = await context.retry_while_unavailable(lambda: context.ledger.find(query, after=delivery.position, limit=1))
+    return degradation(before[0].operation) if before and before[0].ordinal == -delivery.ordinal else ""
 
 
-async def _answer(call: Coroutine[None, None, Receipt], lost: str) -> Receipt:
-    return _lessened(await call, lost)
+async def _degraded(call: Coroutine[None, None, Receipt], degraded: str) -> Receipt:
+    return _with_degradation(await call, degraded)
 
 
-def _lessened(receipt: Receipt, lost: str) -> Receipt:
-    return replace(receipt, degraded=f"{lost}; {receipt.degraded}" if receipt.degraded else lost)
+def _with_degradation(receipt: Receipt, degraded: str) -> Receipt:
+    return replace(receipt, degraded=f"{degraded}; {receipt.degraded}" if receipt.degraded else degraded)
 
 
-async def _wait_for_answer(desk: SenderContext, send: asyncio.Task[Receipt], deadline_s: float) -> None:
-    began = desk.clock.monotonic()
+async def _wait_for_answer(context: SenderContext, send: asyncio.Task[Receipt], deadline_s: float) -> None:
+    began = context.clock.monotonic()
     await asyncio.wait({send}, timeout=deadline_s)
-    if not send.done() and desk.clock.monotonic() - began > deadline_s + _LATE_S:
-        # Something kept the event loop: the answer may lie there unread.
+    if not send.done() and context.clock.monotonic() - began > deadline_s + _BLOCKED_S:
+        # The event loop was blocked: the answer may have arrived unread.
         await asyncio.wait({send}, timeout=_GRACE_S)
     if not send.done():
         send.cancel()
@@ -139,33 +146,36 @@ def _outcome(send: asyncio.Task[Receipt], deadline_s: float) -> Outcome:
     return Delivered(send.result()) if error is None else outcome_of(error)
 
 
-async def _conclude(desk: SenderContext, sending: Delivery, outcome: Outcome, *, in_doubt: bool) -> Delivery:
-    now = desk.clock.wall()
-    if (in_place := instead(sending, outcome, now=now, in_doubt=in_doubt)) is not None:
-        after, post = in_place
-        await desk.record(sending, after, plan=[post])
+async def _record_outcome(context: SenderContext, sending: Delivery, outcome: Outcome, *, in_doubt: bool) -> Delivery:
+    now = context.clock.wall()
+    if (replaced := replacement_post(sending, outcome, now=now, in_doubt=in_doubt)) is not None:
+        after, post = replaced
+        await context.record(sending, after, plan=[post])
         return after
-    return await settle(desk, sending, *answered(sending, outcome, now=now, jitter=desk.jitter(), in_doubt=in_doubt))
+    states = after_call(sending, outcome, now=now, jitter=context.jitter(), in_doubt=in_doubt)
+    return await record_result(context, sending, *states)
 
 
-async def _stopped(desk: SenderContext, sending: Delivery, send: asyncio.Task[Receipt], *, in_doubt: bool) -> None:
-    """Its sender was stopped while the platform was called: what is known of it is recorded."""
+async def _finish_stopped(
+    context: SenderContext, sending: Delivery, send: asyncio.Task[Receipt], *, in_doubt: bool
+) -> None:
+    """The sender was stopped during the call: record what is known of it."""
     send.cancel()
     await asyncio.wait({send}, timeout=_GRACE_S)
     is_late = not send.done()
-    after = await _conclude(desk, sending, _outcome(send, _GRACE_S), in_doubt=in_doubt)
+    after = await _record_outcome(context, sending, _outcome(send, _GRACE_S), in_doubt=in_doubt)
     if is_late:
-        send.add_done_callback(lambda answer: record_late_answer(desk, after, answer))
+        send.add_done_callback(lambda answer: record_late_answer(context, after, answer))
 
 
-def record_late_answer(desk: SenderContext, after: Delivery, answer: asyncio.Task[Receipt]) -> None:
-    """The call ended after its deadline: an answer counts while nothing else was tried since."""
+def record_late_answer(context: SenderContext, after: Delivery, answer: asyncio.Task[Receipt]) -> None:
+    """An answer came after the deadline: record it, unless another attempt was made since."""
     if not answer.cancelled() and answer.exception() is None:
-        delivered = moved(after, State.DELIVERED, now=desk.clock.wall(), receipt=answer.result(), error="")
-        desk.run_in_background(desk.record_until_done(after, delivered))
+        delivered = moved(after, State.DELIVERED, now=context.clock.wall(), receipt=answer.result(), error="")
+        context.run_in_background(context.record_until_done(after, delivered))
 
 
-def _look_at(send: asyncio.Task[Receipt]) -> None:
-    """An error that nobody looks at is written to the log as it is, with all that a foreign one may hold."""
+def _retrieve_exception(send: asyncio.Task[Receipt]) -> None:
+    """Retrieve the exception: asyncio would log it with its message, which may contain secrets."""
     if not send.cancelled():
         send.exception()

@@ -1,7 +1,7 @@
-"""The text of a turn that is not yet given away: what is said goes in, parts that can be sent come out.
+"""The text of a turn that has not been given out yet: text goes in, parts that can be sent come out.
 
-It owns what `block_final` and `text_retracted` mean once part of a text is already gone: what is still here
-is completed, replaced or dropped, and what was given away cannot be taken back. The splitter cuts.
+It owns what `block_final` and `text_retracted` mean when some parts of a text are already given out: the rest is
+completed, replaced or dropped. Parts that are given out cannot be taken back. The splitter does the cutting.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ if TYPE_CHECKING:
 
 
 class TextBuffer:
-    """Text on its way to parts; every method returns the parts that are to be given away now, in order.
+    """Cuts text into parts. Every method returns the parts to give out now, in order.
 
-    `feed` takes any piece. Whoever reads a stream, where a call for each token counts, may do its work for a
-    buffer that is not `sealed`: append the piece to `said`, feed it to `splitter`, and tell `gave` what comes
-    of it. Both are new after any other method. A sealed buffer lets go of what it holds before it takes more.
+    `feed` takes any piece of text. A reader that cannot afford a call per token may do its work while the buffer is not
+    `sealed`: append the piece to `pieces`, feed it to `splitter`, and pass the result to `record_given`. Any other
+    method replaces both objects. A sealed buffer gives out what it holds before it takes more text.
     """
 
     def __init__(self, splitter: Callable[[], Splitter]) -> None:
         self._new_splitter = splitter
-        self._spoke = False
-        self._begin()
+        self._had_text = False
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.splitter = self._new_splitter()
-        self.said: list[str] = []
+        self.pieces: list[str] = []
         self.sealed = False
         self._given: list[Part] = []
         self._block_start = 0
 
     @property
-    def spoke(self) -> bool:
-        """Whether the turn has said anything that was not taken back in time."""
-        return self._spoke or bool(self.said)
+    def has_text(self) -> bool:
+        """Whether the turn has text, other than text that was retracted in time."""
+        return self._had_text or bool(self.pieces)
 
     def feed(self, text: str) -> list[Part]:
-        """More text."""
+        """Add text."""
         if not text:
             return []
         before = self.close() if self.sealed else []
-        self.said.append(text)
+        self.pieces.append(text)
         parts = self.splitter.feed(text)
-        self.gave(parts)
+        self.record_given(parts)
         return before + parts
 
-    def gave(self, parts: list[Part]) -> None:
-        """Remember what the splitter has let go of."""
+    def record_given(self, parts: list[Part]) -> None:
+        """Remember the parts that the splitter returned."""
         self._given += parts
 
-    def interrupt(self) -> None:
-        """Something other than text was said: a text block that follows is another one."""
-        self._block_start = len(self.said)
+    def end_block(self) -> None:
+        """Something other than text came: later text is a new text block."""
+        self._block_start = len(self.pieces)
 
-    def settle(self, text: str | None) -> list[Part]:
-        """Seal the open block, completed or replaced by `text` where given; with none open `text` is one."""
-        block = "".join(self.said[self._block_start :])
+    def finish_block(self, text: str | None) -> list[Part]:
+        """Seal the open block. A `text` completes or replaces it; if no block is open, the text is one."""
+        block = "".join(self.pieces[self._block_start :])
         parts: list[Part] = []
         if self.sealed or not block:
             if not text:
@@ -69,29 +69,29 @@ class TextBuffer:
             parts = self.feed(text[len(block) :])
         elif text is not None:
             parts = self._replace_block(text)
-        self.sealed = bool(self.said)
+        self.sealed = bool(self.pieces)
         return parts
 
     def retract(self, scope: Literal["block", "turn"]) -> list[Part]:
-        """Drop what is still here of the block, or of the turn."""
+        """Drop the text of the block, or of the turn, that is not given out yet."""
         if scope == "turn":
             self._block_start = 0
-        return self._replace_block("") if len(self.said) > self._block_start else []
+        return self._replace_block("") if len(self.pieces) > self._block_start else []
 
     def close(self) -> list[Part]:
-        """All that is still here; the buffer begins anew."""
+        """Give out everything and start again."""
         parts = self.splitter.close()
-        self._spoke = self.spoke
-        self._begin()
+        self._had_text = self.has_text
+        self._reset()
         return parts
 
     def _replace_block(self, text: str) -> list[Part]:
-        before = "".join(self.said[: self._block_start])
+        before = "".join(self.pieces[: self._block_start])
         given = join(self._given)
         wanted = before + text
-        self._spoke = self._spoke or bool(given)
-        self._begin()
-        # What does not begin with what was given away is another text, and is said whole.
+        self._had_text = self._had_text or bool(given)
+        self._reset()
+        # If the new text does not start with what was given out, it is another text and comes whole.
         parts = self.feed(wanted[len(given) :] if wanted.startswith(given) else text)
-        self._block_start = len(self.said)
+        self._block_start = len(self.pieces)
         return parts

@@ -1,9 +1,9 @@
-"""One conversation on its way: its deliveries strictly in order, one at a time, and the edits in between.
+"""Sends the deliveries of one conversation, strictly in order and one at a time, and interim operations in between.
 
-A lane performs the first open delivery until it is final, then the next: intent, send with a deadline, outcome. What
-it should do is decided in `decisions`; how one try goes is `attempt`'s. It holds the deliveries that were handed to
-it, and where it cannot be sure to hold all of them, in order, it is `behind` and reads them from the ledger, which
-refuses whatever is out of turn in any case.
+A sender performs the first open delivery until it is final, then the next: record the intent, call the platform with a
+deadline, record the outcome. `decisions` decides what to do, `attempt` performs one attempt. The sender keeps the
+deliveries that it was given. When it may not have all of them in order it is stale, and reads them from the ledger. In
+any case the ledger refuses a delivery that is out of order.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, UNDELIVERED, Delivery, Query, State, moved
-from tailrace.delivery.attempt import ask, attempt, mark_not_sent, settle
-from tailrace.delivery.decisions import AskBack, Send, Settle, Wait, remaining_wait
+from tailrace.delivery.attempt import attempt, look_up, mark_not_sent, record_result
+from tailrace.delivery.decisions import Finish, LookUp, Send, Wait, remaining_wait
 from tailrace.delivery.preview_slot import PreviewSlot, not_shown
 from tailrace.delivery.rate_limiter import urgency_of
 from tailrace.errors import Fenced, LedgerError, LedgerUnavailable
@@ -33,327 +33,332 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PAGE = 16
-_PARK_S = 1.0
-LONG_S = 10.0
-"""Who waits for a platform longer than this, and for nobody, lets others have the place."""
-_WATCH_S = 0.25
+LONG_WAIT_S = 10.0
+"""A conversation that would wait longer than this for its channel, with no caller waiting, gives its slot back."""
+_SHORT_WAIT_S = 1.0
+_POLL_S = 0.25
 
-Name: TypeAlias = tuple[str, int]
+_Key: TypeAlias = tuple[str, int]
 
 
-class _Parked(Exception):
-    """Nobody waits for the next delivery, and it cannot be sent soon: recovery takes the conversation up again."""
+class _NotDueSoon(Exception):
+    """The next delivery cannot be sent soon and no caller waits for it: recovery will resume the conversation."""
 
 
 class ConversationSender:
-    """One conversation of one courier. It runs while there is something to do; `on_rest` is told when there is not.
+    """The sender of one conversation. It runs while there is something to do, then calls `on_idle`.
 
-    Its task gives the number of deliveries that became final in it.
+    The result of its task is the number of deliveries that became final.
     """
 
-    def __init__(self, conversation: str, desk: SenderContext, on_rest: Callable[[ConversationSender], None]) -> None:
+    def __init__(
+        self, conversation: str, context: SenderContext, on_idle: Callable[[ConversationSender], None]
+    ) -> None:
         self.conversation = conversation
         self.task: asyncio.Task[int] | None = None
-        self._desk = desk
-        self._on_rest = on_rest
+        self._context = context
+        self._on_idle = on_idle
         self._is_running = False
-        self._is_sending = False
-        self._expected = 0
-        self._taken = 0
+        self._is_calling = False
+        self._recordings = 0
+        self._additions = 0
         self._deliveries: deque[Delivery] = deque()
-        self._behind = False
-        self._granted: Delivery | None = None
-        self._granted_at = 0.0
-        self._waiters: dict[Name, asyncio.Future[Delivery | None]] = {}
-        self._interim = PreviewSlot()
-        self._still_to_serve: int | None = None
-        self._served = 0
-        self._withdrawn: set[str] = set()
-        self._waiting: asyncio.Task[None] | None = None
+        self._is_stale = False
+        self._intent_recorded: Delivery | None = None
+        self._intent_decided_at = 0.0
+        self._waiters: dict[_Key, asyncio.Future[Delivery | None]] = {}
+        self._previews = PreviewSlot()
+        self._limit: int | None = None
+        self._finished = 0
+        self._cancelled_turns: set[str] = set()
+        self._wait: asyncio.Task[None] | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, waiting here or about to come, as far as the lane knows."""
-        return self.is_free and not self._expected
+        """Whether nothing is being sent, waits here, or is being recorded for this conversation."""
+        return self.is_free and not self._recordings
 
     @property
     def is_free(self) -> bool:
-        """Whether what comes next could go at once."""
-        return self.task is None and not self._deliveries and not self._behind
+        """Whether the next delivery could be sent at once."""
+        return self.task is None and not self._deliveries and not self._is_stale
 
     @contextmanager
-    def expecting(self) -> Iterator[None]:
-        """Something durable is being recorded: nothing is shown in between from here on."""
-        self._interim.clear()
-        self._expected += 1
+    def recording(self) -> Iterator[None]:
+        """While deliveries are being recorded: no interim operation is shown from now on."""
+        self._previews.clear()
+        self._recordings += 1
         try:
             yield
         finally:
-            self._expected -= 1
+            self._recordings -= 1
             if self.is_idle:
-                self._on_rest(self)
+                self._on_idle(self)
 
     def show(self, operation: Interim) -> Shown:
-        """Show something in between, unless something durable is on its way; tells what became of it."""
-        if self._deliveries or self._behind or self._expected:
+        """Show an interim operation, unless a delivery is due. The future gets its outcome."""
+        if self._deliveries or self._is_stale or self._recordings:
             return not_shown()
-        shown = self._interim.put(operation)
+        shown = self._previews.put(operation)
         self._start()
         return shown
 
-    def take(self, recorded: Sequence[Delivery], *, are_new: bool, granted: float | None) -> None:
-        """Perform what was recorded just now. `granted`: when it was decided that this lane sends the first at once."""
-        self._still_to_serve = None
-        self._taken += 1
-        if granted is not None:
-            self._granted, self._granted_at = recorded[0], granted
+    def add(self, recorded: Sequence[Delivery], *, are_new: bool, intent_decided_at: float | None) -> None:
+        """Send deliveries that were recorded just now.
+
+        `intent_decided_at`: the first one is recorded as `sending`, for this sender, as decided at that time.
+        """
+        self._limit = None
+        self._additions += 1
+        if intent_decided_at is not None:
+            self._intent_recorded, self._intent_decided_at = recorded[0], intent_decided_at
         if not are_new:
-            self._fall_behind()
-        elif not self._behind:
+            self._reload()
+        elif not self._is_stale:
             self._deliveries.extend(recorded)
         self._start()
 
     def resume(self, limit: int) -> asyncio.Task[int]:
-        """Perform what the ledger holds open; where nobody waits for it, so many and no more for this time."""
+        """Send what is open in the ledger; at most `limit` deliveries while no caller waits."""
         if self.task is None:
-            self._still_to_serve = limit
-        self._fall_behind()
+            self._limit = limit
+        self._reload()
         return self._start()
 
     def cancel_unsent(self, turn_id: str) -> None:
-        """Begin no new message of that turn any more; what changes one that is there is still done."""
-        self._withdrawn.add(turn_id)
-        if self._waiting is not None:
-            self._waiting.cancel()
+        """Send no more new messages of that turn. Changes of existing messages are still made."""
+        self._cancelled_turns.add(turn_id)
+        if self._wait is not None:
+            self._wait.cancel()
 
     def stop(self) -> None:
-        """Begin nothing more. What is being sent is finished; whoever stops everything has said so at the desk."""
-        # One that has not begun to run will see it by itself, and one that is cancelled before could not clean up.
-        if self._is_running and not self._is_sending and self.task is not None:
+        """Send nothing more, but finish the call that is under way. The caller has already set `draining`."""
+        # A task that has not started yet sees `draining` itself; cancelled before its start, it could not clean up.
+        if self._is_running and not self._is_calling and self.task is not None:
             self.task.cancel()
 
-    def settled(self, delivery: Delivery) -> asyncio.Future[Delivery | None]:
-        """Waits until the delivery is final; gives None where the lane is stopped before. Several may wait for it."""
-        return self._waiters.setdefault(_name(delivery), asyncio.get_running_loop().create_future())
+    def final_state(self, delivery: Delivery) -> asyncio.Future[Delivery | None]:
+        """A future for the delivery in its final state; None if the sender stops before. Several callers may share
+        it."""
+        return self._waiters.setdefault(_key(delivery), asyncio.get_running_loop().create_future())
 
     def _start(self) -> asyncio.Task[int]:
         if self.task is None:
-            self.task = asyncio.create_task(self._run(), name=f"lane {self.conversation}")
+            self.task = asyncio.create_task(self._run(), name=f"sender of {self.conversation}")
         return self.task
 
-    def _fall_behind(self) -> None:
+    def _reload(self) -> None:
         self._deliveries.clear()
-        self._behind = True
+        self._is_stale = True
 
     async def _run(self) -> int:
         self._is_running = True
-        self._served = 0
+        self._finished = 0
         try:
-            while not self._desk.draining and (self._still_to_serve != 0 or self._waiters):
-                if (head := await self._head()) is not None:
-                    await self._perform(head)
-                elif self._interim:
-                    await self._interim.show(self._desk.outlets)
+            while not self._context.draining and (self._limit != 0 or self._waiters):
+                if (first := await self._first_open()) is not None:
+                    await self._perform(first)
+                elif self._previews:
+                    await self._previews.show(self._context.channels)
                 elif self._waiters:
-                    await self._look_after_waiters()
+                    await self._poll_for_waiters()
                 else:
                     break
-        except _Parked:
+        except _NotDueSoon:
             pass
         except LedgerError as error:
-            _log.error("%s: deliveries stop here: %s", self.conversation, error)
-        except Exception as error:  # noqa: BLE001 -- the outermost loop: a mistake of ours stops one conversation only
-            _log.critical("%s: deliveries stop here until they are taken up again", self.conversation, exc_info=error)
+            _log.error("%s: sending stops: %s", self.conversation, error)
+        except Exception as error:  # noqa: BLE001 -- the outermost loop: our own bug must stop one conversation only
+            _log.critical("%s: sending stops until recovery resumes it", self.conversation, exc_info=error)
         finally:
             self.task = None
             self._is_running = False
-            self._rest()
-        return self._served
+            self._release()
+        return self._finished
 
-    def _rest(self) -> None:
-        """Let go of everything, the ledger has it, and of everybody: what they wait for will not come by this lane."""
-        if self._granted is not None:
-            self._desk.run_in_background(mark_not_sent(self._desk, self._granted, in_doubt=False))
-            self._granted = None
-        self._interim.clear()
+    def _release(self) -> None:
+        """Drop everything, because the ledger has it. Callers that still wait get None."""
+        if self._intent_recorded is not None:
+            self._context.run_in_background(mark_not_sent(self._context, self._intent_recorded, in_doubt=False))
+            self._intent_recorded = None
+        self._previews.clear()
         self._deliveries.clear()
-        self._behind = False
+        self._is_stale = False
         for waiter in self._waiters.values():
             if not waiter.done():
                 waiter.set_result(None)
         self._waiters.clear()
-        self._withdrawn.clear()
+        self._cancelled_turns.clear()
         if self.is_idle:
-            self._on_rest(self)
+            self._on_idle(self)
 
-    async def _head(self) -> Delivery | None:
-        """The first open delivery, or None where there is none."""
-        if not self._deliveries and self._behind:
-            ledger, now, taken = self._desk.ledger, self._desk.clock.wall(), self._taken
-            adopted = await self._desk.retry_while_unavailable(
+    async def _first_open(self) -> Delivery | None:
+        """The first open delivery, or None."""
+        if not self._deliveries and self._is_stale:
+            ledger, now, additions = self._context.ledger, self._context.clock.wall(), self._additions
+            adopted = await self._context.retry_while_unavailable(
                 lambda: ledger.adopt(self.conversation, now=now, limit=PAGE)
             )
-            # What is recorded from here on is handed in. What was handed in meanwhile may be in the page, or behind it.
-            self._behind = len(adopted) == PAGE or self._taken != taken
+            # Deliveries that were added while the ledger was read may be in this page or behind it.
+            self._is_stale = len(adopted) == PAGE or self._additions != additions
             self._deliveries.extend(adopted)
         return self._deliveries[0] if self._deliveries else None
 
-    async def _perform(self, head: Delivery) -> None:
-        """Go on with the first delivery until it is final."""
+    async def _perform(self, first: Delivery) -> None:
+        """Work on the first delivery until it is final."""
         waited = False
         try:
-            while head.state not in FINAL:
-                if self._desk.draining and not self._is_granted(head):
+            while first.state not in FINAL:
+                if self._context.draining and not self._has_intent(first):
                     return
-                before = head
-                if self._is_withdrawn(head):
-                    head = await self._cancel(head, "its turn was stopped before it was sent")
+                before = first
+                if self._is_cancelled(first):
+                    first = await self._cancel(first, "its turn was stopped before it was sent")
                 else:
-                    head = await self._advance(head, waited=waited)
-                waited = head is before
+                    first = await self._advance(first, waited=waited)
+                waited = first is before
         except Fenced:
-            # Somebody else moved it, or something else comes first. An owner that was replaced is fenced here again.
-            self._fall_behind()
-            if (found := await self._look_up(head)) is None or found.state not in FINAL:
+            # Another sender changed it, or an earlier delivery is open. A replaced owner is fenced again below.
+            self._reload()
+            if (found := await self._recorded(first)) is None or found.state not in FINAL:
                 return
-            head = found
-        self._resolve(head)
+            first = found
+        self._finish(first)
 
-    async def _advance(self, head: Delivery, *, waited: bool) -> Delivery:
-        """One step with the first delivery; the same delivery, where it was only waited for."""
-        if head.state is State.SENDING and not self._is_granted(head):
-            return await self._watch(head)
-        outlet = self._desk.outlets.get(head.channel)
-        if outlet is None:
-            self._park_unless_awaited()
-            outlet = await self._desk.outlet(head.channel)
-        if head.state is State.SENDING:
-            self._granted = None
-            return await self._attempt(outlet, None, head)
-        match outlet.next_step(head, waited=waited):
+    async def _advance(self, first: Delivery, *, waited: bool) -> Delivery:
+        """Take one step with the first delivery. Returns the same object if the step was a wait."""
+        if first.state is State.SENDING and not self._has_intent(first):
+            return await self._poll_other_sender(first)
+        channel = self._context.channels.get(first.channel)
+        if channel is None:
+            self._stop_unless_awaited()
+            channel = await self._context.channel(first.channel)
+        if first.state is State.SENDING:
+            self._intent_recorded = None
+            return await self._attempt(channel, None, first)
+        match channel.next_step(first, waited=waited):
             case Wait(seconds=seconds):
-                now = self._desk.clock.wall()
-                # Where the wall clock was set back nobody could tell when to take it up again: it is waited for here.
-                if remaining_wait(head, now) > _PARK_S and now >= head.updated_at:
-                    self._park_unless_awaited()
-                await self._unless_withdrawn(asyncio.sleep(seconds))
-                return head
-            case Settle(delivery=after):
-                return await settle(self._desk, head, after)
-            case AskBack():
-                return await ask(self._desk, outlet, head)
+                now = self._context.clock.wall()
+                # If the wall clock was set back, recovery could not tell when to resume. So the wait happens here.
+                if remaining_wait(first, now) > _SHORT_WAIT_S and now >= first.updated_at:
+                    self._stop_unless_awaited()
+                await self._unless_cancelled(asyncio.sleep(seconds))
+                return first
+            case Finish(delivery=after):
+                return await record_result(self._context, first, after)
+            case LookUp():
+                return await look_up(self._context, channel, first)
             case Send():
-                return await self._send(outlet, head)
+                return await self._send(channel, first)
 
-    async def _send(self, outlet: PacedChannel, head: Delivery) -> Delivery:
-        if head.policy.on_dead == "halt" and await self._is_halted(head):
-            return await self._cancel(head, "an earlier part of its turn could not be delivered")
-        target = head.operation.target
-        if (due_in := outlet.due_in(target.chat)) > LONG_S:
-            self._park_unless_awaited()
-        its_turn = outlet.turn_to_call(target.chat, urgency_of(head.operation, head.ordinal), group=target.group)
-        await (self._unless_withdrawn(its_turn) if due_in > 0 else its_turn)
-        if self._is_withdrawn(head):
-            return head
-        # Decided anew, because its turn may have come late, and the channel may have gone meanwhile.
-        step = outlet.next_step(head, waited=True)
-        is_there = self._desk.outlets.get(head.channel) is outlet
-        return await self._attempt(outlet, head, step.delivery) if isinstance(step, Send) and is_there else head
+    async def _send(self, channel: PacedChannel, first: Delivery) -> Delivery:
+        if first.policy.on_dead == "halt" and await self._is_halted(first):
+            return await self._cancel(first, "an earlier part of its turn could not be delivered")
+        target = first.operation.target
+        if (due_in := channel.due_in(target.chat)) > LONG_WAIT_S:
+            self._stop_unless_awaited()
+        wait = channel.wait_to_call(target.chat, urgency_of(first.operation, first.ordinal), group=target.group)
+        await (self._unless_cancelled(wait) if due_in > 0 else wait)
+        if self._is_cancelled(first):
+            return first
+        # Decide again: the wait may have been long, and the channel may be disconnected.
+        step = channel.next_step(first, waited=True)
+        is_connected = self._context.channels.get(first.channel) is channel
+        return await self._attempt(channel, first, step.delivery) if isinstance(step, Send) and is_connected else first
 
-    async def _attempt(self, outlet: PacedChannel, before: Delivery | None, sending: Delivery) -> Delivery:
-        self._is_sending = True
+    async def _attempt(self, channel: PacedChannel, before: Delivery | None, sending: Delivery) -> Delivery:
+        self._is_calling = True
         try:
-            decided = self._granted_at if before is None else self._desk.clock.monotonic()
-            return await attempt(self._desk, outlet, before, sending, decided=decided)
+            decided_at = self._intent_decided_at if before is None else self._context.clock.monotonic()
+            return await attempt(self._context, channel, before, sending, decided_at=decided_at)
         except LedgerUnavailable as error:
-            # Nothing was sent, and nothing will be without an intent.
+            # Nothing was sent: without a recorded intent there is no call.
             _log.warning("%s: waiting until the ledger can be written: %s", self.conversation, error)
-            await asyncio.sleep(_PARK_S * (0.5 + self._desk.jitter()))
+            await asyncio.sleep(_SHORT_WAIT_S * (0.5 + self._context.jitter()))
             return before or sending
         finally:
-            self._is_sending = False
+            self._is_calling = False
 
-    async def _unless_withdrawn(self, wait: Coroutine[None, None, None]) -> None:
-        """Wait, but no longer than what is waited for is wanted."""
-        self._waiting = asyncio.create_task(wait)
+    async def _unless_cancelled(self, wait: Coroutine[None, None, None]) -> None:
+        """Wait, but stop waiting when a turn is cancelled."""
+        self._wait = asyncio.create_task(wait)
         try:
-            await asyncio.wait({self._waiting})
+            await asyncio.wait({self._wait})
         finally:
-            self._waiting.cancel()
-            self._waiting = None
+            self._wait.cancel()
+            self._wait = None
 
-    def _is_withdrawn(self, head: Delivery) -> bool:
-        """Whether it would begin a message that nobody wants any more, and surely has not."""
-        if head.turn_id not in self._withdrawn or head.state not in (State.PLANNED, State.RETRY):
+    def _is_cancelled(self, first: Delivery) -> bool:
+        """Whether it is a new message of a cancelled turn that surely was not sent."""
+        if first.turn_id not in self._cancelled_turns or first.state not in (State.PLANNED, State.RETRY):
             return False
-        return isinstance(head.operation, Post | PostMedia | OpenStream)
+        return isinstance(first.operation, Post | PostMedia | OpenStream)
 
-    async def _cancel(self, head: Delivery, why: str) -> Delivery:
-        cancelled = moved(head, State.CANCELLED, now=self._desk.clock.wall(), error=why)
-        return await settle(self._desk, head, cancelled)
+    async def _cancel(self, first: Delivery, reason: str) -> Delivery:
+        cancelled = moved(first, State.CANCELLED, now=self._context.clock.wall(), error=reason)
+        return await record_result(self._context, first, cancelled)
 
-    def _is_granted(self, head: Delivery) -> bool:
-        """Whether it was recorded as being sent by this lane, and is not yet."""
-        return self._granted is not None and (head.position, head.attempt) == (
-            self._granted.position,
-            self._granted.attempt,
-        )
+    def _has_intent(self, first: Delivery) -> bool:
+        """Whether it is recorded as `sending` by this sender and not sent yet."""
+        intent = self._intent_recorded
+        return intent is not None and (first.position, first.attempt) == (intent.position, intent.attempt)
 
-    async def _is_halted(self, head: Delivery) -> bool:
-        query = Query(turn_id=head.turn_id, states=UNDELIVERED)
-        left_out = await self._desk.retry_while_unavailable(lambda: self._desk.ledger.find(query, limit=PAGE))
-        return any(other.ordinal != NOTICE_ORDINAL and other.position < head.position for other in left_out)
+    async def _is_halted(self, first: Delivery) -> bool:
+        query = Query(turn_id=first.turn_id, states=UNDELIVERED)
+        missing = await self._context.retry_while_unavailable(lambda: self._context.ledger.find(query, limit=PAGE))
+        return any(other.ordinal != NOTICE_ORDINAL and other.position < first.position for other in missing)
 
-    async def _watch(self, head: Delivery) -> Delivery:
-        """Somebody else, of this same owner, sends it: see how that ends."""
-        self._park_unless_awaited()
-        await asyncio.sleep(_WATCH_S)
-        found = await self._look_up(head)
+    async def _poll_other_sender(self, first: Delivery) -> Delivery:
+        """Another task of this owner is sending it: read its state from the ledger after a pause."""
+        self._stop_unless_awaited()
+        await asyncio.sleep(_POLL_S)
+        found = await self._recorded(first)
         if found is None:
-            raise Fenced(f"{head.id} is gone")
+            raise Fenced(f"{first.id} is gone")
         return found
 
-    async def _look_after_waiters(self) -> None:
-        """Nothing is to be done here, and yet somebody waits: for what another sender ended, or may still end."""
-        await asyncio.sleep(_WATCH_S)
+    async def _poll_for_waiters(self) -> None:
+        """Nothing is open here, but callers wait for deliveries that another sender finished or still holds."""
+        await asyncio.sleep(_POLL_S)
         for turn_id in dict.fromkeys(turn_id for turn_id, _ordinal in self._waiters):
             position: int | None = None
-            while page := await self._said(turn_id, position):
+            while page := await self._deliveries_of(turn_id, position):
                 position = page[-1].position
                 for delivery in page:
                     if delivery.state in FINAL:
-                        self._resolve(delivery)
-        self._behind = True
+                        self._finish(delivery)
+        self._is_stale = True
 
-    async def _look_up(self, head: Delivery) -> Delivery | None:
-        found = await self._said(head.turn_id, head.position + 1, limit=1)
-        return found[0] if found and found[0].ordinal == head.ordinal else None
+    async def _recorded(self, first: Delivery) -> Delivery | None:
+        """The delivery as the ledger has it now."""
+        found = await self._deliveries_of(first.turn_id, first.position + 1, limit=1)
+        return found[0] if found and found[0].ordinal == first.ordinal else None
 
-    async def _said(self, turn_id: str, after: int | None, limit: int = 100) -> list[Delivery]:
-        ledger, query = self._desk.ledger, Query(turn_id=turn_id)
-        return await self._desk.retry_while_unavailable(lambda: ledger.find(query, after=after, limit=limit))
+    async def _deliveries_of(self, turn_id: str, after: int | None, limit: int = 100) -> list[Delivery]:
+        ledger, query = self._context.ledger, Query(turn_id=turn_id)
+        return await self._context.retry_while_unavailable(lambda: ledger.find(query, after=after, limit=limit))
 
-    def _park_unless_awaited(self) -> None:
+    def _stop_unless_awaited(self) -> None:
         if not self._waiters:
-            raise _Parked
+            raise _NotDueSoon
 
-    def _resolve(self, delivery: Delivery) -> None:
-        """The first delivery is final: go on behind it, and tell who waits for it."""
+    def _finish(self, delivery: Delivery) -> None:
+        """A delivery is final: remove it and wake its callers."""
         if self._deliveries and self._deliveries[0].position == delivery.position:
             self._deliveries.popleft()
-        self._served += 1
-        if self._still_to_serve:
-            self._still_to_serve -= 1
-        self._desk.settled(delivery)
-        waiter = self._waiters.pop(_name(delivery), None)
+        self._finished += 1
+        if self._limit:
+            self._limit -= 1
+        self._context.on_final(delivery)
+        waiter = self._waiters.pop(_key(delivery), None)
         if delivery.state is State.SUPERSEDED and waiter is not None:
             self._waiters[delivery.turn_id, -delivery.ordinal] = waiter
         elif waiter is not None and not waiter.done():
             waiter.set_result(delivery)
         if delivery.state in UNDELIVERED or delivery.state is State.SUPERSEDED:
-            # What is said in its place, or of it, was recorded to come right behind it.
-            self._fall_behind()
+            # Its replacement or its notice is recorded right behind it.
+            self._reload()
 
 
-def _name(delivery: Delivery) -> Name:
+def _key(delivery: Delivery) -> _Key:
     return delivery.turn_id, delivery.ordinal

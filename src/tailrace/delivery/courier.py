@@ -1,8 +1,8 @@
-"""The courier: everything that is sent to anybody goes through it, written down before and after.
+"""The courier: sends everything, and records each delivery before and after it is sent.
 
-It performs the deliveries of many conversations side by side, each conversation strictly in order, through the ports
-alone: the ledger keeps the record, the channels send. It owns which conversations are under way and how they are
-stopped; what happens in one of them is `lane`'s. It does not look for what an earlier process left: `recovery` does.
+It sends the deliveries of many conversations at the same time, each conversation strictly in order. The ledger keeps
+the record, the channels send. The courier owns which conversations have a sender and how they are stopped. It does not
+look for what an earlier process left open: `recovery` does.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from tailrace.operations import Interim, Target
     from tailrace.ports import Channel, Clock, Ledger
 
-_TIDY_S = 5.0
+_CLEAN_UP_S = 5.0
 
 
 class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How deliveries are treated from now on; those that are recorded keep the policy they were recorded with.
+    """The settings of new deliveries. Recorded deliveries keep the policy they were recorded with.
 
-    `on_unknown`, `on_dead`, `budget` and `max_age_s` are those of `tailrace.deliveries.Policy`.
+    The fields are those of `tailrace.deliveries.Policy`.
     """
 
     on_unknown: Literal["hold", "resend"] = "hold"
@@ -48,13 +48,13 @@ class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
-            raise UsageError(f"budget is {self.max_attempts}; a delivery needs at least 1 try")
+            raise UsageError(f"max_attempts is {self.max_attempts}; it must be at least 1")
         if not self.max_age_s > 0:
-            raise UsageError(f"max_age_s is {self.max_age_s:g}; nothing could be sent before it is too old")
+            raise UsageError(f"max_age_s is {self.max_age_s:g}; it must be greater than 0")
 
 
 class Courier:
-    """Carries deliveries to channels. Use it as `async with`; leaving drains it."""
+    """Sends deliveries through channels. Use it with `async with`; leaving the block drains it."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class Courier:
         self.clock = clock or SystemClock()
         self.spool = spool
         self._settings = settings or CourierSettings()
-        self._desk = SenderContext(ledger, self.clock, jitter, settled=self._release_file)
-        self._lanes: dict[str, ConversationSender] = {}
-        self._rested = asyncio.Event()
+        self._context = SenderContext(ledger, self.clock, jitter, on_final=self._release_file)
+        self._senders: dict[str, ConversationSender] = {}
+        self._sender_ended = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,37 +80,37 @@ class Courier:
         await self.drain()
 
     def connect(self, channel: Channel) -> None:
-        """The channel was started: what is for it can be sent."""
-        self._desk.connect(channel)
+        """Send through this channel from now on. The caller has started it."""
+        self._context.connect(channel)
 
     def disconnect(self, name: str) -> None:
-        """The channel cannot send; what is for it waits, and costs no try."""
-        self._desk.disconnect(name)
+        """Stop sending through the channel. Its deliveries wait, and that costs no attempt."""
+        self._context.disconnect(name)
 
     @property
     def connected(self) -> dict[str, Channel]:
-        """The channels that can send, by their names."""
-        return {name: outlet.channel for name, outlet in self._desk.outlets.items()}
+        """The connected channels by name."""
+        return {name: paced.channel for name, paced in self._context.channels.items()}
 
     async def wait_for_connection(self, timeout_s: float) -> None:
-        """Wait until another channel is connected, but no longer than this."""
+        """Wait until another channel is connected, at most for the timeout."""
         with suppress(TimeoutError):
-            # Not `wait_for`, which loses a cancellation that comes together with what is waited for.
+            # Not `wait_for`: it can lose a cancellation that comes together with the result.
             async with asyncio.timeout(timeout_s):
-                await self._desk.next_connection()
+                await self._context.next_connection()
 
     def free_in(self, conversation: str, channel: str) -> float | None:
-        """The seconds until a conversation of a channel can be called, as it looks now; None where not connected."""
-        outlet = self._desk.outlets.get(channel)
-        if outlet is None:
+        """About how many seconds until a conversation of a channel may be called; None if it is not connected."""
+        paced = self._context.channels.get(channel)
+        if paced is None:
             return None
-        # By its name alone nobody can tell whether it is a thread or a chat with a # in its own: it is one of both.
-        place = conversation.removeprefix(f"{channel}:")
-        return max(outlet.due_in(place), outlet.due_in(place.rpartition("#")[0]))
+        # The name alone does not say whether a # separates the thread or belongs to the chat. Both are tried.
+        name = conversation.removeprefix(f"{channel}:")
+        return max(paced.due_in(name), paced.due_in(name.rpartition("#")[0]))
 
     def policy(self, target: Target) -> Policy:
-        """How a delivery to that place is treated if it is recorded now. Raises `UsageError` for an unknown channel."""
-        capabilities = self._desk.capabilities(target.channel)
+        """The policy of a new delivery to this target. Raises `UsageError` if the channel was never connected."""
+        capabilities = self._context.capabilities(target.channel)
         if capabilities is None:
             raise UsageError(f"the channel {target.channel!r} was never connected: start and connect it first")
         settings = self._settings
@@ -123,142 +123,149 @@ class Courier:
         )
 
     async def begin(self, turn_id: str, target: Target, *, prompt: str = "") -> OpenTurn:
-        """Begin a turn, or take up one that was interrupted: what it said already is not sent again."""
+        """Begin a turn, or resume an interrupted one. Deliveries that arrived are not sent again."""
         turn = Turn(turn_id=turn_id, target=target, input=prompt, updated_at=self.clock.wall())
-        begun = await self._desk.retry_while_unavailable(lambda: self.ledger.begin(turn))
+        begun = await self._context.retry_while_unavailable(lambda: self.ledger.begin(turn))
         return OpenTurn(self, begun)
 
     async def deliver(
         self, turn: Turn, deliveries: Sequence[Delivery], *, ends: TurnState | None = None
     ) -> list[Delivery]:
-        """Record deliveries of a turn and see them through; returns each as it ended.
+        """Record deliveries of a turn and send them. Returns each in its final state.
 
-        With `ends` they are the last of the turn, which is over once they are recorded. What is not final when the
-        courier is drained is returned as it was recorded: it is open, and whoever recovers the ledger goes on with it.
+        `ends` is the final state of the turn if these are its last deliveries; it is recorded together with them. If
+        the courier is drained meanwhile, unfinished deliveries are returned as recorded. They stay open in the ledger,
+        and recovery sends them.
         """
         if not deliveries:
             if ends is not None:
-                await self._desk.retry_while_unavailable(lambda: self.ledger.end(turn, ends))
+                await self._context.retry_while_unavailable(lambda: self.ledger.end(turn, ends))
             return []
-        lane = self._lane(turn.target.conversation)
-        with lane.expecting():
-            recorded = await self._record(lane, turn, list(deliveries), ends)
-            waiting = [lane.settled(delivery) if delivery.state not in FINAL else delivery for delivery in recorded]
+        sender = self._sender(turn.target.conversation)
+        with sender.recording():
+            recorded = await self._record(sender, turn, list(deliveries), ends)
+            waiting = [
+                sender.final_state(delivery) if delivery.state not in FINAL else delivery for delivery in recorded
+            ]
         ended: list[Delivery] = []
         for now, later in zip(recorded, waiting, strict=True):
             if isinstance(later, Delivery):
                 ended.append(later)
             else:
-                # Shielded: others may wait for the same delivery.
+                # Shielded, because other callers may wait for the same delivery.
                 final = await asyncio.shield(later)
                 ended.append(now if final is None else final)
         return ended
 
     def show(self, operation: Interim) -> Shown:
-        """Show something in between, not written down: the latest wins, and it is dropped where a delivery is due.
+        """Show an interim operation without recording it. A newer one replaces it, and a due delivery drops it.
 
-        What became of it is told by a future that raises nothing and gets an outcome in any case; nobody has to wait
-        for it. What was not shown, because something else came first or there was no place for it, is `NotNow`.
+        The future gets the outcome and never an exception; the caller need not wait for it. `NotNow` means that the
+        operation was dropped.
         """
-        return not_shown() if self._desk.draining else self._lane(operation.target.conversation).show(operation)
+        if self._context.draining:
+            return not_shown()
+        return self._sender(operation.target.conversation).show(operation)
 
     def cancel_unsent(self, turn: Turn) -> None:
-        """The turn was stopped: no message of it that is not yet being sent is begun any more."""
-        lane = self._lanes.get(turn.target.conversation)
-        if lane is not None:
-            lane.cancel_unsent(turn.turn_id)
+        """The turn was stopped: send no more new messages of it."""
+        sender = self._senders.get(turn.target.conversation)
+        if sender is not None:
+            sender.cancel_unsent(turn.turn_id)
 
     def resume(self, conversation: str, *, limit: int = PAGE) -> asyncio.Task[int] | None:
-        """Go on with what the ledger holds open of a conversation; the work, or None where it is under way already."""
-        if self._desk.draining:
+        """Send up to `limit` open deliveries of a conversation. Returns the task, None if it has a sender already."""
+        if self._context.draining:
             return None
-        lane = self._lane(conversation)
-        return lane.resume(limit) if lane.is_idle else None
+        sender = self._sender(conversation)
+        return sender.resume(limit) if sender.is_idle else None
 
     async def drain(self, timeout_s: float = 10.0) -> None:
-        """Begin nothing more, finish what is being sent, and leave everything in a state to be taken up again.
+        """Start nothing more and finish the calls under way. All else stays open in the ledger.
 
-        What is still being sent after `within_s` is left behind as ambiguous.
+        Calls that take longer than the timeout become ambiguous.
         """
-        self._desk.draining = True
-        for lane in self._lanes.values():
-            lane.stop()
+        self._context.draining = True
+        for sender in self._senders.values():
+            sender.stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._lanes:
-                    self._rested.clear()
-                    await self._rested.wait()
-        late = {lane.task for lane in self._lanes.values() if lane.task is not None}
+                while self._senders:
+                    self._sender_ended.clear()
+                    await self._sender_ended.wait()
+        late = {sender.task for sender in self._senders.values() if sender.task is not None}
         for task in late:
             task.cancel()
         if late:
-            await asyncio.wait(late, timeout=_TIDY_S)
-        await self._desk.drain_background(_TIDY_S)
+            await asyncio.wait(late, timeout=_CLEAN_UP_S)
+        await self._context.drain_background(_CLEAN_UP_S)
 
-    def _lane(self, conversation: str) -> ConversationSender:
-        lane = self._lanes.get(conversation)
-        if lane is None:
-            lane = self._lanes[conversation] = ConversationSender(conversation, self._desk, self._forget)
-        return lane
+    def _sender(self, conversation: str) -> ConversationSender:
+        sender = self._senders.get(conversation)
+        if sender is None:
+            sender = self._senders[conversation] = ConversationSender(conversation, self._context, self._forget)
+        return sender
 
-    def _forget(self, lane: ConversationSender) -> None:
-        if self._lanes.get(lane.conversation) is lane:
-            del self._lanes[lane.conversation]
-        self._rested.set()
+    def _forget(self, sender: ConversationSender) -> None:
+        if self._senders.get(sender.conversation) is sender:
+            del self._senders[sender.conversation]
+        self._sender_ended.set()
 
     async def _record(
-        self, lane: ConversationSender, turn: Turn, deliveries: list[Delivery], ends: TurnState | None
+        self, sender: ConversationSender, turn: Turn, deliveries: list[Delivery], ends: TurnState | None
     ) -> list[Delivery]:
-        """Write deliveries down and hand them to their lane; the first as being sent, where it can go at once."""
-        # Only a turn that was begun once, and is not over, has names that cannot be known yet.
+        """Record deliveries and give them to their sender; the first one as `sending` if it can be sent at once."""
+        # A turn that was begun once and has not ended has only new delivery ids.
         are_new = turn.attempt == 1 and turn.state is TurnState.RUNNING
-        decided = self.clock.monotonic()
-        at_once = self._at_once(lane, deliveries[0]) if are_new else None
-        if at_once is not None:
-            deliveries[0] = at_once
+        decided_at = self.clock.monotonic()
+        sending = self._sending_at_once(sender, deliveries[0]) if are_new else None
+        if sending is not None:
+            deliveries[0] = sending
         try:
-            recorded = await self._desk.retry_while_unavailable(
+            recorded = await self._context.retry_while_unavailable(
                 lambda: self.ledger.end(turn, ends, plan=deliveries) if ends else self.ledger.plan(deliveries)
             )
         except asyncio.CancelledError:
-            self._desk.run_in_background(self._take_up(lane.conversation, at_once))
+            self._context.run_in_background(self._resume_cancelled(sender.conversation, sending))
             raise
         for delivery in recorded:
             if delivery.state in FINAL:
                 self._release_file(delivery)
         if any(delivery.state not in FINAL for delivery in recorded):
-            is_granted = at_once is not None and recorded[0].state is State.SENDING
-            lane.take(recorded, are_new=are_new, granted=decided if is_granted else None)
+            has_intent = sending is not None and recorded[0].state is State.SENDING
+            sender.add(recorded, are_new=are_new, intent_decided_at=decided_at if has_intent else None)
         return recorded
 
-    def _at_once(self, lane: ConversationSender, first: Delivery) -> Delivery | None:
-        """The delivery as it is sent, where it can be this moment: then one writing is saved."""
+    def _sending_at_once(self, sender: ConversationSender, first: Delivery) -> Delivery | None:
+        """The delivery as `sending`, if it can be sent at once: that saves one write to the ledger."""
         target = first.operation.target
-        outlet = self._desk.outlets.get(target.channel)
+        channel = self._context.channels.get(target.channel)
         if (
-            outlet is None
-            or self._desk.draining
-            or not lane.is_free
-            or not outlet.is_free(target.chat, group=target.group)
+            channel is None
+            or self._context.draining
+            or not sender.is_free
+            or not channel.is_free(target.chat, group=target.group)
         ):
             return None
         if first.policy.on_dead == "halt" and first.ordinal != 1:
             return None
-        step = outlet.next_step(first)
+        step = channel.next_step(first)
         if not isinstance(step, Send):
             return None
-        outlet.spend(target.chat, group=target.group)
+        channel.count_call(target.chat, group=target.group)
         return step.delivery
 
-    async def _take_up(self, conversation: str, at_once: Delivery | None) -> None:
-        """Deliveries were recorded and nobody heard of it; the first may be recorded as being sent, and is not."""
-        if at_once is not None:
+    async def _resume_cancelled(self, conversation: str, sending: Delivery | None) -> None:
+        """The caller was cancelled while its deliveries were recorded: send them all the same."""
+        if sending is not None:
             now = self.clock.wall()
-            head = await self._desk.retry_while_unavailable(lambda: self.ledger.adopt(conversation, now=now, limit=1))
-            if head and head[0].id == at_once.id and head[0].state is State.SENDING:
-                await mark_not_sent(self._desk, head[0], in_doubt=False)
-        if not self._desk.draining:
-            self._lane(conversation).resume(PAGE)
+            first = await self._context.retry_while_unavailable(
+                lambda: self.ledger.adopt(conversation, now=now, limit=1)
+            )
+            if first and first[0].id == sending.id and first[0].state is State.SENDING:
+                await mark_not_sent(self._context, first[0], in_doubt=False)
+        if not self._context.draining:
+            self._sender(conversation).resume(PAGE)
 
     def _release_file(self, delivery: Delivery) -> None:
         if self.spool is not None:

@@ -1,10 +1,10 @@
-"""What to do with a delivery: pure decisions over (delivery, what is known, the time), obeyed by the courier.
+"""What to do with a delivery: pure functions of the delivery, what is known, and the time. The sender obeys.
 
-`next_step` looks at an open delivery that is first in its conversation; `answered` takes in what a call brought;
-`asked` what a platform said when it was asked back; `told` what people are told of a part they may miss.
+`next_step` is for the first open delivery of a conversation, `after_call` for the outcome of a call, `after_lookup` for
+the platform's answer to a lookup, and `missing_part_notice` for the user.
 
-Rate limits and clocks are other people's: a wait that is absurd is bounded, a wall clock that was set back makes
-nobody wait longer than was meant, and an age that cannot be true is no proof that a key is still known.
+Values from platforms and clocks are not trusted. An absurd wait is bounded. If the wall clock was set back, no wait
+gets longer than it was. An impossible age never proves that a platform still knows a key.
 """
 
 from __future__ import annotations
@@ -36,101 +36,101 @@ from tailrace.operations import (
 FIRST_WAIT_S = 1.0
 LONGEST_BACKOFF_S = 300.0
 LONGEST_WAIT_S = 4 * 3600.0
-"""The longest wait a platform can ask for; the longest that was seen is 10,072 seconds."""
+"""The longest wait that a platform can ask for. The longest seen in practice is 10,072 seconds."""
 
 TOO_OLD = "it was too old to be sent"
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send it now; `delivery` is how it enters the try."""
+    """Send it now. `delivery` is its state during the attempt."""
 
     delivery: Delivery
 
 
-class AskBack(msgspec.Struct, frozen=True):
-    """Ask the platform whether it is there."""
+class LookUp(msgspec.Struct, frozen=True):
+    """Ask the platform whether it arrived."""
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Look again in so many seconds; then `next_step(..., waited=True)`."""
+    """Wait this long, then call `next_step(..., waited=True)`."""
 
     seconds: float
 
 
-class Settle(msgspec.Struct, frozen=True):
-    """It is over; `delivery` is how it ends."""
+class Finish(msgspec.Struct, frozen=True):
+    """Send it no more. `delivery` is its final state."""
 
     delivery: Delivery
 
 
-Step: TypeAlias = Send | AskBack | Wait | Settle
+NextStep: TypeAlias = Send | LookUp | Wait | Finish
 
 
 class RepeatContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel can do for a delivery that may be there.
+    """What a channel can do for a delivery that may have arrived.
 
-    `can_ask`: it can be asked back. `scope`: what a key sent now would be bound to. `takes_s`: the longest that can
-    pass between the decision to send and the arrival of what is sent.
+    `can_look_up`: it can look up messages by their key. `scope`: what a key sent now is bound to. `longest_send_s`: the
+    longest time from the decision to send until the message arrives.
     """
 
-    can_ask: bool = False
+    can_look_up: bool = False
     scope: str = ""
-    takes_s: float = 0.0
+    longest_send_s: float = 0.0
 
 
-def next_step(delivery: Delivery, reach: RepeatContext, *, now: float, waited: bool = False) -> Step:
-    """What to do with an open delivery that nobody is sending.
+def next_step(delivery: Delivery, context: RepeatContext, *, now: float, waited: bool = False) -> NextStep:
+    """What to do with an open delivery that is not being sent.
 
-    `waited`: the wait that this function asked for is over, whatever the wall clock says.
+    `waited`: the wait that this function asked for has passed, whatever the wall clock says.
     """
-    assert delivery.state is not State.SENDING, "its sender decides"
+    assert delivery.state is not State.SENDING, "only its sender decides"
     if not waited and (wait := remaining_wait(delivery, now)) > 0:
         return Wait(wait)
     if delivery.state is State.AMBIGUOUS:
-        return _find_out(delivery, reach, now=now)
+        return _resolve_doubt(delivery, context, now=now)
     if now > delivery.expires_at:
-        return Settle(moved(delivery, State.DEAD, now=now, error=TOO_OLD))
+        return Finish(moved(delivery, State.DEAD, now=now, error=TOO_OLD))
     if delivery.is_exhausted:
         error = f"given up after {delivery.attempt} tries: {delivery.error}"
-        return Settle(moved(delivery, State.DEAD, now=now, error=error))
+        return Finish(moved(delivery, State.DEAD, now=now, error=error))
     media = delivery.operation
     if isinstance(media, PostMedia) and media.url is None and media.path is None and delivery.state is State.PLANNED:
-        return Settle(moved(delivery, State.FAILED, now=now, error=delivery.error or "there is no file to send"))
+        return Finish(moved(delivery, State.FAILED, now=now, error=delivery.error or "there is no file to send"))
     return Send(sending(delivery, now=now))
 
 
 def remaining_wait(delivery: Delivery, now: float) -> float:
-    """The seconds until it may be tried, at most those that were meant when the wait was written down."""
+    """The seconds until the next attempt; at most the wait that was recorded, also if the wall clock was set back."""
     if delivery.not_before is None:
         return 0.0
     return min(delivery.not_before - now, delivery.not_before - delivery.updated_at)
 
 
-def _find_out(delivery: Delivery, reach: RepeatContext, *, now: float) -> Step:
-    """It may be there: by key, by doing it again, by asking, or not at all."""
+def _resolve_doubt(delivery: Delivery, context: RepeatContext, *, now: float) -> NextStep:
+    """What to do if it may have arrived: repeat it safely, look it up, or follow the policy."""
     may_send = not delivery.is_exhausted and now <= delivery.expires_at
     idempotency = delivery.idempotency
-    if may_send and _is_safe_to_repeat(delivery, reach, now=now):
+    if may_send and _is_safe_to_repeat(delivery, context, now=now):
         return Send(sending(delivery, now=now))
-    # Only what was posted has a key to ask for.
-    can_ask = reach.can_ask and not isinstance(delivery.operation, Edit | Delete | CloseStream)
-    if can_ask and now <= delivery.expires_at + LONGEST_WAIT_S:
+    # Only posts have a key.
+    can_look_up = context.can_look_up and not isinstance(delivery.operation, Edit | Delete | CloseStream)
+    if can_look_up and now <= delivery.expires_at + LONGEST_WAIT_S:
         visible_within_s = idempotency.visible_within_s if isinstance(idempotency, Readback) else 0.0
-        # From when the try was given up: until then it could still arrive.
-        settles_in = delivery.updated_at + visible_within_s - now
-        return Wait(settles_in) if 0 < settles_in <= visible_within_s else AskBack()
+        # Counted from the end of the attempt: until then it could still arrive.
+        visible_in = delivery.updated_at + visible_within_s - now
+        return Wait(visible_in) if 0 < visible_in <= visible_within_s else LookUp()
     if may_send and delivery.policy.on_unknown == "resend":
         return Send(sending(delivery, now=now, again=True))
-    return Settle(moved(delivery, State.UNKNOWN, now=now))
+    return Finish(moved(delivery, State.UNKNOWN, now=now))
 
 
-def _is_safe_to_repeat(delivery: Delivery, reach: RepeatContext, *, now: float) -> bool:
-    """Whether sending it again cannot show it twice, however long that takes to arrive."""
+def _is_safe_to_repeat(delivery: Delivery, context: RepeatContext, *, now: float) -> bool:
+    """Whether sending it again cannot show it twice, however long the message takes to arrive."""
     match delivery.idempotency:
         case Keyed() as keyed:
             first_try_at = delivery.first_try_at if delivery.first_try_at is not None else delivery.created_at
             age = now - first_try_at
-            return age >= 0 and age + reach.takes_s < keyed.window_s and reach.scope == keyed.scope
+            return age >= 0 and age + context.longest_send_s < keyed.window_s and context.scope == keyed.scope
         case Repeatable():
             return True
         case Readback() | Unkeyed():
@@ -139,13 +139,13 @@ def _is_safe_to_repeat(delivery: Delivery, reach: RepeatContext, *, now: float) 
             assert_never(never)
 
 
-def answered(
+def after_call(
     delivery: Delivery, outcome: Outcome, *, now: float, jitter: float, in_doubt: bool = False
 ) -> tuple[Delivery, ...]:
-    """The states a delivery goes through after its try, in most cases one.
+    """The states of a delivery after an attempt, in order; usually one.
 
-    `jitter` is a number from 0 to 1 that spreads those who wait together. `in_doubt`: an earlier try may have arrived,
-    and that this one surely did not is no proof that nothing is there.
+    `jitter` is a random number from 0 to 1, so that many deliveries do not retry at the same moment. `in_doubt`: an
+    earlier attempt may have arrived; that this one did not proves nothing about that one.
     """
     match outcome:
         case Delivered():
@@ -157,8 +157,8 @@ def answered(
             return (moved(delivery, State.FAILED, now=now, error=outcome.reason),)
         case NotNow():
             not_before = now + wait_after(outcome.retry_after, delivery.attempt - delivery.deferred_tries, jitter)
-            # The platform told when to come back: that is no failure of the delivery and costs it no try. It counts all
-            # the same: two tries of one number could not be told apart.
+            # A wait that the platform asked for costs no attempt. `attempt` grows all the same, because the ledger
+            # tells attempts apart by their number.
             deferred_tries = delivery.deferred_tries + is_plausible(outcome.retry_after)
             to = State.AMBIGUOUS if in_doubt else State.RETRY
             return (
@@ -173,26 +173,26 @@ def answered(
             assert_never(outcome)
 
 
-def asked(delivery: Delivery, found: Receipt | None, *, now: float) -> Delivery:
-    """An ambiguous delivery after the platform was asked: it is there, or it surely is not."""
+def after_lookup(delivery: Delivery, found: Receipt | None, *, now: float) -> Delivery:
+    """An ambiguous delivery after the platform was asked: it arrived, or it surely did not."""
     if found is not None:
         return moved(delivery, State.DELIVERED, now=now, receipt=found, error="")
     return moved(delivery, State.RETRY, now=now, not_before=None)
 
 
-def ask_later(delivery: Delivery, outcome: Outcome, *, now: float, jitter: float) -> Delivery:
-    """An ambiguous delivery after asking brought no answer."""
+def after_failed_lookup(delivery: Delivery, outcome: Outcome, *, now: float, jitter: float) -> Delivery:
+    """An ambiguous delivery after the lookup gave no answer: ask again later."""
     retry_after = outcome.retry_after if isinstance(outcome, NotNow) else None
     return moved(delivery, State.AMBIGUOUS, now=now, not_before=now + wait_after(retry_after, 4, jitter))
 
 
 def is_plausible(retry_after: float | None) -> bool:
-    """Whether a platform's word on when to come back can be meant."""
+    """Whether the wait that a platform asked for makes sense."""
     return retry_after is not None and math.isfinite(retry_after) and 0 <= retry_after <= LONGEST_WAIT_S
 
 
 def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
-    """The seconds to wait: as the platform says where that can be meant, else longer with each try."""
+    """The seconds until the next attempt: as the platform asked if that makes sense, otherwise exponential backoff."""
     backoff = min(LONGEST_BACKOFF_S, FIRST_WAIT_S * 2.0 ** min(max(attempt - 1, 0), 20))
     if retry_after is not None and is_plausible(retry_after):
         return retry_after + jitter * min(FIRST_WAIT_S, retry_after)
@@ -201,14 +201,14 @@ def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
     return backoff * (0.5 + jitter / 2)
 
 
-def instead(
+def replacement_post(
     delivery: Delivery, outcome: Outcome, *, now: float, in_doubt: bool = False
 ) -> tuple[Delivery, Delivery] | None:
-    """Where it was refused and yet can be said: that superseded, and a new message that says the same.
+    """For some refusals: the superseded delivery, and a new message with the same body. None for all others.
 
-    That is so where the message that was to say it at last is gone, and where the platform takes no stream; unless an
-    earlier try may have begun one (`in_doubt`): then a new message might say it twice. A message that is there and may
-    not be changed is not said again beside itself: it may show most of it already, and people are told.
+    A new message replaces an edit whose message is gone, and a stream that the platform refuses to open; not if an
+    earlier attempt may have opened one (`in_doubt`), because then the text could be there twice. If the message exists
+    but cannot be edited, nothing replaces the edit: the message may show most of the text, and the user is notified.
     """
     refused = delivery.operation
     match outcome, refused:
@@ -228,17 +228,16 @@ def instead(
     return moved(delivery, State.SUPERSEDED, now=now, error=outcome.reason), post
 
 
-def given_up(replaced: Durable) -> str:
-    """What is given up where a new message says what this was to say; nothing, where people see the same."""
+def degradation(replaced: Durable) -> str:
+    """What users lose if a new message replaces this operation, for `Receipt.degraded`; "" if they see the same."""
     return "the platform refused the stream" if isinstance(replaced, OpenStream) else ""
 
 
-def told(delivery: Delivery, *, now: float) -> Delivery | None:
-    """The line that tells people that a part may be missing; one for a turn, none for a part nobody waits for any more.
+def missing_part_notice(delivery: Delivery, *, now: float) -> Delivery | None:
+    """The line that notifies the user that a part may be missing, if there should be one. A turn has at most one.
 
-    Nobody is told of a line like this that did not arrive, nor of something that was to be taken away, nor of what a
-    turn that was stopped has left undone. Where nobody can tell whether the line arrived it is said again: hearing of
-    it twice is better than not at all.
+    There is none for parts that were too old, for deletions, for parts of a cancelled turn, and for a notice itself. If
+    nobody can tell whether the notice arrived it is sent again: twice is better than never.
     """
     is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
     if not delivery.policy.is_reported:

@@ -1,7 +1,7 @@
-"""A turn performed in no time, for nobody: what a channel would be asked for, and what people would see, when.
+"""Performs a turn without a platform and without waiting: which calls a channel would get, and what users would see.
 
-Events with their times go through a projector and its pace to a platform that takes everything. It is how settings are
-chosen, how turns are compared, and how we look at our own work; nothing here can reach anybody.
+Events with their times go through a projector and the rate limits to a chat that accepts everything. Used to choose
+settings, to compare turns, and in tests. Nothing here can send anything.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from tailrace.projector import NextAction
 
     MakeProjector: TypeAlias = Callable[[Target, Capabilities, ProjectorSettings], "ProjectorLike"]
-    """What makes the projector of one turn in one place."""
+    """Makes the projector of one turn."""
 
 _ANSWER_S = 0.1
-"""How long a platform takes to answer, where nothing else is said."""
+"""How long the platform takes to answer a call."""
 
 
 class VisibleMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as people see it at a moment."""
+    """A message as users see it after a call."""
 
     message_id: str
     body: Body
@@ -59,9 +59,9 @@ class VisibleMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, and what the chat shows after it. `is_durable`: whether the call is written down before and after.
+    """One call at the time `at`, and the chat after it. `is_durable`: the operation would be recorded in the ledger.
 
-    `message_id` names the message that it began or changed, and is empty where it was about none.
+    `message_id` names the message that the call created or changed, "" for none.
     """
 
     at: float
@@ -74,10 +74,10 @@ class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectorLike(Protocol):
-    """What a rehearsal asks of a projector: ours, an older or a newer one, or another altogether."""
+    """What `dry_run` calls of a projector: ours, one of another version, or someone else's."""
 
     def feed(self, event: Event, now: float) -> None:
-        """Take in what the agent said or did."""
+        """Take an event."""
         ...
 
     def close(self, now: float) -> None:
@@ -85,15 +85,15 @@ class ProjectorLike(Protocol):
         ...
 
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
-        """Take in what came of an operation that was asked for."""
+        """Take the outcome of an operation."""
         ...
 
     def next(self, now: float) -> NextAction:
-        """What the channel shall be asked for now; or that there is nothing, or nothing before a certain time."""
+        """The operation to perform now, the time to wait for, or nothing."""
         ...
 
     def is_durable(self, operation: Operation) -> bool:
-        """Whether what was asked for is to stay."""
+        """Whether the operation must be recorded in the ledger."""
         ...
 
 
@@ -105,13 +105,13 @@ def dry_run(
     *,
     make_projector: MakeProjector = Projector,
 ) -> Iterator[PerformedCall]:
-    """Perform a turn whose events come at these times, in order; gives each call with what is seen after it."""
+    """Perform a turn whose events come at these times, in order. Yields each call with the chat after it."""
     projector = make_projector(target, capabilities, settings or ProjectorSettings())
-    return _Rehearsal(events, target, capabilities, projector).moments()
+    return _DryRun(events, target, capabilities, projector).calls()
 
 
-class _Rehearsal:
-    """The clock, the projector, and the calls that are not yet answered."""
+class _DryRun:
+    """The simulated time, the projector, and the calls without an answer yet."""
 
     def __init__(
         self,
@@ -122,14 +122,14 @@ class _Rehearsal:
     ) -> None:
         self._events = deque(events)
         self._projector = projector
-        self._pace = RateLimiter(capabilities)
-        self._place, self._is_group = target.chat, target.group
+        self._limiter = RateLimiter(capabilities)
+        self._target = target
         self._chat = _Chat()
         self._answers: deque[tuple[float, Operation, Receipt]] = deque()
         self._now = 0.0
         self._is_closed = False
 
-    def moments(self) -> Iterator[PerformedCall]:
+    def calls(self) -> Iterator[PerformedCall]:
         while True:
             step = self._projector.next(self._now)
             if not isinstance(step, WaitUntil | Idle):
@@ -143,10 +143,10 @@ class _Rehearsal:
             if not due and self._is_closed:
                 return
             self._now = max(self._now, min(due, default=self._now))
-            self._let_happen()
+            self._process_due()
 
-    def _let_happen(self) -> None:
-        """Everything that is due by now."""
+    def _process_due(self) -> None:
+        """Process the answers and events up to the current time."""
         while self._answers and self._answers[0][0] <= self._now:
             _, operation, receipt = self._answers.popleft()
             self._projector.receipt(operation, Delivered(receipt), self._now)
@@ -160,23 +160,23 @@ class _Rehearsal:
     def _perform(self, operation: Operation) -> PerformedCall:
         at = self._answers[-1][0] if self._answers else self._now
         if not isinstance(operation, Typing):
-            at = max(at, self._pace.expected(self._place, self._now))
-            self._pace.spend(self._place, at, group=self._is_group)
-        receipt = self._chat.take(operation)
+            at = max(at, self._limiter.expected_at(self._target.chat, self._now))
+            self._limiter.count_call(self._target.chat, at, group=self._target.group)
+        receipt = self._chat.perform(operation)
         self._answers.append((at + _ANSWER_S, operation, receipt))
         return PerformedCall(
             at=at,
             operation=operation,
             is_durable=self._projector.is_durable(operation),
             message_id=receipt.message_id,
-            chat=self._chat.seen,
+            chat=self._chat.messages,
             draft=self._chat.draft,
             is_typing=isinstance(operation, Typing),
         )
 
 
 class _Chat:
-    """What stands in a chat whose platform takes everything."""
+    """A chat that accepts everything."""
 
     def __init__(self) -> None:
         self._messages: dict[str, VisibleMessage] = {}
@@ -184,15 +184,15 @@ class _Chat:
         self.draft: Body | None = None
 
     @property
-    def seen(self) -> tuple[VisibleMessage, ...]:
-        """The messages that are there, in order."""
+    def messages(self) -> tuple[VisibleMessage, ...]:
+        """The messages in order."""
         return tuple(self._messages.values())
 
-    def take(self, operation: Operation) -> Receipt:
-        """Do what is asked."""
+    def perform(self, operation: Operation) -> Receipt:
+        """Perform an operation."""
         match operation:
             case Post() | PostMedia() | OpenStream():
-                return self._begin(operation)
+                return self._create(operation)
             case Edit():
                 message_id = operation.message_id
                 self._change(message_id, body=operation.body, edits=self._messages[message_id].edits + 1)
@@ -201,7 +201,7 @@ class _Chat:
                 self._append(operation)
             case CloseStream():
                 message_id = operation.stream_id
-                tasks = _renewed(self._messages[message_id].tasks, operation.tasks)
+                tasks = _updated_tasks(self._messages[message_id].tasks, operation.tasks)
                 self._change(message_id, body=operation.body, is_stream=False, tasks=tasks)
             case Delete():
                 message_id = operation.message_id
@@ -215,32 +215,32 @@ class _Chat:
                 assert_never(operation)
         return Receipt(message_id=message_id)
 
-    def _begin(self, operation: Post | PostMedia | OpenStream) -> Receipt:
+    def _create(self, operation: Post | PostMedia | OpenStream) -> Receipt:
         self._count += 1
         message_id = str(self._count)
         self.draft = None
         if isinstance(operation, PostMedia):
             media = operation.url or operation.path or ""
-            seen = VisibleMessage(message_id=message_id, body=Body(text=operation.caption), media=media)
+            message = VisibleMessage(message_id=message_id, body=Body(text=operation.caption), media=media)
         else:
             is_processing = isinstance(operation, Post) and operation.is_processing
             is_stream = isinstance(operation, OpenStream)
-            seen = VisibleMessage(
+            message = VisibleMessage(
                 message_id=message_id, body=operation.body, is_processing=is_processing, is_stream=is_stream
             )
-        self._messages[message_id] = seen
+        self._messages[message_id] = message
         return Receipt(message_id=message_id)
 
     def _append(self, operation: AppendStream) -> None:
         before = self._messages[operation.stream_id]
         markdown = None if before.body.markdown is None else before.body.markdown + operation.text
         body = Body(text=before.body.text + operation.text, markdown=markdown)
-        self._change(operation.stream_id, body=body, tasks=_renewed(before.tasks, operation.tasks))
+        self._change(operation.stream_id, body=body, tasks=_updated_tasks(before.tasks, operation.tasks))
 
     def _change(self, message_id: str, **changes: object) -> None:
         self._messages[message_id] = msgspec.structs.replace(self._messages[message_id], **changes)
 
 
-def _renewed(before: tuple[Task, ...], news: tuple[Task, ...]) -> tuple[Task, ...]:
-    known = {task.id: task for task in before} | {task.id: task for task in news}
+def _updated_tasks(before: tuple[Task, ...], changed: tuple[Task, ...]) -> tuple[Task, ...]:
+    known = {task.id: task for task in before} | {task.id: task for task in changed}
     return tuple(known.values())

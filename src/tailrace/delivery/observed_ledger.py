@@ -1,7 +1,4 @@
-"""A ledger that tells somebody what is recorded in it: how others learn what becomes of deliveries.
-
-Everything is the ledger's that stands behind it. Whoever watches is told after a change was made, and must not fail.
-"""
+"""A ledger that reports each recorded delivery to a callback, so that a command can show progress."""
 
 from __future__ import annotations
 
@@ -17,11 +14,14 @@ if TYPE_CHECKING:
 
 
 class ObservedLedger:
-    """The ledger, with `told` called for each delivery that changes hands or state."""
+    """Passes all calls to a ledger, and calls `on_change` with each delivery that was recorded, moved or adopted.
 
-    def __init__(self, ledger: Ledger, told: Callable[[Delivery], None]) -> None:
+    `on_change` is called after the change is made, and must not raise.
+    """
+
+    def __init__(self, ledger: Ledger, on_change: Callable[[Delivery], None]) -> None:
         self._ledger = ledger
-        self._told = told
+        self._on_change = on_change
         self.epoch = ledger.epoch
 
     async def accept(self, inbound: Inbound) -> str:
@@ -38,19 +38,19 @@ class ObservedLedger:
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
         """See `Ledger.end`."""
-        return self._tell(await self._ledger.end(turn, state, plan=plan))
+        return self._report(await self._ledger.end(turn, state, plan=plan))
 
     async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """See `Ledger.plan`."""
-        return self._tell(await self._ledger.plan(deliveries))
+        return self._report(await self._ledger.plan(deliveries))
 
     async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
         """See `Ledger.move`."""
-        return self._tell(await self._ledger.move(*moves, plan=plan))
+        return self._report(await self._ledger.move(*moves, plan=plan))
 
     async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
         """See `Ledger.adopt`."""
-        return self._tell(await self._ledger.adopt(conversation, now=now, limit=limit))
+        return self._report(await self._ledger.adopt(conversation, now=now, limit=limit))
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
@@ -72,7 +72,7 @@ class ObservedLedger:
         """See `Ledger.close`."""
         await self._ledger.close()
 
-    def _tell(self, deliveries: list[Delivery]) -> list[Delivery]:
+    def _report(self, deliveries: list[Delivery]) -> list[Delivery]:
         for delivery in deliveries:
-            self._told(delivery)
+            self._on_change(delivery)
         return deliveries

@@ -1,4 +1,4 @@
-"""A turn that is being said: names what it says, keeps what it has not yet said for good, and ends it once."""
+"""A running turn: numbers its deliveries, saves snapshots of its unsent text, and ends it once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SNAPSHOT_EVERY_CHARACTERS = 4096
 
 
 class OpenTurn:
-    """One turn in the hands of whoever says it. The same operations in the same order have the same names each time."""
+    """A turn that was begun. The same operations in the same order get the same delivery ids each time."""
 
     def __init__(self, courier: Courier, turn: Turn) -> None:
         self._courier = courier
@@ -33,67 +33,65 @@ class OpenTurn:
 
     @property
     def turn(self) -> Turn:
-        """The turn as it was when it was begun."""
+        """The turn as it was recorded when it was begun."""
         return self._turn
 
     @property
     def is_finished(self) -> bool:
-        """Whether all it says was recorded by somebody before: it can be said again, and nothing is sent twice."""
+        """Whether the turn ended before. Its operations may be repeated; nothing is sent twice."""
         return self._turn.state is not TurnState.RUNNING
 
     async def earlier_deliveries(self) -> list[Delivery]:
-        """All that was said of the turn before it was begun this time, each as it ended; what is said now comes behind.
+        """All deliveries of the turn from before it was begun this time, each in its final state.
 
-        For whoever goes on from what is there. Without it the turn is said again from its first word on, by the same
-        operations.
+        After this call, operations continue behind them. Without it, resume by repeating all operations from the first.
         """
         known: dict[int, Delivery] = {}
         position: int | None = None
         while page := await self._courier.ledger.find(Query(turn_id=self._turn.turn_id), after=position):
             position = page[-1].position
             known |= {delivery.ordinal: delivery for delivery in page}
-        waiting = [delivery for ordinal, delivery in sorted(known.items()) if ordinal > 0 and delivery.state in OPEN]
-        for ended in await self._courier.deliver(self._turn, waiting):
+        unfinished = [delivery for ordinal, delivery in sorted(known.items()) if ordinal > 0 and delivery.state in OPEN]
+        for ended in await self._courier.deliver(self._turn, unfinished):
             known[ended.ordinal] = ended
         self._ordinal = self._turn.last_ordinal
         return list(known.values())
 
     async def send(self, *operations: Durable) -> list[Delivery]:
-        """Deliver these, in order, behind all that the turn said before; returns each as it ended."""
+        """Deliver these operations in order, behind all earlier ones. Returns each as it ended."""
         return await self._courier.deliver(self._turn, await self._plan(operations))
 
     async def end(self, *operations: Durable, state: TurnState = TurnState.DONE) -> list[Delivery]:
-        """Deliver these as the last of the turn; it is over once they are recorded.
+        """Deliver these as the last operations of the turn. The turn has ended as soon as they are recorded.
 
-        Where it was stopped nobody is told of what of these could not be done.
+        If the turn was cancelled, users are not notified of missing parts among them.
         """
         ends = None if self.is_finished else state
         self._is_ended = True
-        is_told = state is not TurnState.CANCELLED
-        return await self._courier.deliver(self._turn, await self._plan(operations, is_told=is_told), ends=ends)
+        is_reported = state is not TurnState.CANCELLED
+        return await self._courier.deliver(self._turn, await self._plan(operations, is_reported=is_reported), ends=ends)
 
     def cancel_unsent(self) -> None:
-        """The turn was stopped: no message of it that is not yet being sent is begun any more."""
+        """The turn was stopped: send no more new messages of it. Changes of existing messages are still made."""
         self._courier.cancel_unsent(self._turn)
 
     def show(self, operation: Interim) -> Shown:
-        """Show something in between; the latest wins. What became of it is told as by `Courier.show`.
+        """Show an interim operation, see `Courier.show`.
 
-        Nothing is shown after the end, nor where a turn that is said again has not come to what is new: what stays was
-        said already, and nothing would put it back.
+        Does nothing after the end. While a resumed turn repeats old deliveries it does nothing either: the messages
+        show later text already, and nothing would restore it.
         """
         if self._is_ended or self.is_finished or self._ordinal < self._turn.last_ordinal:
             return not_shown()
         return self._courier.show(operation)
 
     def save_snapshot(self, text: str, message_id: str | None = None, *, is_stream: bool = False) -> bool:
-        """Keep what was said and no delivery says yet, and the message that shows it: every 2 s or 4,096 characters.
+        """Save the text that is in no delivery yet, every 2 s or 4,096 characters. Returns whether it is saved.
 
-        Gives whether it is kept; what is not is to be told again later.
-
-        After a crash the message is finished with what was kept last. Which message it is, is kept at once: what was
-        kept before would be said again in a new one. So is the first after a delivery: what was kept before that is
-        not true any more. What a turn that is said again has said for good already is not kept.
+        After a crash the message is finished with the last snapshot. Two snapshots are saved at once: one with another
+        `message_id`, because recovery would otherwise send the text again in a new message; and the first after a
+        delivery, because the snapshot before it is out of date. While a resumed turn repeats old deliveries nothing is
+        saved.
         """
         if self._ordinal < self._turn.last_ordinal:
             return True
@@ -109,24 +107,25 @@ class OpenTurn:
             self._courier.ledger.save_snapshot(self._turn.turn_id, snapshot)
         return is_due
 
-    async def _plan(self, operations: tuple[Durable, ...], *, is_told: bool = True) -> list[Delivery]:
+    async def _plan(self, operations: tuple[Durable, ...], *, is_reported: bool = True) -> list[Delivery]:
         target, now = self._turn.target, self._courier.clock.wall()
         policy = self._courier.policy(target)
-        if not is_told:
+        if not is_reported:
             policy = replace(policy, is_reported=False)
         planned: list[Delivery] = []
         for operation in operations:
-            assert operation.target == target, "a turn speaks to one place"
+            assert operation.target == target, "all operations of a turn have the target of the turn"
             self._ordinal += 1
             delivery = plan(operation, turn_id=self._turn.turn_id, ordinal=self._ordinal, policy=policy, now=now)
             if isinstance(operation, PostMedia) and self._courier.spool is not None:
-                kept = await self._courier.spool.keep(delivery)
-                delivery = await self._recorded(kept) if kept.error and self._turn.attempt != 1 else kept
+                delivery = await self._courier.spool.copy_file(delivery)
+                if delivery.error and self._turn.attempt != 1:
+                    delivery = await self._with_recorded_file(delivery)
             planned.append(delivery)
         return planned
 
-    async def _recorded(self, delivery: Delivery) -> Delivery:
-        """What is recorded under its name, where its file is gone since: it was the same, as far as can be told."""
+    async def _with_recorded_file(self, delivery: Delivery) -> Delivery:
+        """The file is gone, so use the copy of the earlier attempt. Nothing shows that the file was another one."""
         position: int | None = None
         while page := await self._courier.ledger.find(Query(turn_id=delivery.turn_id), after=position):
             position = page[-1].position

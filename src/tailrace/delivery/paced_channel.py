@@ -1,6 +1,7 @@
-"""A connected channel as deliveries see it: when it may be called, and what its answers say about calling it again.
+"""A connected channel with its rate limits and its circuit breaker: waits until a call may go, and learns from
+outcomes.
 
-Who may call next is decided in `pacing` and `circuit`; here is the waiting for it.
+`rate_limiter` and `circuit_breaker` decide when; this module does the waiting.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from tailrace.capabilities import Keyed
-from tailrace.delivery.circuit import Circuit
-from tailrace.delivery.decisions import RepeatContext, Step, is_plausible, next_step, wait_after
-from tailrace.delivery.rate_limiter import RateLimiter, Ticket, Urgency
+from tailrace.delivery.circuit_breaker import CircuitBreaker
+from tailrace.delivery.decisions import NextStep, RepeatContext, is_plausible, next_step, wait_after
+from tailrace.delivery.rate_limiter import PendingCall, RateLimiter, Urgency
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome, Refused
 from tailrace.ports import Channel, Clock, ReadsBack
 
@@ -25,52 +26,51 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 STALE_S = 15.0
-"""An intent that took longer than this to record was decided in another world: it is decided again."""
+"""If recording the intent took longer than this, decide again before sending."""
 
 
 class RateLimitQueue:
-    """Who waits for the pace of a channel: a future for each, and one timer for all.
+    """The calls that wait for the rate limits of a channel: a future for each, and one timer for all.
 
-    Whoever cannot `take` a place at once joins, waits until one is `granted`, and leaves in any case. A place is spent
-    when it is granted, whether or not a call follows.
+    A call that cannot go at once (`try_call`) is enqueued, waits until it is granted, and is cancelled in any case.
     """
 
-    def __init__(self, pace: RateLimiter, clock: Clock) -> None:
-        self.pace = pace
+    def __init__(self, limiter: RateLimiter, clock: Clock) -> None:
+        self.limiter = limiter
         self._clock = clock
-        self._futures: dict[Ticket, asyncio.Future[bool]] = {}
+        self._futures: dict[PendingCall, asyncio.Future[bool]] = {}
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, chat: str, urgency: Urgency, *, group: bool = False) -> bool:
-        """Call at once, if nobody has to wait."""
-        return self.pace.take(chat, urgency, self._clock.monotonic(), group=group)
+    def try_call(self, chat: str, urgency: Urgency, *, group: bool = False) -> bool:
+        """Count a call and return True if it may go at once."""
+        return self.limiter.try_call(chat, urgency, self._clock.monotonic(), group=group)
 
-    def join(self, chat: str, urgency: Urgency, *, group: bool = False) -> Ticket:
-        """Wait for a place."""
-        ticket = self.pace.request(chat, urgency, self._clock.monotonic(), group=group)
-        self._futures[ticket] = asyncio.get_running_loop().create_future()
-        self._serve()
-        return ticket
+    def enqueue(self, chat: str, urgency: Urgency, *, group: bool = False) -> PendingCall:
+        """Add a call that waits."""
+        call = self.limiter.enqueue(chat, urgency, self._clock.monotonic(), group=group)
+        self._futures[call] = asyncio.get_running_loop().create_future()
+        self._grant_due()
+        return call
 
-    async def granted(self, ticket: Ticket) -> bool:
-        """Wait until one may call; false where one has left, or been made to, before that."""
-        return await self._futures[ticket]
+    async def wait_until_granted(self, call: PendingCall) -> bool:
+        """Wait until the call may go, and count it. Returns False if it was cancelled before."""
+        return await self._futures[call]
 
-    def leave(self, ticket: Ticket) -> None:
-        """Wait no longer. Doing it twice is harmless."""
-        self.pace.withdraw(ticket)
-        future = self._futures.pop(ticket, None)
+    def cancel(self, call: PendingCall) -> None:
+        """Stop waiting. May be called twice."""
+        self.limiter.cancel(call)
+        future = self._futures.pop(call, None)
         if future is not None and not future.done():
             future.set_result(False)
 
-    def _serve(self) -> None:
-        """Let go whoever may, and look again when the next may."""
+    def _grant_due(self) -> None:
+        """Grant the calls that may go now, and set the timer for the next."""
         now = self._clock.monotonic()
-        for ticket in self.pace.grant(now):
-            if not (future := self._futures[ticket]).done():
+        for call in self.limiter.grant(now):
+            if not (future := self._futures[call]).done():
                 future.set_result(True)
-        if (due := self.pace.due(now)) == self._due:
+        if (due := self.limiter.due(now)) == self._due:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -79,11 +79,11 @@ class RateLimitQueue:
 
     def _wake(self) -> None:
         self._due = None
-        self._serve()
+        self._grant_due()
 
 
 class PacedChannel:
-    """One channel with its pace and its circuit; `before` is the outlet it had when it was last connected."""
+    """One channel with its rate limits and its circuit breaker. `before` is the same channel at its last connection."""
 
     def __init__(
         self, channel: Channel, clock: Clock, jitter: Callable[[], float], *, before: PacedChannel | None = None
@@ -93,70 +93,72 @@ class PacedChannel:
         self._clock = clock
         self._jitter = jitter
         idempotency = channel.capabilities.idempotency
-        self._reach = RepeatContext(
-            can_ask=isinstance(channel, ReadsBack),
+        self._repeat_context = RepeatContext(
+            can_look_up=isinstance(channel, ReadsBack),
             scope=idempotency.scope if isinstance(idempotency, Keyed) else "",
-            takes_s=self.deadline_s + STALE_S,
+            longest_send_s=self.deadline_s + STALE_S,
         )
-        # A platform counts calls and remembers what it asked for whether or not the connection is a new one.
+        # The platform counts calls, and remembers its own waits, across our connections.
         is_same = before is not None and _rates(before.channel) == _rates(channel)
         self.queue: RateLimitQueue = (
             before.queue if before is not None and is_same else RateLimitQueue(RateLimiter(channel.capabilities), clock)
         )
-        self._pace = self.queue.pace
-        self._circuit = Circuit()
+        self._limiter = self.queue.limiter
+        self._circuit_breaker = CircuitBreaker()
 
-    def next_step(self, delivery: Delivery, *, waited: bool = False) -> Step:
-        """What to do with an open delivery for this channel at this moment."""
-        return next_step(delivery, self._reach, now=self._clock.wall(), waited=waited)
+    def next_step(self, delivery: Delivery, *, waited: bool = False) -> NextStep:
+        """What to do now with an open delivery for this channel."""
+        return next_step(delivery, self._repeat_context, now=self._clock.wall(), waited=waited)
 
     @property
     def is_answering(self) -> bool:
-        """Whether the platform answered when it was last called."""
-        return self._circuit.is_closed
+        """Whether the circuit breaker is closed: the platform answered the latest calls."""
+        return self._circuit_breaker.is_closed
 
     def is_free(self, chat: str, *, group: bool = False) -> bool:
-        """Whether a call to the chat may go this moment."""
-        return self._circuit.is_closed and self._pace.is_free(chat, self._clock.monotonic(), group=group)
+        """Whether a call to the chat may go now."""
+        return self._circuit_breaker.is_closed and self._limiter.is_free(chat, self._clock.monotonic(), group=group)
 
-    def spend(self, chat: str, *, group: bool = False) -> None:
-        """A call goes this moment, because the chat is free."""
-        self._pace.spend(chat, self._clock.monotonic(), group=group)
+    def count_call(self, chat: str, *, group: bool = False) -> None:
+        """Count a call that goes now, because the chat is free."""
+        self._limiter.count_call(chat, self._clock.monotonic(), group=group)
 
     def due_in(self, chat: str) -> float:
-        """The seconds until the chat is free and the platform worth calling, as it looks now; nothing is reserved."""
+        """About how many seconds until the chat may be called. Reserves nothing."""
         now = self._clock.monotonic()
-        return max(self._pace.expected(chat, now) - now, self._circuit.due_in(now))
+        return max(self._limiter.expected_at(chat, now) - now, self._circuit_breaker.due_in(now))
 
-    async def turn_to_call(self, chat: str, urgency: Urgency = Urgency.FINAL, *, group: bool = False) -> None:
-        """Wait until the platform is worth calling and it is the caller's turn to call the chat; the place is spent."""
-        probe_s = self.deadline_s + 1
-        while (wait := self._circuit.wait(self._clock.monotonic(), probe_s=probe_s)) > 0:  # noqa: ASYNC110 -- time
-            # Those who wait for the same moment must not all come at it.
+    async def wait_to_call(self, chat: str, urgency: Urgency = Urgency.FINAL, *, group: bool = False) -> None:
+        """Wait until a call to the chat may go, and count it."""
+        probe_s, breaker = self.deadline_s + 1, self._circuit_breaker
+        while (wait := breaker.wait(self._clock.monotonic(), probe_s=probe_s)) > 0:  # noqa: ASYNC110 -- time
+            # The jitter keeps waiting calls from all coming at the same moment.
             await asyncio.sleep(wait * (1 + self._jitter() / 10))
-        if not self.queue.take(chat, urgency, group=group):
-            ticket = self.queue.join(chat, urgency, group=group)
+        if not self.queue.try_call(chat, urgency, group=group):
+            call = self.queue.enqueue(chat, urgency, group=group)
             try:
-                await self.queue.granted(ticket)
+                await self.queue.wait_until_granted(call)
             finally:
-                self.queue.leave(ticket)
+                self.queue.cancel(call)
 
     def learn(self, chat: str, outcome: Outcome) -> None:
-        """Take in what a call brought."""
+        """Adjust the circuit breaker and the rate limits to the outcome of a call."""
         now = self._clock.monotonic()
         match outcome:
             case Delivered() | Refused():
-                self._circuit.answered()
+                self._circuit_breaker.record_answer()
             case NotNow(retry_after=None) | Ambiguous():
-                self._circuit.failed(now, jitter=self._jitter())
+                self._circuit_breaker.record_failure(now, jitter=self._jitter())
             case NotNow():
-                self._circuit.answered()
+                self._circuit_breaker.record_answer()
                 if not is_plausible(outcome.retry_after):
                     _log.warning(
-                        "%s asked to wait for %s s, which cannot be meant", self.channel.name, outcome.retry_after
+                        "%s asked to wait for %s s; this cannot be right and is bounded",
+                        self.channel.name,
+                        outcome.retry_after,
                     )
                 until = now + wait_after(outcome.retry_after, 1, 0.0)
-                self._pace.pause(until, chat=None if outcome.everywhere else chat, now=now)
+                self._limiter.pause(until, chat=None if outcome.everywhere else chat, now=now)
 
 
 def _rates(channel: Channel) -> tuple[Rate | None, ...]:

@@ -1,7 +1,7 @@
-"""One operation performed by one channel: which of its powers is called, and what its answer means.
+"""Performs one operation with one channel: calls the right method, and turns what it raises into an `Outcome`.
 
-Everything a channel can raise becomes an `Outcome` here and nowhere else. What is no `ChannelFault` counts as
-ambiguous and is told by its type alone: a foreign message may hold what must not be kept.
+An exception that is not a `ChannelFault` counts as ambiguous. Only its type is kept, because its message may contain
+secrets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tailrace.ports import Channel, Deletes, Edits, SendsMedia, ShowsDrafts, Sho
 
 
 async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
-    """Let the channel do it. Raises what the channel raises, and `SendRefused` where it has not the power."""
+    """Perform a durable operation. Raises what the channel raises, and `SendRefused` if the channel cannot do it."""
     target = operation.target
     match operation:
         case Post():
@@ -45,11 +45,11 @@ async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
             return await channel.open_stream(target, operation.body, key=key)
         case CloseStream() if isinstance(channel, StreamsNatively):
             return await channel.close_stream(target, operation.stream_id, operation.body, operation.tasks)
-    raise _powerless(channel, operation)
+    raise _unsupported(channel, operation)
 
 
 async def perform_interim(channel: Channel, operation: Interim) -> Receipt:
-    """Let the channel do what is not written down. Raises as `perform` does."""
+    """Perform an interim operation. Raises as `perform` does."""
     target = operation.target
     match operation:
         case Edit() if isinstance(channel, Edits):
@@ -63,15 +63,15 @@ async def perform_interim(channel: Channel, operation: Interim) -> Receipt:
         case Typing() if isinstance(channel, ShowsTyping):
             await channel.typing(target)
             return Receipt(message_id="")
-    raise _powerless(channel, operation)
+    raise _unsupported(channel, operation)
 
 
-def _powerless(channel: Channel, operation: Operation) -> SendRefused:
+def _unsupported(channel: Channel, operation: Operation) -> SendRefused:
     return SendRefused(f"the channel {channel.name} cannot do this: {type(operation).__name__}")
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What is known after a call raised this."""
+    """The outcome of a call that raised this exception."""
     match error:
         case SendRefused():
             return Refused(str(error), gone=error.gone)

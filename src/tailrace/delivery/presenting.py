@@ -1,8 +1,8 @@
-"""Carries one turn to one place: its events to a projector, and what that decides to the courier.
+"""Sends the events of one turn to one conversation: a projector decides the operations, the courier performs them.
 
-The shell around the projector, and no more: it feeds, asks what is next, has it performed and reports back. What is to
-stay is recorded and sent in order; what is shown in between waits for nobody. The last of what a turn says is recorded
-together with its end, so that no crash can fall between the two.
+It feeds the projector, asks for the next operation, has it performed and reports the outcome. Durable operations are
+recorded and sent in order; interim ones are not waited for. The last operations of a turn are recorded together with
+its end, so that no crash can come between the two.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tailrace.ports import Clock
     from tailrace.projector import ProjectorSettings
 
-_REMEMBER_S = 0.5
-_ENDS: dict[type, TurnState] = {
+_OFFER_SNAPSHOT_EVERY_S = 0.5
+_END_STATES: dict[type, TurnState] = {
     TurnCompleted: TurnState.DONE,
     TurnFailed: TurnState.FAILED,
     TurnCancelled: TurnState.CANCELLED,
@@ -44,69 +44,70 @@ async def present(
     *,
     clock: Clock,
 ) -> list[Delivery]:
-    """Carry the events of a turn that was begun; returns all its deliveries, each as it ended.
+    """Present the events of a turn that was begun. Returns all its deliveries in their last known state.
 
-    A turn that was begun before is gone on with: the events come again from the first on, and only what is missing is
-    sent. Where the courier is drained meanwhile, what was not sent is left for whoever goes on. What the events raise
-    is raised again, once what they said until then is delivered as far as it came.
+    To resume an interrupted turn, pass its events again from the first one: only what is missing is sent. If the
+    courier is drained meanwhile, the rest stays open in the ledger. An exception of `events` is raised again after
+    everything before it was delivered.
     """
-    said = await turn.earlier_deliveries() if turn.turn.last_ordinal else []
-    projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(said))
-    said.sort(key=lambda delivery: delivery.position)
-    return said + await _Presentation(turn, projector, clock).run(events)
+    earlier = await turn.earlier_deliveries() if turn.turn.last_ordinal else []
+    projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(earlier))
+    earlier.sort(key=lambda delivery: delivery.position)
+    return earlier + await _Presentation(turn, projector, clock).run(events)
 
 
 class _Presentation:
-    """One turn while it is carried."""
+    """The presentation of one turn."""
 
     def __init__(self, turn: OpenTurn, projector: Projector, clock: Clock) -> None:
         self._turn = turn
         self._projector = projector
         self._clock = clock
-        self._news = asyncio.Event()
-        self._ends = TurnState.FAILED
+        self._changed = asyncio.Event()
+        self._end_state = TurnState.FAILED
         self._delivered: list[Delivery] = []
-        self._remembered_at = float("-inf")
-        self._is_kept = True  # what was said so far
+        self._snapshot_at = float("-inf")
+        self._is_saved = True  # whether the latest text is in a snapshot
 
     async def run(self, events: AsyncIterable[Event]) -> list[Delivery]:
-        listening = asyncio.create_task(self._listen(events))
+        reading = asyncio.create_task(self._read(events))
         try:
             if self._turn.is_finished or await self._perform():
-                await listening
+                await reading
         finally:
-            listening.cancel()
+            reading.cancel()
             with suppress(asyncio.CancelledError):
-                await asyncio.wait({listening})
+                await asyncio.wait({reading})
         return self._delivered
 
-    async def _listen(self, events: AsyncIterable[Event]) -> None:
+    async def _read(self, events: AsyncIterable[Event]) -> None:
         try:
             async for event in events:
-                self._ends = _ENDS.get(type(event), self._ends)
+                self._end_state = _END_STATES.get(type(event), self._end_state)
                 self._projector.feed(event, self._clock.monotonic())
                 if isinstance(event, TurnCancelled):
                     self._turn.cancel_unsent()
-                self._is_kept = False
-                self._remember()
-                self._news.set()
+                self._is_saved = False
+                self._save_snapshot()
+                self._changed.set()
         finally:
             self._projector.close(self._clock.monotonic())
-            self._news.set()
+            self._changed.set()
 
     async def _perform(self) -> bool:
-        """Do what the projector asks for until nothing is left; false where nothing more may be begun before that."""
+        """Perform the projector's operations until the turn is finished. Returns False if the courier was drained
+        before."""
         while True:
-            self._news.clear()
+            self._changed.clear()
             step = self._projector.next(self._clock.monotonic())
             if isinstance(step, WaitUntil | Idle):
                 if self._projector.is_finished:
-                    await self._turn.end(state=self._ends)
+                    await self._turn.end(state=self._end_state)
                     return True
-                self._remember()
+                self._save_snapshot()
                 await self._wait(step)
             elif self._projector.is_durable(step):
-                operations, is_last = self._with_what_follows(step)
+                operations, is_last = self._collect_durable(step)
                 if not await self._deliver(operations, is_last=is_last):
                     return False
                 if is_last:
@@ -114,70 +115,72 @@ class _Presentation:
             elif isinstance(step, Edit | AppendStream | Draft | Typing):
                 self._show(step)
 
-    def _with_what_follows(self, first: Durable) -> tuple[list[Durable], bool]:
-        """What can be recorded together with this; and whether it is the last that the turn says."""
+    def _collect_durable(self, first: Durable) -> tuple[list[Durable], bool]:
+        """Collect the operations that share one commit with the first, and whether they end the turn."""
         operations = [first]
         while True:
             step = self._projector.next(self._clock.monotonic())
             if isinstance(step, WaitUntil | Idle):
                 return operations, self._projector.is_finished
-            assert self._projector.is_durable(step), "nothing is shown in between while something that stays is sent"
+            assert self._projector.is_durable(step), (
+                "the projector asks for nothing interim while something durable is being sent"
+            )
             operations.append(step)
 
     async def _deliver(self, operations: list[Durable], *, is_last: bool) -> bool:
-        """Record and send these, in order; whether more can follow."""
-        send = self._turn.end(*operations, state=self._ends) if is_last else self._turn.send(*operations)
-        delivered = await self._remembering(send)
+        """Record and send the operations in order. Returns False if the courier was drained before the end."""
+        call = self._turn.end(*operations, state=self._end_state) if is_last else self._turn.send(*operations)
+        delivered = await self._saving_snapshots(call)
         self._delivered += delivered
         for operation, delivery in zip(operations, delivered, strict=True):
             if delivery.state not in FINAL:
                 return False
             self._projector.receipt(operation, _outcome(delivery), self._clock.monotonic())
-        self._remember(at_once=True)
+        self._save_snapshot(at_once=True)
         return True
 
-    async def _remembering(self, say: Coroutine[None, None, list[Delivery]]) -> list[Delivery]:
-        """Have it said, which may take long, and meanwhile keep what the agent goes on to say."""
-        saying = asyncio.create_task(say)
+    async def _saving_snapshots(self, call: Coroutine[None, None, list[Delivery]]) -> list[Delivery]:
+        """Await a call that may take long, and meanwhile save snapshots of the growing text."""
+        sending = asyncio.create_task(call)
         try:
-            while not saying.done():
-                await asyncio.wait({saying}, timeout=SNAPSHOT_EVERY_S)
-                if not saying.done():
-                    self._remember()
+            while not sending.done():
+                await asyncio.wait({sending}, timeout=SNAPSHOT_EVERY_S)
+                if not sending.done():
+                    self._save_snapshot()
         except asyncio.CancelledError:
-            saying.cancel()
-            await asyncio.wait({saying})
+            sending.cancel()
+            await asyncio.wait({sending})
             raise
-        return saying.result()
+        return sending.result()
 
     def _show(self, operation: Interim) -> None:
         shown = self._turn.show(operation)
 
-        def learn(answer: Shown) -> None:
+        def report(answer: Shown) -> None:
             self._projector.receipt(operation, answer.result(), self._clock.monotonic())
-            self._news.set()
+            self._changed.set()
 
-        shown.add_done_callback(learn)
+        shown.add_done_callback(report)
 
-    def _remember(self, *, at_once: bool = False) -> None:
-        """Keep what no delivery says yet; how often that is written is the turn's to say."""
+    def _save_snapshot(self, *, at_once: bool = False) -> None:
+        """Offer the text that is in no delivery yet. The turn decides how often it is really saved."""
         now = self._clock.monotonic()
-        if at_once or (not self._is_kept and now - self._remembered_at >= _REMEMBER_S):
-            self._remembered_at = now
+        if at_once or (not self._is_saved and now - self._snapshot_at >= _OFFER_SNAPSHOT_EVERY_S):
+            self._snapshot_at = now
             unsent = self._projector.unsent
-            self._is_kept = self._turn.save_snapshot(unsent.text, unsent.message_id, is_stream=unsent.is_stream)
+            self._is_saved = self._turn.save_snapshot(unsent.text, unsent.message_id, is_stream=unsent.is_stream)
 
     async def _wait(self, step: WaitUntil | Idle) -> None:
-        waits = [] if self._is_kept else [SNAPSHOT_EVERY_S]
+        waits = [] if self._is_saved else [SNAPSHOT_EVERY_S]
         if isinstance(step, WaitUntil):
             waits.append(max(0.0, step.at - self._clock.monotonic()))
         with suppress(TimeoutError):
             async with asyncio.timeout(min(waits, default=None)):
-                await self._news.wait()
+                await self._changed.wait()
 
 
 def _outcome(delivery: Delivery) -> Outcome:
-    """What the projector is told of a delivery that ended."""
+    """The outcome that the projector gets for a final delivery."""
     if delivery.state is State.DELIVERED and delivery.receipt is not None:
         return Delivered(delivery.receipt)
     if delivery.state is State.UNKNOWN:

@@ -1,7 +1,7 @@
-"""The processing message for people who send on their own: one message per turn, brought up to date on a timer.
+"""The processing message for programs that send messages themselves: one message per turn, updated on a timer.
 
-Owns when the adapter is called: one call at a time, one per interval, never without something new to show.
-`tailrace.projector.processing_text` owns the text. A failed call does not harm the turn: the next one shows all.
+Owns when the adapter is called: one call at a time, at most one per interval, and only with something new to show.
+`tailrace.projector.processing_text` owns the text. A failed call does not stop the turn: the next one shows everything.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_PATIENCE_S = 5.0  # the answer waits while a processing message is stopped
-_LAST_TRY_S = 1.0
-_NOTHING = "…"  # what a message says of which nothing is left: no platform takes an empty one
+_STOP_TIMEOUT_S = 5.0  # the answer waits while a processing message is stopped
+_RETRY_AFTER_S = 1.0
+_EMPTY = "…"  # platforms refuse an empty message
 
 
 class ProcessingMessageAccumulator:
     """The processing message of one turn.
 
-    `start` it in a running event loop, hand it every event, `stop` it before the answer goes out. `metadata` is handed
-    to the adapter as it is, `clock` gives seconds that never go back.
+    Call `start` in a running event loop, `handle_event` with every event, and `stop` before the answer is sent.
+    `metadata` is passed to the adapter unchanged. `clock` gives seconds that never go back.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class ProcessingMessageAccumulator:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if interval_ms < 1:
-            raise ValueError(f"interval_ms is {interval_ms}; between two updates there is at least 1 millisecond")
+            raise ValueError(f"interval_ms is {interval_ms}; it must be at least 1")
         if limit < SMALLEST_LIMIT:
-            raise ValueError(f"limit is {limit}; a processing message needs room for {SMALLEST_LIMIT} characters")
+            raise ValueError(f"limit is {limit}; it must be at least {SMALLEST_LIMIT} characters")
         self._adapter = adapter
         self._source_id = source_id
         self._metadata = metadata
@@ -59,60 +59,60 @@ class ProcessingMessageAccumulator:
         self._shown = ""
         self._shown_version = self._text.version
         self._stopping = asyncio.Event()
-        self._ticking: asyncio.Task[None] | None = None
+        self._timer: asyncio.Task[None] | None = None
 
     def handle_event(self, event: Event) -> None:
-        """Take in what happened; it is shown with the next update. Raises nothing, whatever it is given."""
+        """Take an event; the next update shows it. Never raises."""
         try:
             self._text.feed(event, self._clock())
-        except Exception:  # noqa: BLE001  # events made by hand are not checked, and a broken one may not end the turn
-            _log.exception("a %s could not be taken into the processing message", type(event).__name__)
+        except Exception:  # noqa: BLE001  # events are not checked here, and a broken one must not end the turn
+            _log.exception("the processing message cannot show a %s", type(event).__name__)
 
     def start(self) -> None:
-        """Show what there is every interval from now on. Starting again changes nothing."""
-        if self._ticking is None and not self._stopping.is_set():
+        """Show the current text every interval from now on. May be called twice."""
+        if self._timer is None and not self._stopping.is_set():
             self._text.start(self._clock())
-            self._ticking = asyncio.create_task(self._tick(), name=f"processing message of {self._source_id}")
+            self._timer = asyncio.create_task(self._tick(), name=f"processing message of {self._source_id}")
 
     async def stop(self) -> None:
-        """Show what is not shown yet, without the line that says it goes on, and make no call any more.
+        """Show the final text, without the line that says work goes on, then make no more calls.
 
-        Without `start` there is nothing to stop. An adapter that does not answer is left alone after a few seconds.
+        Does nothing without `start`. Gives up after a few seconds if the adapter does not answer.
         """
         self._stopping.set()
-        if self._ticking is None:
+        if self._timer is None:
             return
-        await asyncio.wait([self._ticking], timeout=_PATIENCE_S)
-        if self._ticking.cancel():
-            _log.warning("the processing message of %s was left as it was: no answer", self._source_id)
+        await asyncio.wait([self._timer], timeout=_STOP_TIMEOUT_S)
+        if self._timer.cancel():
+            _log.warning("the processing message of %s was not updated at the end: no answer", self._source_id)
 
     async def _tick(self) -> None:
-        while not await self._stops_within(self._interval_s):
+        while not await self._is_stopped_within(self._interval_s):
             if self._text.version != self._shown_version:
                 await self._show(self._text.render(self._clock()))
-        # A message that says for ever that it goes on would be wrong, so its last update gets a second chance.
+        # Retried once: a message that still says that work goes on would be wrong for ever.
         if not await self._show(self._text.finished()):
-            await asyncio.sleep(_LAST_TRY_S)
+            await asyncio.sleep(_RETRY_AFTER_S)
             await self._show(self._text.finished())
 
-    async def _stops_within(self, seconds: float) -> bool:
+    async def _is_stopped_within(self, seconds: float) -> bool:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
         return self._stopping.is_set()
 
     async def _show(self, text: str) -> bool:
-        """Let the message say this; whether it does now. To say nothing none is begun."""
+        """Show the text; returns False if the adapter raised. An empty text creates no message."""
         version = self._text.version
         if not text and self._message_id is None:
             return True
-        text = text or _NOTHING
+        text = text or _EMPTY
         if text != self._shown:
             try:
                 await self._call(text)
-            except Exception as error:  # noqa: BLE001  # the adapter's own code, which may not stop the turn
+            except Exception as error:  # noqa: BLE001  # code of the adapter, which must not stop the turn
                 _log.warning("the processing message of %s could not be shown: %r", self._source_id, error)
-                self._shown = ""  # it may have been changed all the same
+                self._shown = ""  # unknown: the call may have changed it
                 return False
         self._shown, self._shown_version = text, version
         return True

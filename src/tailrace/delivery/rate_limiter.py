@@ -1,23 +1,23 @@
-"""When which call may go out: one budget for each chat, sends and edits together, one for the channel, and a queue.
+"""Rate limits of one channel: per chat, per group, overall, and a queue for the calls that must wait.
 
-Pure: the time is an argument, any clock that never goes back. A budget remembers its last calls, as many as its rates
-allow: in no stretch of that length are there more, wherever it begins. The budget is the chat's, whatever the thread,
-and a group is held to one rate more. A chat that was long silent is forgotten.
+Pure: the time is an argument, from any clock that never goes back. A limit remembers as many of its last calls as its
+rates count, so that no window of that length has more calls, wherever it begins. Sends and edits of a chat share one
+limit, whatever the thread; a group has one rate more. A chat without calls for long is forgotten.
 
-Whoever cannot call at once takes a `Ticket`. A place that comes free goes to the most urgent who wait:
+A call that cannot go at once waits as a `PendingCall`. Free capacity goes to the most urgent call:
 
-    final    what stays, and people wait for
-    first    the first message of a turn: somebody was not answered at all yet
-    edit     what is shown in between; the next one says it as well
-    typing   takes no place, because platforms count it apart, and goes when nobody else would go
+    final    durable operations; users wait for them
+    first    the first message of a turn: the user has seen no answer yet
+    edit     interim operations; the next one contains them
+    typing   uses no capacity, because platforms count it separately; goes when nothing else would
 
-Among equals the chat goes first that was served the longest ago, so that chats take turns under the overall rate; one
-that was silent for longer than `_HEAD_START` places counts as served then, or ever new chats would keep out one that
-waits. Within a chat who came first goes first.
+Among equals the chat goes first that was served longest ago, so that chats take turns under the overall rate. A chat
+that was silent counts as served at most `_HEAD_START` calls ago; otherwise new chats could keep a waiting one out for
+ever. Within a chat calls go in the order of their arrival.
 
-Finals may keep edits waiting for ever, which is as it should be: a final says what they would. First messages they may
-not: somebody who sees nothing takes the bot for dead, and a final that comes a place later is only late. So a first
-message that waited for `PATIENCE_S` counts as a final.
+Final operations may delay edits for ever: they contain the same text. They may not do that to first messages, because a
+user who sees nothing takes the bot for dead. So a first message that has waited for `FIRST_MESSAGE_WAIT_S` counts as
+final.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tailrace.operations import AppendStream, Draft, Edit, OpenStream, Operation
 if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities, Rate
 
-PATIENCE_S = 10.0
+FIRST_MESSAGE_WAIT_S = 10.0
 _HEAD_START = 100
-_FEW_CHATS = 1024
+_FORGET_ABOVE = 1024
 
 
 class Urgency(enum.IntEnum):
-    """Who goes before whom: the lower goes first."""
+    """The priority of a call: the lowest goes first."""
 
     FINAL = 0
     FIRST = 1
@@ -47,8 +47,8 @@ class Urgency(enum.IntEnum):
     TYPING = 3
 
 
-_BEGINS = Post | PostMedia | OpenStream
-_IN_BETWEEN: dict[type, Urgency] = {
+_NEW_MESSAGES = Post | PostMedia | OpenStream
+_INTERIM_URGENCY: dict[type, Urgency] = {
     Edit: Urgency.EDIT,
     AppendStream: Urgency.EDIT,
     Draft: Urgency.EDIT,
@@ -57,119 +57,119 @@ _IN_BETWEEN: dict[type, Urgency] = {
 
 
 def urgency_of(operation: Operation, ordinal: int | None = None) -> Urgency:
-    """How urgent it is: by its number in its turn where it stays, by what it is where it is shown in between."""
+    """The urgency of an operation: durable ones (with an `ordinal`) are final or first, interim ones by their type."""
     if ordinal is None:
-        return _IN_BETWEEN[type(operation)]
-    return Urgency.FIRST if ordinal == 1 and isinstance(operation, _BEGINS) else Urgency.FINAL
+        return _INTERIM_URGENCY[type(operation)]
+    return Urgency.FIRST if ordinal == 1 and isinstance(operation, _NEW_MESSAGES) else Urgency.FINAL
 
 
-class _Budget:
-    """Rates that hold together, the calls that count against them still, and how long all calls are held."""
+class _Limit:
+    """Rates that all apply, the recent calls that count against them, and the time until which all calls are held."""
 
     __slots__ = ("calls", "held_until", "rates")
 
-    def __init__(self, rates: tuple[Rate, ...], most: int) -> None:
+    def __init__(self, rates: tuple[Rate, ...], max_calls: int) -> None:
         self.rates = rates
-        self.calls: deque[float] = deque(maxlen=most)
+        self.calls: deque[float] = deque(maxlen=max_calls)
         self.held_until = float("-inf")
 
     def due(self) -> float:
-        """When a call may go: for each rate, once the call that is so many ago is out of its window."""
+        """When the next call may go: for each rate of n calls, once the n-th last call is out of its window."""
         due = self.held_until
         for rate in self.rates:
             if len(self.calls) >= rate.calls:
                 due = max(due, self.calls[-rate.calls] + rate.per_s)
         return due
 
-    def expected(self, ahead: int, now: float) -> float:
-        """About when a call may go, behind so many others."""
+    def expected_at(self, ahead: int, now: float) -> float:
+        """About when a call may go, behind `ahead` others."""
         return max(now, self.due()) + max((ahead // rate.calls * rate.per_s for rate in self.rates), default=0.0)
 
-    def is_whole(self, now: float) -> bool:
-        """Whether nothing that was is of any account any more."""
+    def is_unused(self, now: float) -> bool:
+        """Whether no earlier call and no pause counts any more."""
         return self.held_until <= now and all(
             not self.calls or self.calls[-1] + rate.per_s <= now for rate in self.rates
         )
 
 
-class Ticket:
-    """Somebody who waits for a place, and where."""
+class PendingCall:
+    """A call that waits for the rate limit of a chat."""
 
-    __slots__ = ("asked_at", "chat", "is_waiting", "number", "urgency")
+    __slots__ = ("chat", "is_waiting", "number", "since", "urgency")
 
-    def __init__(self, chat: _Chat, urgency: Urgency, number: int, asked_at: float) -> None:
+    def __init__(self, chat: _Chat, urgency: Urgency, number: int, since: float) -> None:
         self.chat = chat
         self.urgency = urgency
         self.number = number
-        self.asked_at = asked_at
+        self.since = since
         self.is_waiting = True
 
 
 _Entry: TypeAlias = "tuple[float, int, int, _Chat]"
 
 
-class _Chat(_Budget):
-    """A chat's budget, who waits for it, and when it was served, as the number of that place.
+class _Chat(_Limit):
+    """The limit of one chat, its pending calls, and the number of the last call that it was granted (`served`).
 
-    `entry` is its one entry that counts, among those that are ready or those that rest until they are due.
+    `entry` is its current entry in the heap of ready chats or of resting ones. Older entries in the heaps are stale.
     """
 
-    __slots__ = ("_line", "entry", "is_ready", "served", "waiting")
+    __slots__ = ("_pending", "entry", "is_ready", "served", "waiting")
 
-    def __init__(self, rates: tuple[Rate, ...], most: int) -> None:
-        super().__init__(rates, most)
+    def __init__(self, rates: tuple[Rate, ...], max_calls: int) -> None:
+        super().__init__(rates, max_calls)
         self.served = -_HEAD_START
         self.waiting = 0
         self.entry: _Entry | None = None
         self.is_ready = False
-        self._line: list[tuple[Urgency, int, Ticket]] = []
+        self._pending: list[tuple[Urgency, int, PendingCall]] = []
 
-    def join(self, ticket: Ticket) -> None:
-        """Put somebody in line; again, where one has become more urgent."""
-        heappush(self._line, (ticket.urgency, ticket.number, ticket))
+    def push(self, call: PendingCall) -> None:
+        """Queue a call; also again after it has become more urgent."""
+        heappush(self._pending, (call.urgency, call.number, call))
 
-    def first(self) -> Ticket | None:
-        """Who goes next. Those who left, or have moved up, are dropped from the line as they come to its head."""
-        while self._line:
-            urgency, _, ticket = self._line[0]
-            if ticket.is_waiting and ticket.urgency is urgency:
-                return ticket
-            heappop(self._line)
+    def next_call(self) -> PendingCall | None:
+        """The next call. Entries of calls that left, or became more urgent, are dropped when they come to the front."""
+        while self._pending:
+            urgency, _, call = self._pending[0]
+            if call.is_waiting and call.urgency is urgency:
+                return call
+            heappop(self._pending)
         return None
 
-    def leave(self, ticket: Ticket) -> None:
-        """Somebody waits no longer."""
-        ticket.is_waiting = False
+    def remove(self, call: PendingCall) -> None:
+        """Remove a call."""
+        call.is_waiting = False
         self.waiting -= 1
         if not self.waiting:
-            self._line.clear()
+            self._pending.clear()
 
 
 class RateLimiter:
-    """The budgets of one channel, and who waits for them.
+    """The rate limits of one channel and the calls that wait for them.
 
-    Who can call at once does so by `take`; everybody else comes by `request`, and is among those that `grant` lets go,
-    at the latest when asked at the time that `due` tells.
+    A call that can go at once uses `try_call`. Any other uses `enqueue` and waits until `grant` returns it; `due` says
+    when to call `grant` next.
     """
 
     def __init__(self, capabilities: Capabilities) -> None:
         overall, self._in_chat = _rates(capabilities.overall), _rates(capabilities.per_chat)
         self._in_group = self._in_chat + _rates(capabilities.per_group)
-        self._most = max((rate.calls for rate in self._in_group), default=1)
+        self._max_calls = max((rate.calls for rate in self._in_group), default=1)
         self._is_paced = bool(overall or self._in_group)
-        self._overall = _Budget(overall, max((rate.calls for rate in overall), default=1))
+        self._overall = _Limit(overall, max((rate.calls for rate in overall), default=1))
         self._chats: dict[str, _Chat] = {}
-        self._many = _FEW_CHATS
+        self._forget_above = _FORGET_ABOVE
         self._numbers = count()
         self._served = 0
         self._waiting = 0
-        # Entries that do not count any more are dropped as they come to the head; a key may be too urgent, never less.
+        # Stale entries are dropped when they come to the front. A key may be too urgent, but never not urgent enough.
         self._ready: list[_Entry] = []
         self._resting: list[_Entry] = []
-        self._ageing: deque[Ticket] = deque()
+        self._ageing: deque[PendingCall] = deque()
 
     def is_free(self, chat: str, now: float, *, group: bool = False) -> bool:
-        """Whether a call to the chat may go at once, and takes nobody's place."""
+        """Whether a call to the chat may go at once without overtaking a pending one."""
         if not self._is_paced and not self._chats:
             return self._overall.held_until <= now
         if self._overall.due() > now or (self._overall.rates and self._is_contested(now)):
@@ -177,101 +177,101 @@ class RateLimiter:
         known = self._known(chat, group=group)
         return known is None or (not known.waiting and known.due() <= now)
 
-    def spend(self, chat: str, now: float, *, group: bool = False) -> None:
-        """A call to the chat goes now, because it is free."""
+    def count_call(self, chat: str, now: float, *, group: bool = False) -> None:
+        """Count a call to the chat that goes now."""
         if self._is_paced:
-            self._spend(self._chat(chat, now, group=group), now)
+            self._count_call(self._chat(chat, now, group=group), now)
 
-    def take(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> bool:
-        """Call at once, if the chat is free; the place is spent."""
+    def try_call(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> bool:
+        """Count a call and return True if it may go at once."""
         is_free = self.is_free(chat, now, group=group)
         if is_free and urgency is not Urgency.TYPING:
-            self.spend(chat, now, group=group)
+            self.count_call(chat, now, group=group)
         return is_free
 
-    def expected(self, chat: str, now: float) -> float:
-        """About when somebody who came now would call the chat, behind all who wait."""
-        known, overall = self._chats.get(chat), self._overall.expected(self._waiting, now)
-        return overall if known is None else max(overall, known.expected(known.waiting, now))
+    def expected_at(self, chat: str, now: float) -> float:
+        """About when a new call to the chat would go, behind all pending ones."""
+        known, overall = self._chats.get(chat), self._overall.expected_at(self._waiting, now)
+        return overall if known is None else max(overall, known.expected_at(known.waiting, now))
 
-    def request(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> Ticket:
-        """Wait for a place."""
-        place = self._chat(chat, now, group=group)
-        ticket = Ticket(place, urgency, next(self._numbers), now)
-        if not place.waiting:
-            place.served = max(place.served, self._served - _HEAD_START)
-        place.join(ticket)
-        place.waiting += 1
+    def enqueue(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> PendingCall:
+        """Add a call that waits."""
+        limit = self._chat(chat, now, group=group)
+        call = PendingCall(limit, urgency, next(self._numbers), now)
+        if not limit.waiting:
+            limit.served = max(limit.served, self._served - _HEAD_START)
+        limit.push(call)
+        limit.waiting += 1
         self._waiting += 1
         if urgency is Urgency.FIRST:
-            self._ageing.append(ticket)
-        if place.entry is None or (place.is_ready and urgency < place.entry[0]):
-            self._line_up(place, now)
-        return ticket
+            self._ageing.append(call)
+        if limit.entry is None or (limit.is_ready and urgency < limit.entry[0]):
+            self._schedule(limit, now)
+        return call
 
-    def withdraw(self, ticket: Ticket) -> None:
-        """Wait no longer. Harmless where the place was granted, and that is spent."""
-        if ticket.is_waiting:
-            ticket.chat.leave(ticket)
+    def cancel(self, call: PendingCall) -> None:
+        """Remove a call that waits. One that was granted already stays counted."""
+        if call.is_waiting:
+            call.chat.remove(call)
             self._waiting -= 1
 
-    def grant(self, now: float) -> list[Ticket]:
-        """Those who may call now, in this order; their places are spent."""
+    def grant(self, now: float) -> list[PendingCall]:
+        """The calls that may go now, in this order. They are counted."""
         self._age(now)
         while self._resting and self._resting[0][0] <= now:
             entry = heappop(self._resting)
             if entry[-1].entry is entry:
-                self._line_up(entry[-1], now)
-        granted: list[Ticket] = []
+                self._schedule(entry[-1], now)
+        granted: list[PendingCall] = []
         while self._ready and self._overall.due() <= now:
             entry = heappop(self._ready)
             chat = entry[-1]
             if chat.entry is not entry:
                 continue
-            ticket = chat.first()
-            if ticket is not None and chat.due() <= now and (ticket.urgency, chat.served) == entry[:2]:
-                self.withdraw(ticket)
-                granted.append(ticket)
-                if ticket.urgency is not Urgency.TYPING:
-                    self._spend(chat, now)
-            self._line_up(chat, now)
+            call = chat.next_call()
+            if call is not None and chat.due() <= now and (call.urgency, chat.served) == entry[:2]:
+                self.cancel(call)
+                granted.append(call)
+                if call.urgency is not Urgency.TYPING:
+                    self._count_call(chat, now)
+            self._schedule(chat, now)
         return granted
 
     def due(self, now: float) -> float | None:
-        """When `grant` may let somebody go, if nothing changes before; None where nobody waits."""
+        """When `grant` may return a call, if nothing changes before; None if no call waits."""
         if not self._waiting:
             return None
         chat_due = now if self._ready else self._resting[0][0]
         return max(now, chat_due, self._overall.due())
 
     def pause(self, until: float, *, chat: str | None = None, now: float) -> None:
-        """The platform asked to wait: for one chat, or for all."""
-        budget = self._overall if chat is None else self._chat(chat, now, group=False)
-        budget.held_until = max(budget.held_until, until)
+        """Hold the calls of one chat or of all: the platform asked to wait."""
+        limit = self._overall if chat is None else self._chat(chat, now, group=False)
+        limit.held_until = max(limit.held_until, until)
 
     def _is_contested(self, now: float) -> bool:
-        """Whether somebody of any chat waits for the channel's next place."""
+        """Whether a pending call of any chat could use the channel's next capacity."""
         return self._waiting > 0 and (bool(self._ready) or self._resting[0][0] <= now)
 
-    def _spend(self, chat: _Chat, now: float) -> None:
+    def _count_call(self, chat: _Chat, now: float) -> None:
         self._overall.calls.append(now)
         chat.calls.append(now)
         self._served += 1
         chat.served = self._served
 
     def _age(self, now: float) -> None:
-        """Let first messages that have waited for long count as finals."""
-        while self._ageing and self._ageing[0].asked_at + PATIENCE_S <= now:
-            ticket = self._ageing.popleft()
-            if ticket.is_waiting:
-                ticket.urgency = Urgency.FINAL
-                ticket.chat.join(ticket)
-                if ticket.chat.is_ready:
-                    self._line_up(ticket.chat, now)
+        """Let first messages that have waited for long count as final."""
+        while self._ageing and self._ageing[0].since + FIRST_MESSAGE_WAIT_S <= now:
+            call = self._ageing.popleft()
+            if call.is_waiting:
+                call.urgency = Urgency.FINAL
+                call.chat.push(call)
+                if call.chat.is_ready:
+                    self._schedule(call.chat, now)
 
-    def _line_up(self, chat: _Chat, now: float) -> None:
-        """Put the chat among those that are ready, or among those that rest, by who goes next in it."""
-        chat.entry, first, due = None, chat.first(), chat.due()
+    def _schedule(self, chat: _Chat, now: float) -> None:
+        """Put the chat into the heap of ready chats or of resting ones, by its next call."""
+        chat.entry, first, due = None, chat.next_call(), chat.due()
         if first is None:
             return
         chat.is_ready = due <= now
@@ -292,15 +292,15 @@ class RateLimiter:
     def _chat(self, chat: str, now: float, *, group: bool) -> _Chat:
         known = self._known(chat, group=group)
         if known is None:
-            if len(self._chats) >= self._many:
+            if len(self._chats) >= self._forget_above:
                 self._chats = {name: kept for name, kept in self._chats.items() if not self._is_forgotten(kept, now)}
-                self._many = max(_FEW_CHATS, 2 * len(self._chats))
-            known = self._chats[chat] = _Chat(self._in_group if group else self._in_chat, self._most)
+                self._forget_above = max(_FORGET_ABOVE, 2 * len(self._chats))
+            known = self._chats[chat] = _Chat(self._in_group if group else self._in_chat, self._max_calls)
         return known
 
     def _is_forgotten(self, chat: _Chat, now: float) -> bool:
-        """Whether a chat that nobody knows would be treated alike."""
-        return chat.entry is None and chat.served <= self._served - _HEAD_START and chat.is_whole(now)
+        """Whether forgetting the chat changes nothing."""
+        return chat.entry is None and chat.served <= self._served - _HEAD_START and chat.is_unused(now)
 
 
 def _rates(rate: Rate | None) -> tuple[Rate, ...]:

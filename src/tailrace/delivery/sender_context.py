@@ -1,7 +1,7 @@
-"""What the conversations of one courier share: ledger, clock, connected channels, background work.
+"""What the senders of one courier share: ledger, clock, connected channels, background tasks.
 
-It owns waiting for a ledger that cannot be written just now, and the work that is left when a lane is cancelled
-in the middle of something: that work runs on its own, so that no second cancellation can tear it.
+It owns waiting for a ledger that cannot be written, and the work that remains when a sender is cancelled: that runs as
+a background task, so that a second cancellation cannot interrupt it.
 """
 
 from __future__ import annotations
@@ -38,58 +38,58 @@ class SystemClock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since some moment. Never goes back."""
         return time.monotonic()
 
 
 class SenderContext:
-    """The ledger, the clock and the outlets.
+    """The ledger, the clock and the channels.
 
-    `jitter` draws a number from 0 to 1; `settled` is told of each delivery that became final; `draining` is true
-    once nothing new is to be begun.
+    `jitter` gives a random number from 0 to 1. `on_final` is called with each delivery that became final. `draining` is
+    true when no sender may start anything new.
     """
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, jitter: Callable[[], float], settled: Callable[[Delivery], None]
+        self, ledger: Ledger, clock: Clock, jitter: Callable[[], float], on_final: Callable[[Delivery], None]
     ) -> None:
         self.ledger = ledger
         self.clock = clock
         self.jitter = jitter
-        self.settled = settled
+        self.on_final = on_final
         self.draining = False
-        self.outlets: dict[str, PacedChannel] = {}
+        self.channels: dict[str, PacedChannel] = {}
         self._known: dict[str, PacedChannel] = {}
         self._connected = asyncio.Event()
-        self._tidying: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     def connect(self, channel: Channel) -> None:
-        """The channel can be called from now on."""
-        outlet = PacedChannel(channel, self.clock, self.jitter, before=self._known.get(channel.name))
-        self.outlets[channel.name] = self._known[channel.name] = outlet
+        """The channel may be called from now on."""
+        paced = PacedChannel(channel, self.clock, self.jitter, before=self._known.get(channel.name))
+        self.channels[channel.name] = self._known[channel.name] = paced
         self._connected.set()
         self._connected = asyncio.Event()
 
     def disconnect(self, name: str) -> None:
-        """The channel cannot be called until it is connected again; what is for it waits."""
-        self.outlets.pop(name, None)
+        """The channel may not be called until it is connected again; its deliveries wait."""
+        self.channels.pop(name, None)
 
     def capabilities(self, name: str) -> Capabilities | None:
-        """What the channel can do, where it was ever connected."""
+        """The capabilities of a channel that was connected at some time."""
         known = self._known.get(name)
         return known.channel.capabilities if known is not None else None
 
-    async def outlet(self, name: str) -> PacedChannel:
-        """The channel's outlet, once it is connected."""
-        while (outlet := self.outlets.get(name)) is None:
+    async def channel(self, name: str) -> PacedChannel:
+        """The channel, as soon as it is connected."""
+        while (channel := self.channels.get(name)) is None:
             await self.next_connection()
-        return outlet
+        return channel
 
     async def next_connection(self) -> None:
-        """Wait until a channel is connected that was not."""
+        """Wait until another channel is connected."""
         await self._connected.wait()
 
     async def retry_while_unavailable(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """What the ledger answers, asked again for as long as it cannot be written."""
+        """The result of a ledger call, repeated while the ledger is unavailable."""
         pause = _FIRST_PAUSE_S
         while True:
             try:
@@ -100,9 +100,9 @@ class SenderContext:
                 pause = min(_LONGEST_PAUSE_S, 2 * pause)
 
     async def record(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
-        """Record what became of a delivery, from the state it was last seen in through those that follow.
+        """Record the next states of a delivery; the first of `states` is the one last seen.
 
-        It is recorded also if whoever waits here is cancelled meanwhile.
+        They are recorded even if the caller is cancelled meanwhile.
         """
         try:
             await self.record_until_done(*states, plan=plan)
@@ -111,31 +111,31 @@ class SenderContext:
             raise
 
     async def record_until_done(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
-        """Record what became of a delivery, as soon as the ledger can be written."""
+        """Record the next states of a delivery, as soon as the ledger can be written."""
         await self.retry_while_unavailable(lambda: self.ledger.move(*pairwise(states), plan=plan))
         if states[-1].state in FINAL:
-            self.settled(states[-1])
+            self.on_final(states[-1])
 
     def run_in_background(self, work: Coroutine[None, None, None]) -> None:
-        """Let work go on that must be done whatever happens to whoever asks for it."""
-        task = asyncio.create_task(self._tidy(work))
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
+        """Run work that must be done even if its caller is cancelled."""
+        task = asyncio.create_task(self._logging_errors(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
-    async def _tidy(self, work: Coroutine[None, None, None]) -> None:
+    async def _logging_errors(self, work: Coroutine[None, None, None]) -> None:
         try:
             await work
         except Fenced:
-            pass  # it was done already, or somebody else has the row now
+            pass  # it is recorded already, or another owner has the row
         except LedgerLost:
-            pass  # said by the ledger itself; the next process finds the row as it is
+            pass  # the ledger itself has reported it; the next process adopts the row
         except LedgerError as error:
-            _log.warning("what was left to be recorded could not be: %s", error)
+            _log.warning("an outcome could not be recorded: %s", error)
 
     async def drain_background(self, timeout_s: float) -> None:
-        """Wait until nothing is left in the background; what cannot be in that time is left to whoever comes next."""
+        """Wait for the background tasks; after the timeout cancel them, and the next owner adopts their rows."""
         until = self.clock.monotonic() + timeout_s
-        while self._tidying and (remaining := until - self.clock.monotonic()) > 0:
-            await asyncio.wait(self._tidying, timeout=remaining)
-        for task in self._tidying:
+        while self._background and (remaining := until - self.clock.monotonic()) > 0:
+            await asyncio.wait(self._background, timeout=remaining)
+        for task in self._background:
             task.cancel()

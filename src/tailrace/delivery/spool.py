@@ -1,8 +1,8 @@
-"""Files on their way: what an agent made may be gone before it is sent, so a copy is kept until it is.
+"""Copies of the files to send: an agent may delete its own file before it is sent.
 
-A copy is named by hashes of its delivery's name and of its content, never by what an agent calls it, and only its owner
-may read it: the same file said again is the same delivery, wherever it lies by then, and another one is another. Where
-no copy can be kept (the disk is full, the file is gone) that delivery has failed, and the text around it goes on.
+A copy is named by hashes of the delivery's id and of the content, never by the agent's file name, and only its owner
+may read it. So the same file sent again is the same delivery, wherever it lies by then, and another file is another. If
+no copy can be made (disk full, file gone) that delivery fails, and the text around it is still sent.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ from msgspec.structs import replace
 from tailrace.deliveries import UNDELIVERED, Delivery, fingerprint_of
 from tailrace.operations import PostMedia
 
-_PIECE = 1 << 20
+_BLOCK_SIZE = 1 << 20
 
 
 class Spool:
-    """A directory of our own with a copy of each file that is to be sent."""
+    """A directory with a copy of each file that is to be sent."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    async def keep(self, delivery: Delivery) -> Delivery:
-        """The delivery with the copy in place of the file; with none, and the reason, where there can be none."""
+    async def copy_file(self, delivery: Delivery) -> Delivery:
+        """Copy the file of the delivery. Returns the delivery with the path of the copy, or with an error and no
+        path."""
         media = delivery.operation
         if not isinstance(media, PostMedia) or media.path is None:
             return delivery
         try:
-            copy = await asyncio.to_thread(self._copy, Path(media.path), _hashed(delivery))
+            copy = await asyncio.to_thread(self._copy, Path(media.path), _hashed_id(delivery))
         except OSError as error:
             reason = f"the file could not be kept until it is sent: {error.strerror or type(error).__name__}"
-            kept = replace(media, path=None)
+            with_copy = replace(media, path=None)
         else:
             reason = ""
-            kept = replace(media, path=str(copy))
-        return replace(delivery, operation=kept, fingerprint=fingerprint_of(kept), error=reason)
+            with_copy = replace(media, path=str(copy))
+        return replace(delivery, operation=with_copy, fingerprint=fingerprint_of(with_copy), error=reason)
 
     def release(self, delivery: Delivery) -> None:
-        """The delivery is final: forget its copy, unless somebody may still ask for it to be sent again."""
+        """Delete the copy of a final delivery, unless the delivery may be resent."""
         media = delivery.operation
         if isinstance(media, PostMedia) and media.path is not None and delivery.state not in UNDELIVERED:
             copy = Path(media.path)
-            if copy.parent == self._directory and copy.name.startswith(_hashed(delivery)):
+            if copy.parent == self._directory and copy.name.startswith(_hashed_id(delivery)):
                 with suppress(OSError):
                     copy.unlink()
 
-    async def forget(self, before: float) -> None:
-        """Forget the copies that were made before that time: nobody asks for them any more."""
-        await asyncio.to_thread(self._forget, before)
+    async def prune(self, before: float) -> None:
+        """Delete the copies that are older than that time."""
+        await asyncio.to_thread(self._prune, before)
 
-    def _forget(self, before: float) -> None:
+    def _prune(self, before: float) -> None:
         with suppress(OSError):
             for copy in self._directory.iterdir():
                 if copy.stat().st_mtime < before:
@@ -68,9 +69,9 @@ class Spool:
         try:
             handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(handle, "wb") as copy, source.open("rb") as original:
-                while piece := original.read(_PIECE):
-                    content.update(piece)
-                    copy.write(piece)
+                while block := original.read(_BLOCK_SIZE):
+                    content.update(block)
+                    copy.write(block)
                 copy.flush()
                 os.fsync(copy.fileno())
             return unfinished.replace(self._directory / f"{name}-{content.hexdigest()}")
@@ -79,5 +80,5 @@ class Spool:
             raise
 
 
-def _hashed(delivery: Delivery) -> str:
+def _hashed_id(delivery: Delivery) -> str:
     return hashlib.blake2b(delivery.id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
-"""Notices that the event loop does not answer, and says where it hangs: somebody's code blocks it.
+"""Notices that the event loop does not answer, and logs where it hangs: some code blocks it.
 
-Nothing can be sent, answered or timed out meanwhile, and nothing in the loop can say so. A thread asks the loop for a
-sign of life again and again; where none comes in time it logs what the loop's thread is at, once until it answers.
+While the loop is blocked nothing can be sent, answered or timed out, and no task can report it. So a thread pings the
+loop again and again. If no answer comes in time, it logs the stack of the loop's thread, once per block.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Watches the running loop for as long as the `with` lasts; `after_s` is how long it may leave a call waiting."""
+    """Watches the running loop while the `with` block runs. `timeout_s` is how long the loop may leave a ping
+    unanswered."""
 
-    def __init__(self, *, after_s: float = 5.0) -> None:
-        self._after_s = after_s
-        self._signs: SimpleQueue[Literal["alive", "over"]] = SimpleQueue()
+    def __init__(self, *, timeout_s: float = 5.0) -> None:
+        self._timeout_s = timeout_s
+        self._signals: SimpleQueue[Literal["alive", "stop"]] = SimpleQueue()
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -37,28 +38,28 @@ class Watchdog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._signs.put("over")
+        self._signals.put("stop")
         self._thread.join()
 
     def _watch(self) -> None:
-        while self._asks():
+        while self._ping():
             try:
-                sign = self._signs.get(timeout=self._after_s)
+                signal = self._signals.get(timeout=self._timeout_s)
             except Empty:
-                self._tell()
-                sign = self._signs.get()
-            if sign == "over":
+                self._log_stack()
+                signal = self._signals.get()
+            if signal == "stop":
                 return
 
-    def _asks(self) -> bool:
-        """Ask the loop for a sign of life, after a while; false where it is over."""
+    def _ping(self) -> bool:
+        """Ping the loop after a pause. Returns False when the watch has ended."""
         try:
-            return self._signs.get(timeout=self._after_s / 2) != "over"
+            return self._signals.get(timeout=self._timeout_s / 2) != "stop"
         except Empty:
-            self._loop.call_soon_threadsafe(self._signs.put, "alive")
+            self._loop.call_soon_threadsafe(self._signals.put, "alive")
             return True
 
-    def _tell(self) -> None:
-        frame = sys._current_frames().get(self._watched)  # noqa: SLF001  there is no other way to see another thread
+    def _log_stack(self) -> None:
+        frame = sys._current_frames().get(self._watched)  # noqa: SLF001  the only way to see another thread
         stack = "".join(traceback.format_stack(frame)) if frame is not None else "a thread that has ended"
-        _log.warning("the event loop has not answered for %g s; it is at:\n%s", self._after_s, stack)
+        _log.warning("the event loop has not answered for %g s. Its stack:\n%s", self._timeout_s, stack)

@@ -247,7 +247,7 @@ class MemoryLedger:
         await asyncio.sleep(0)
         return [
             OpenConversation(
-                conversation=head.conversation,
+                name=head.conversation,
                 channel=head.channel,
                 state=str(head.state),
                 epoch=head.epoch,

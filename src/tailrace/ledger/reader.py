@@ -19,7 +19,7 @@ from tailrace.ledger.connection import apply, ask, connect
 from tailrace.ledger.faults import TRANSACTION_ERRORS, at_opening, at_run_time, unreadable
 from tailrace.ledger.files import default_path, wal_of
 from tailrace.ledger.queries import queries
-from tailrace.ledger.rows import ANYWHERE, from_query, search_for, to_delivery, to_turn, to_waiting
+from tailrace.ledger.rows import ANYWHERE, from_query, search_for, to_delivery, to_open_conversation, to_turn
 from tailrace.ledger.schema import check_origin, migrations
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class SqliteReader:
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.waiting`."""
         rows = await self._ask("waiting", {"after": after, "limit": limit})
-        return [to_waiting(row) for row in rows]
+        return [to_open_conversation(row) for row in rows]
 
     async def interrupted_turns(self, *, before_epoch: int, state: TurnState, limit: int = 256) -> list[Turn]:
         """Turns in that state of an owner before that epoch."""

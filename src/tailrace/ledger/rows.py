@@ -214,11 +214,11 @@ def to_turn(row: Row, *, path: object) -> Turn:
         raise LedgerUnusable(f"{path}: the row of turn {row[0]} cannot be read: {error}") from error
 
 
-def to_waiting(row: Row) -> OpenConversation:
-    """A head's row as the conversation that waits for it."""
+def to_open_conversation(row: Row) -> OpenConversation:
+    """The row of a first open delivery as its conversation."""
     conversation, channel, state, epoch, not_before, updated_at = row
     return OpenConversation(
-        conversation=conversation,
+        name=conversation,
         channel=channel,
         state=state,
         epoch=epoch,

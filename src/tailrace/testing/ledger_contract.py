@@ -366,8 +366,8 @@ class LedgerContract(RecordsContract):
         found, after = [], ""
         while page := await ledger.open_conversations(after=after, limit=2):
             found += page
-            after = page[-1].conversation
-        assert [each.conversation for each in found] == [f"telegram:{chat}" for chat in chats if chat != "05"]
+            after = page[-1].name
+        assert [each.name for each in found] == [f"telegram:{chat}" for chat in chats if chat != "05"]
         assert [(each.state, each.not_before) for each in found if each.not_before] == [("retry", 50.0)]
         assert {(each.channel, each.epoch) for each in found} == {("telegram", ledger.epoch)}
 

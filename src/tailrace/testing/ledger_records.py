@@ -146,7 +146,7 @@ class RecordsContract:
             [row] = await ledger.move((row, moved(row, State.RETRY, now=2.0, error=text)))
             assert await ledger.find(Query(turn_id=turn_id, conversation=row.conversation)) == [row]
             assert await ledger.adopt(row.conversation, now=1.0, limit=9) == [row]
-        conversations = [each.conversation for each in await ledger.open_conversations()]
+        conversations = [each.name for each in await ledger.open_conversations()]
         assert conversations == sorted(target(text).conversation for text in AWKWARD)
         ledger = await house.open()
         kept = {turn.turn_id: turn.snapshot.text for turn in await ledger.interrupted_turns()}

@@ -87,7 +87,7 @@ class Resender:
             now=self._courier.clock.wall(),
         )
         if self._courier.spool is not None:
-            new = await self._courier.spool.keep(new)
+            new = await self._courier.spool.copy_file(new)
         # The turn it belongs to is long over: nothing is begun that would have to be ended.
         turn = Turn(turn_id=turn_id, target=target, state=TurnState.DONE)
         [ended] = await self._courier.deliver(turn, [new])

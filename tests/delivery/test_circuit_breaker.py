@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.delivery.circuit import Circuit
+from tailrace.delivery.circuit_breaker import CircuitBreaker
 from tailrace.delivery.paced_channel import PacedChannel
 from tailrace.operations import Ambiguous, Delivered, NotNow, Receipt, Refused
 from tailrace.testing.platform import SimulatedPlatform
@@ -18,21 +18,21 @@ from tailrace.testing.wire import capabilities_of
 PROBE_S = 31.0
 
 
-def broken(failures: int = 5, now: float = 0.0) -> Circuit:
-    circuit = Circuit()
+def broken(failures: int = 5, now: float = 0.0) -> CircuitBreaker:
+    circuit = CircuitBreaker()
     for _ in range(failures):
-        circuit.failed(now, jitter=1.0)
+        circuit.record_failure(now, jitter=1.0)
     return circuit
 
 
 def test_it_takes_several_failures_in_a_row() -> None:
     circuit = broken(4)
     assert circuit.is_closed
-    circuit.answered()
+    circuit.record_answer()
     for _ in range(4):
-        circuit.failed(0.0, jitter=1.0)
+        circuit.record_failure(0.0, jitter=1.0)
     assert circuit.is_closed
-    circuit.failed(0.0, jitter=1.0)
+    circuit.record_failure(0.0, jitter=1.0)
     assert not circuit.is_closed
 
 
@@ -41,7 +41,7 @@ def test_half_open_lets_one_through_and_the_others_wait_for_what_it_brings() -> 
     assert circuit.wait(0.0, probe_s=PROBE_S) == 1.0
     assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
     assert [circuit.wait(1.0, probe_s=PROBE_S) for _ in range(3)] == [PROBE_S] * 3
-    circuit.answered()
+    circuit.record_answer()
     assert [circuit.wait(1.0, probe_s=PROBE_S) for _ in range(3)] == [0.0] * 3
 
 
@@ -61,9 +61,9 @@ def test_looking_is_no_probe() -> None:
 
 @given(failures=st.integers(5, 5000), jitter=st.floats(0, 1), now=st.floats(0, 1e9))
 def test_it_is_left_alone_for_longer_each_time_and_never_for_long(failures: int, jitter: float, now: float) -> None:
-    circuit, waits = Circuit(), []
+    circuit, waits = CircuitBreaker(), []
     for _ in range(min(failures, 40)):
-        circuit.failed(now, jitter=jitter)
+        circuit.record_failure(now, jitter=jitter)
         waits.append(circuit.due_in(now))
     assert waits == sorted(waits)
     assert 0 < waits[-1] <= 60.0 + 1e-6
@@ -92,7 +92,7 @@ def test_those_who_wait_do_not_all_come_when_it_opens() -> None:
         times: list[float] = []
 
         async def call(chat: str) -> None:
-            await outlet.turn_to_call(chat)
+            await outlet.wait_to_call(chat)
             times.append(simulation.clock.monotonic())
             await asyncio.sleep(1.0)
             outlet.learn(chat, Delivered(Receipt(message_id="m")))
