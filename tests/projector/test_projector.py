@@ -13,6 +13,7 @@ from tailrace.events import (
     BlockFinal,
     Error,
     Media,
+    ReasoningDelta,
     TextDelta,
     TextRetracted,
     ToolFinished,
@@ -315,7 +316,7 @@ WHOLE_TURNS: dict[str, tuple[Sequence[Event | str], list[str]]] = {
         ["Right."],
     ),
     "the answer of the last event is ignored behind other text": (["Said.", TurnCompleted(text="Ignored.")], ["Said."]),
-    "an unchangeable error note is not repeated": (["One.", TurnFailed(message="broken")], ["One.", "⚠️ broken"]),
+    "a failed turn ends with its error": (["One.", TurnFailed(message="broken")], ["One.", "⚠️ broken"]),
 }
 
 
@@ -448,7 +449,7 @@ def test_append_is_within_the_limit_of_one_call_after_escaping() -> None:
 def test_stream_never_gets_the_text_of_the_next_message() -> None:
     turn = Turn(replace(STREAMS, limit=200), THREAD, presentation="native")
     numbers = "".join(f"{number:03} " for number in range(30))
-    text = 2 * f"{numbers}\n\n- item\n\n  ```\n  a line of code\n{'  x' * 30}\n  ```\n".replace("  x", "  x\n")
+    text = 2 * (numbers + "\n\n- item\n\n  ```\n  a line of code\n" + "  x\n" * 30 + "  ```\n")
     streams: list[str] = []
     for at in range(0, len(text), 7):
         for operation in turn.say(text[at : at + 7]) + turn.after(1.5):
@@ -539,6 +540,50 @@ def test_short_paragraphs_share_a_message_or_go_out_after_a_pause() -> None:
     assert shown(turn.say("One.\n\nTwo.\n\nThree.\n\nFo")) == [("Post", "One.\n\nTwo.\n\nThree.")]
     assert turn.say("ur.\n\nFi") == []
     assert shown(turn.after(1)) == [("Post", "Four.")]
+
+
+# Parts.
+
+WITHOUT_EDITS = Capabilities(idempotency=Unkeyed(), limit=40)
+FIRST, SECOND = "The river turns the wheel.", "The wheel turns the stone."
+
+
+def test_part_is_sent_once_the_next_text_does_not_fit() -> None:
+    turn = Turn(WITHOUT_EDITS, presentation="parts")
+    assert turn.say(FIRST) == []
+    assert turn.after(60) == [], "time completes no part"
+    assert shown(turn.say("\n\n", *SECOND)) == [("Post", FIRST)]
+    assert shown(turn.end(TurnCompleted())) == [("Post", SECOND)]
+
+
+@pytest.mark.parametrize(
+    ("events", "texts"),
+    [
+        ([FIRST, BlockFinal(), SECOND], [FIRST]),
+        ([FIRST, BlockFinal(), BlockFinal(text=SECOND)], [FIRST]),
+        ([FIRST, *LOOK], [FIRST]),
+        ([FIRST, Error(message="slow", code="busy")], [FIRST, "⚠️ slow [busy]"]),
+        ([FIRST, LOOK[0]], []),
+        ([FIRST, BlockFinal()], []),
+        (["One half", LOOK[0], "another", LOOK[1]], ["One half"]),
+        ([LOOK[0], "The river turns", LOOK[1], " the wheel."], []),
+        ([FIRST, LOOK[0], ToolFinished(id="2", parent_tool_id="1", result="")], []),
+        ([FIRST, LOOK[0], TextDelta(text="a subagent", parent_tool_id="1")], []),
+        ([ReasoningDelta(text="Hm."), FIRST], []),
+    ],
+)
+def test_part_ends_with_its_block_and_is_sent_when_the_next_begins_or_a_tool_has_finished(
+    events: list[Event | str], texts: list[str]
+) -> None:
+    turn = Turn(WITHOUT_EDITS, presentation="parts")
+    assert shown(turn.say(*events)) == [("Post", text) for text in texts]
+
+
+def test_retracted_part_is_deleted_and_the_others_are_not_sent_again() -> None:
+    turn = Turn(replace(WITHOUT_EDITS, deletes=True), presentation="parts")
+    assert shown(turn.say(FIRST, LOOK[0], SECOND, BlockFinal(), "More")) == [("Post", FIRST), ("Post", SECOND)]
+    assert kinds(turn.say(TextRetracted())) == [Delete]
+    assert shown(turn.end("Instead.", TurnCompleted())) == [("Post", "Instead.")]
 
 
 # The processing message.
