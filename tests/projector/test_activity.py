@@ -108,9 +108,6 @@ def test_long_argument_is_cut_between_graphemes() -> None:
         assert 40 < len(words) < 60
     one_grapheme = "e" + "\u0301" * 1000
     assert len(one_line(one_grapheme)) == len(last_line(one_grapheme)) == 60
-
-
-def test_spaces_around_an_argument_are_removed_and_those_within_become_one() -> None:
     assert shown(bash(command=" " * 10_000 + "ls" + " " * 10_000)) == ["🔧 Bash: ls"]
     assert shown(bash(command="a" + " " * 10_000 + "b")) == ["🔧 Bash: a…"]
 
@@ -161,18 +158,16 @@ def test_call_with_progress_shows_its_elapsed_time() -> None:
     assert activity.lines(72.0) == ["🔧 Bash: ls (0s)", "  💬 halfway"]
     activity.feed(ToolFinished(id="1"), 73.0)
     assert activity.lines(80.0) == ["🔧 Bash: ls ✓ 1m 13s"]
-
-
-@pytest.mark.parametrize("elapsed_s", [float("nan"), float("-inf"), -3.0])
-def test_impossible_progress_counts_as_zero(elapsed_s: float) -> None:
-    assert shown(bash(), ToolProgress(id="1", elapsed_s=elapsed_s)) == ["🔧 Bash: ls (1s)"]
+    for impossible in (float("nan"), float("-inf"), -3.0):
+        assert shown(bash(), ToolProgress(id="1", elapsed_s=impossible)) == ["🔧 Bash: ls (1s)"]
     assert len(shown(bash(), ToolProgress(id="1", elapsed_s=float("inf")))[0]) < 60
 
 
-def test_events_of_unknown_calls_are_ignored() -> None:
+def test_text_of_the_agent_and_events_of_unknown_calls_are_ignored() -> None:
     activity = TurnActivity()
     unknown: list[Event] = [ToolFinished(id="9"), ToolInput(id="9", arguments={}), ToolProgress(id="9"), ToolProgress()]
     unknown += [TextDelta(text="x", parent_tool_id="9"), Status(text="x", parent_tool_id="9")]
+    unknown += [TextDelta(text="a"), BlockFinal(text="a"), TextRetracted()]  # the agent's own text is the answer
     assert not any(activity.feed(event, 0.0) for event in unknown)
     activity.feed(bash("1", parent="9"), 0.0)
     activity.feed(bash("2", parent="2"), 0.0)
@@ -180,12 +175,9 @@ def test_events_of_unknown_calls_are_ignored() -> None:
     assert activity.lines(1.0) == ["🔧 Bash: ls", "🔧 Bash: ls"]
 
 
-def test_repeated_id_begins_another_call() -> None:
+def test_repeated_id_begins_another_call_and_a_second_result_is_ignored() -> None:
     events: list[Event] = [bash("tool", "a"), bash("tool", "b"), ToolFinished(id="tool"), bash("tool", "c")]
     assert shown(*events) == ["🔧 Bash: a …", "🔧 Bash: b ✓ 1.0s", "🔧 Bash: c"]
-
-
-def test_second_result_is_ignored() -> None:
     activity = after(bash(), ToolFinished(id="1"))
     assert not activity.feed(ToolFinished(id="1", is_error=True), 5.0)
     assert activity.lines(5.0) == ["🔧 Bash: ls ✓ 1.0s"]
@@ -244,12 +236,6 @@ def test_last_line_of_a_subagent_is_shown_while_it_works() -> None:
     assert line.startswith("  💬 …")
     assert line.endswith(" word998 word999")
     assert len(line) <= 64
-
-
-def test_text_of_the_agent_itself_is_no_activity() -> None:
-    activity = TurnActivity()
-    assert not any(activity.feed(event, 0.0) for event in (TextDelta(text="a"), BlockFinal(text="a"), TextRetracted()))
-    assert activity.lines(0.0) == []
 
 
 def test_plan_is_shown_first_with_the_status_of_each_item() -> None:

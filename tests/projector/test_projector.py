@@ -187,13 +187,10 @@ def media() -> PostMedia:
 # Live messages.
 
 
-def test_first_message_waits_for_enough_text() -> None:
+def test_first_message_waits_for_enough_text_or_some_time() -> None:
     turn = Turn()
     assert turn.say("He") == []
     assert shown(turn.say("re is what I found out about it all.")) == [("Post", LONG)]
-
-
-def test_first_message_comes_after_a_while_with_little_text() -> None:
     turn = Turn()
     assert turn.say("Hi") == []
     assert shown(turn.after(1.5)) == [("Post", "Hi")]
@@ -206,20 +203,14 @@ def test_message_is_edited_at_the_interval_of_the_channel() -> None:
     assert turn.after(0.5) == []
     assert shown(turn.after(0.5)) == [("Edit", f"{LONG} And")]
     assert shown(turn.end(" more.", TurnCompleted())) == [("Edit", f"{LONG} And more.")]
-
-
-def test_answer_that_is_shown_whole_is_not_sent_again() -> None:
-    turn = Turn()
-    turn.say(LONG)
-    assert turn.end(TurnCompleted()) == []
-
-
-def test_messages_in_groups_are_edited_less_often() -> None:
-    turn = Turn(DRAFTS, GROUP)
-    turn.say(LONG)
-    turn.say(" More")
-    assert turn.after(3.9) == []
-    assert shown(turn.after(0.1)) == [("Edit", f"{LONG} More")]
+    in_group = Turn(DRAFTS, GROUP)
+    in_group.say(LONG)
+    in_group.say(" More")
+    assert in_group.after(3.9) == []
+    assert shown(in_group.after(0.1)) == [("Edit", f"{LONG} More")]
+    whole = Turn()
+    whole.say(LONG)
+    assert whole.end(TurnCompleted()) == [], "the message has the whole answer"
 
 
 def test_nothing_is_asked_for_before_retry_after() -> None:
@@ -253,12 +244,9 @@ def test_message_with_retracted_text_waits_for_other_text() -> None:
     turn.say(TextRetracted())
     assert shown(turn.after(1)) == [("Edit", "…")]
     assert shown(turn.end("Better.", TurnCompleted())) == [("Edit", "Better.")]
-
-
-def test_message_with_retracted_text_is_deleted_if_no_text_follows() -> None:
     turn = Turn()
     turn.say(LONG)
-    assert kinds(turn.end(TextRetracted(), TurnCompleted())) == [Delete]
+    assert kinds(turn.end(TextRetracted(), TurnCompleted())) == [Delete], "no text follows"
 
 
 def test_messages_that_a_shorter_text_does_not_need_are_deleted_at_once() -> None:
@@ -363,7 +351,7 @@ def test_message_refused_after_the_turn_was_cancelled_is_not_sent_again() -> Non
 # Messages that may have arrived.
 
 
-def test_message_that_may_have_arrived_is_not_sent_again_but_the_next_one_is() -> None:
+def test_message_that_may_have_arrived_is_not_sent_again() -> None:
     turn = Turn(presentation="final")
     turn.feed("One.", Error(message="broken"), TurnCompleted())
     first = turn.next()
@@ -383,7 +371,7 @@ def test_first_preview_that_may_have_arrived_is_followed_only_by_new_text(
     assert shown(turn.end(TurnCompleted())) == posts
 
 
-def test_message_that_may_have_arrived_is_not_sent_again_when_a_later_block_changes() -> None:
+def test_message_that_may_have_arrived_stays_when_a_later_block_changes() -> None:
     turn = Turn(SHORT)
     turn.say_and_answer("One two three four five six seven eight nine ten", Post, NO_ANSWER)
     turn.after(2)
@@ -469,7 +457,10 @@ def test_stream_that_the_platform_closed_continues_by_edits() -> None:
     assert shown(turn.ask()) == [("CloseStream", f"{LONG} More")]
     turn.say(" words")
     assert shown(turn.after(2)) == [("Edit", f"{LONG} More words")]
-    assert shown(turn.end(".", TurnCompleted())) == [("Edit", f"{LONG} More words.")]
+    turn = Turn(STREAMS, THREAD, presentation="native")
+    turn.say_and_answer(LONG, OpenStream, Delivered(Receipt(message_id="1", degraded="no stream")))
+    turn.say(" More")
+    assert shown(turn.after(2)) == [("Edit", f"{LONG} More")], "the channel posted a message instead"
 
 
 def test_stream_is_closed_between_words_before_its_time_and_another_begins() -> None:
@@ -478,12 +469,9 @@ def test_stream_is_closed_between_words_before_its_time_and_another_begins() -> 
     assert shown(turn.after(241)) == [("CloseStream", "One line that is said.")]
     assert shown(turn.after(1.5)) == [("OpenStream", "Another li")]
     assert shown(turn.end("ne.", TurnCompleted())) == [("CloseStream", "Another line.")]
-
-
-def test_stream_with_a_single_open_word_is_not_cut_when_its_time_ends() -> None:
     turn = Turn(STREAMS, THREAD, presentation="native", first_characters=1)
     turn.say("Supercalifragil")
-    assert shown(turn.after(241)) == [("CloseStream", "Supercalifragil")]
+    assert shown(turn.after(241)) == [("CloseStream", "Supercalifragil")], "a single word is not cut"
     assert shown(turn.end("istic", TurnCompleted())) == [("Edit", "Supercalifragilistic")]
 
 
@@ -494,13 +482,6 @@ def test_stream_with_retracted_text_does_not_append_the_new_text() -> None:
     assert turn.end(TurnCompleted()) == []
 
 
-def test_stream_that_was_posted_as_a_message_continues_by_edits() -> None:
-    turn = Turn(STREAMS, THREAD, presentation="native")
-    turn.say_and_answer(LONG, OpenStream, Delivered(Receipt(message_id="1", degraded="no stream")))
-    turn.say(" More")
-    assert shown(turn.after(2)) == [("Edit", f"{LONG} More")]
-
-
 # Channels without edits.
 
 
@@ -509,9 +490,6 @@ def test_terminal_gets_the_right_text_without_edits() -> None:
     assert shown(turn.say("Wr")) == [("OpenStream", "Wr")]
     assert shown(turn.say("ong.")) == [("AppendStream", "ong.")]
     assert shown(turn.end(BlockFinal(text="Right."), TurnCompleted())) == [("CloseStream", "Right.")]
-
-
-def test_stream_of_a_terminal_without_text_is_closed() -> None:
     turn = Turn(TERMINAL)
     turn.say("Wrong.")
     assert shown(turn.end(TextRetracted(), TurnCompleted())) == [("CloseStream", "…")]
@@ -572,9 +550,7 @@ def test_part_is_sent_once_the_next_text_does_not_fit() -> None:
         ([ReasoningDelta(text="Hm."), FIRST], []),
     ],
 )
-def test_part_ends_with_its_block_and_is_sent_when_the_next_begins_or_a_tool_has_finished(
-    events: list[Event | str], texts: list[str]
-) -> None:
+def test_part_ends_with_its_block(events: list[Event | str], texts: list[str]) -> None:
     turn = Turn(WITHOUT_EDITS, presentation="parts")
     assert shown(turn.say(*events)) == [("Post", text) for text in texts]
 
@@ -597,7 +573,7 @@ def test_processing_message_shows_the_work_and_keeps_the_tools() -> None:
     assert shown(operations) == [("Post", "Let me see.\n\nHere it is."), ("Edit", "🔧 look ✓ 1.5s")]
 
 
-def test_processing_message_comes_only_if_the_turn_takes_time_and_goes_without_tools() -> None:
+def test_processing_message_comes_after_a_while_and_goes_without_tools() -> None:
     turn = Turn(presentation="processing")
     turn.say("Here ")
     assert shown(turn.end("it is.", TurnCompleted())) == [("Post", "Here it is.")]
@@ -617,16 +593,13 @@ def test_processing_message_does_not_show_replaced_text() -> None:
     assert "Right." in text_of(edit)
 
 
-def test_processing_message_keeps_the_edit_interval_of_the_channel() -> None:
+def test_processing_message_keeps_interval_and_limit_of_the_channel() -> None:
     turn = Turn(DRAFTS, GROUP, presentation="processing", processing_every_s=1.0)
     turn.say(ToolStarted(id="1", name="look"))
     assert kinds(turn.after(1.5)) == [Post]
     turn.say("More.")
     assert turn.after(3.9) == []
     assert kinds(turn.after(0.1)) == [Edit]
-
-
-def test_line_that_is_too_long_for_the_processing_message_is_cut() -> None:
     turn = Turn(replace(PLAIN, limit=70), presentation="processing")
     turn.say("[" * 200)
     (first,) = turn.after(5)
