@@ -117,7 +117,7 @@ def test_lost_conversation_is_replaced_by_a_new_one(agent: str, deed: str, notic
         ("gemini", "dies", "Let me check.", "was ended by signal 9"),
         ("opencode", "dies", "Let me ", "was ended by signal 9"),
         ("opencode", "dies with an error", "Let me ", "exited with code 3: panic: out of memory"),
-        ("opencode", "hangs up", "Let me ", "the connection was lost in the middle of the answer."),
+        ("opencode", "hangs up", "Let me ", "the connection was lost in the middle of the response."),
     ],
 )
 def test_agent_that_dies_keeps_its_text_and_says_why(
