@@ -1,4 +1,4 @@
-"""`tailrace preview`: what a person and a program see of a turn that nobody was sent."""
+"""`tailrace preview` as a command: what it shows in the terminal and writes as JSON, and its errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pseudo_terminal import TAILRACE, Person
 from tailrace import events
 from tailrace.capabilities import CHANNELS
 from tailrace.cli.presentation_options import settings_of
+from tailrace.cli.preview.channel_preview import MessageSize, preview_on
 from tailrace.cli.preview.command import ChannelName
-from tailrace.cli.preview.performing import Extent, perform
-from tailrace.cli.preview.recording import turn_of
+from tailrace.cli.preview.recording import parse_turn
 from tailrace.cli.preview.sample import sample_turn
 from tailrace.errors import UsageError
 from tailrace.events import TextDelta, TurnCompleted, TurnFailed, TurnStarted, encode_event
@@ -41,19 +41,13 @@ def calls(*words: str, given: bytes = b"") -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def refusal(recording: bytes) -> str:
-    with pytest.raises(UsageError) as refused:
-        turn_of(recording, name="turn.ndjson", rate=50)
-    return str(refused.value)
-
-
-def test_every_channel_and_every_presentation_can_be_named() -> None:
+def test_every_channel_and_presentation_can_be_chosen() -> None:
     assert [name.value for name in ChannelName] == list(CHANNELS)
     presented = subprocess.run([TAILRACE, "preview", "demo", "--presentation", "x"], capture_output=True, check=False)
     assert all(name.encode() in presented.stderr for name in get_args(Presentation))
 
 
-def test_in_a_pipe_the_demo_is_shown_on_every_channel_without_control_codes() -> None:
+def test_demo_in_a_pipe_shows_every_channel_without_control_codes() -> None:
     done = preview("demo", env={"COLUMNS": "100"})
     assert (done.returncode, done.stderr) == (0, "")
     assert HEADS.findall(done.stdout) == [
@@ -66,7 +60,7 @@ def test_in_a_pipe_the_demo_is_shown_on_every_channel_without_control_codes() ->
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_the_demo_has_everything_and_is_a_turn_like_any() -> None:
+def test_demo_turn_has_every_kind_of_event_and_can_be_recorded() -> None:
     turn = sample_turn()
     kinds = {type(event) for _, event in turn}
     assert kinds >= {
@@ -77,20 +71,20 @@ def test_the_demo_has_everything_and_is_a_turn_like_any() -> None:
     assert any(isinstance(event, events.ToolFinished) and event.is_error for _, event in turn)
     assert all(before <= after for (before, _), (after, _) in pairwise(turn))
     lines = b"\n".join(msgspec.json.encode({"at": at, "event": event}) for at, event in turn)
-    again = turn_of(lines, name="demo", rate=50)
+    again = parse_turn(lines, name="demo", rate=50)
     assert [event for _, event in again[1:]] == [event for _, event in turn[1:]]
     assert [at for at, _ in again] == pytest.approx([at for at, _ in turn])
 
 
-def test_the_answer_of_the_demo_is_too_long_for_one_message_of_discord_and_for_no_other() -> None:
-    messages = {name: len(perform(sample_turn(), name, ProjectorSettings()).chat) for name in CHANNELS}
+def test_demo_answer_is_too_long_for_one_message_of_discord_only() -> None:
+    messages = {name: len(preview_on(sample_turn(), name, ProjectorSettings()).chat) for name in CHANNELS}
     assert messages == dict.fromkeys(CHANNELS, 3) | {"discord": 4}
 
 
-def test_each_call_is_a_line_of_json_with_what_it_is_and_what_stands_after_it() -> None:
-    told = calls("demo")
-    assert [name for name, _ in groupby(call["channel"] for call in told)] == list(CHANNELS)
-    for name, of_channel in groupby(told, key=lambda call: call["channel"]):
+def test_json_has_each_call_with_the_sizes_after_it() -> None:
+    lines = calls("demo")
+    assert [name for name, _ in groupby(call["channel"] for call in lines)] == list(CHANNELS)
+    for name, of_channel in groupby(lines, key=lambda call: call["channel"]):
         in_order = list(of_channel)
         assert all(before["at"] <= after["at"] for before, after in pairwise(in_order))
         assert all(size <= CHANNELS[name].limit for call in in_order for size in call["sizes"])
@@ -102,12 +96,12 @@ def test_each_call_is_a_line_of_json_with_what_it_is_and_what_stands_after_it() 
         assert sum(call["stays"] for call in in_order) < len(in_order)
 
 
-def test_only_the_channels_that_are_named_are_shown_in_their_order_and_once() -> None:
+def test_channels_are_shown_once_in_the_order_they_are_named() -> None:
     done = preview("-", *("--channel", "discord", "--channel", "telegram", "--channel", "discord"), given=HELLO)
     assert HEADS.findall(done.stdout) == [("discord", "live"), ("telegram", "live")]
 
 
-def test_the_end_has_the_messages_with_their_sizes_and_a_table_of_the_calls() -> None:
+def test_end_of_a_turn_is_messages_with_sizes_and_a_table_of_calls() -> None:
     done = preview("-", "--channel", "telegram", given=HELLO, env={"COLUMNS": "80"})
     assert done.stdout.splitlines() == [
         "",
@@ -118,25 +112,25 @@ def test_the_end_has_the_messages_with_their_sizes_and_a_table_of_the_calls() ->
         "│ Hello, this is long enough to begin with.                                    │",
         "╰──────────────────────────────────────────────────────────────────────────────╯",
         "",
-        "    AT   CALL     MESSAGE   HOLDS   STAYS",
-        "0.00 s   typing                          ",
-        "0.10 s   post     #1           41   stays",
+        "    AT   CALL     MESSAGE   SIZE   STAYS",
+        "0.00 s   typing                         ",
+        "0.10 s   post     #1          41   stays",
     ]
 
 
-def test_step_by_step_each_call_is_followed_by_the_message_it_is_about() -> None:
+def test_steps_show_each_call_and_the_message_it_changed() -> None:
     done = preview("demo", "--channel", "discord", "--steps")
     steps = re.findall(r"^(\d+\.\d\d s  .*)\n((?:[╭│╰].*\n)*)", done.stdout, re.MULTILINE)
-    told = calls("demo", "--channel", "discord")
-    assert [step.split()[0] for step, _ in steps] == [f"{call['at']:.2f}" for call in told]
-    for (step, bubble), call in zip(steps, told, strict=True):
+    lines = calls("demo", "--channel", "discord")
+    assert [step.split()[0] for step, _ in steps] == [f"{call['at']:.2f}" for call in lines]
+    for (step, bubble), call in zip(steps, lines, strict=True):
         assert bool(bubble) == (call["operation"]["do"] != "typing")
         assert ("stays" in step) == call["stays"]
     assert "◌" not in done.stdout
     assert "🔧 read_file: /var/log/backup/nightly.log" in done.stdout
 
 
-def test_the_presentation_and_the_group_decide_how_it_looks() -> None:
+def test_presentation_comes_out_as_the_channel_and_the_group_allow() -> None:
     alone = preview("-", "--presentation", "native", given=HELLO)
     assert dict(HEADS.findall(alone.stdout)) == {
         "telegram": "drafts",
@@ -151,14 +145,14 @@ def test_the_presentation_and_the_group_decide_how_it_looks() -> None:
     assert HEADS.findall(in_group.stdout) == [("telegram", "live")]
 
 
-def test_drafts_and_the_processing_message_are_marked_as_what_they_are() -> None:
+def test_drafts_and_processing_messages_are_marked() -> None:
     drafts = preview("demo", "--channel", "telegram", "--presentation", "native", "--steps").stdout
     assert "╭─ draft · " in drafts
-    beside = preview("demo", "--channel", "telegram", "--presentation", "processing").stdout
-    assert "╭─ #1 · processing · " in beside
+    processing = preview("demo", "--channel", "telegram", "--presentation", "processing").stdout
+    assert "╭─ #1, processing · " in processing
 
 
-def test_a_setting_changes_what_is_called_when() -> None:
+def test_settings_change_the_calls() -> None:
     slow = calls("demo", "--channel", "telegram", "--set", "edit_every_s=6", "--set", "tools=false")
     usual = calls("demo", "--channel", "telegram")
     assert len(slow) < len(usual)
@@ -166,7 +160,7 @@ def test_a_setting_changes_what_is_called_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("assignment", "message"),
     [
         ("edit_every_s", "--set edit_every_s: write name=value, such as --set edit_every_s=3"),
         ("first_charcters=3", "there is no setting 'first_charcters'. Did you mean 'first_characters'? "),
@@ -176,10 +170,10 @@ def test_a_setting_changes_what_is_called_when() -> None:
         ("silent=[1]", "--set silent[0]: Expected `str`, got `int`"),
     ],
 )
-def test_a_setting_that_cannot_be_is_told_with_what_could(wish: str, said: str) -> None:
+def test_wrong_setting_is_refused_with_what_to_write(assignment: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        settings_of([wish])
-    assert str(refused.value).startswith(said)
+        settings_of([assignment])
+    assert str(refused.value).startswith(message)
 
 
 def test_values_of_settings_are_json_or_text() -> None:
@@ -188,31 +182,31 @@ def test_values_of_settings_are_json_or_text() -> None:
     assert (settings.human_delay_s, settings.presentation) == (2.0, "blocks")
 
 
-def test_events_without_times_come_so_many_in_a_second() -> None:
-    turn = turn_of(HELLO, name="turn", rate=4)
+def test_rate_gives_times_to_events_without() -> None:
+    turn = parse_turn(HELLO, name="turn", rate=4)
     assert [(at, type(event)) for at, event in turn] == [(0.0, TurnStarted), (0.0, TextDelta), (0.25, TurnCompleted)]
     [*_, last] = calls("-", "--channel", "web", "--rate", "0.5", given=HELLO)
     assert last["at"] >= 2
 
 
-def test_times_count_from_the_first_and_what_has_none_follows_the_line_above() -> None:
+def test_times_count_from_the_first_line_that_has_one() -> None:
     recording = b"""
         {"at": 1700000000.5, "event": {"type": "text_delta", "text": "a"}}
 
         {"type": "text_delta", "text": "b"}
         {"at": 1700000003, "event": {"type": "turn_completed"}}"""
-    at = [at for at, _ in turn_of(recording, name="turn", rate=10)]
+    at = [at for at, _ in parse_turn(recording, name="turn", rate=10)]
     assert at == pytest.approx([0.0, 0.0, 0.1, 2.5])
 
 
-def test_a_recording_that_breaks_off_is_a_turn_that_failed() -> None:
-    *_, (_, last) = turn_of(encode_event(TextDelta(text="a")), name="turn", rate=50)
+def test_recording_without_an_end_is_a_failed_turn() -> None:
+    *_, (_, last) = parse_turn(encode_event(TextDelta(text="a")), name="turn", rate=50)
     assert isinstance(last, TurnFailed)
     assert last.code == "missing_terminal"
 
 
 @pytest.mark.parametrize(
-    ("recording", "said"),
+    ("recording", "message"),
     [
         (b"", "turn.ndjson holds no events: give it one JSON object per line"),
         (b"\n \n", "turn.ndjson holds no events"),
@@ -232,16 +226,16 @@ def test_a_recording_that_breaks_off_is_a_turn_that_failed() -> None:
         ),
     ],
 )
-def test_a_bad_line_is_named_by_its_number_with_what_to_do(recording: bytes, said: str) -> None:
-    assert refusal(recording).startswith(said)
-
-
-def test_a_second_turn_is_told_apart_from_a_broken_one() -> None:
-    assert refusal(HELLO + HELLO).endswith("A preview is of one turn: leave out what belongs to another.")
+def test_bad_line_is_refused_with_its_number(recording: bytes, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_turn(recording, name="turn.ndjson", rate=50)
+    assert str(refused.value).startswith(message)
+    advice = "A preview is of one turn: remove the lines of other turns."
+    assert str(refused.value).endswith(advice) is (recording == HELLO + HELLO)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["nowhere.ndjson"], "there is no file 'nowhere.ndjson': name one with the events of a turn, - for standard"),
         (["."], "'.' cannot be read: Is a directory. Name a file with the events of a turn."),
@@ -253,22 +247,13 @@ def test_a_second_turn_is_told_apart_from_a_broken_one() -> None:
         (["-"], "standard input holds no events: give it one JSON object per line, as `tailrace chat --json` writes"),
     ],
 )
-def test_wrong_use_is_told_in_one_line(words: list[str], said: str) -> None:
+def test_wrong_use_is_one_line(words: list[str], message: str) -> None:
     done = preview(*words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"tailrace: {said}")
+    assert done.stderr.startswith(f"tailrace: {message}")
 
 
-def test_what_the_demo_agent_says_can_be_looked_at() -> None:
-    spoken = subprocess.run(
-        [TAILRACE, "chat", "--fast", "--json"], input=b"hello\n", stdout=subprocess.PIPE, check=True
-    ).stdout
-    done = preview("-", "--channel", "telegram", given=spoken)
-    assert done.returncode == 0
-    assert "tailrace chat my_agent:answer" in done.stdout
-
-
-def test_the_page_is_written_and_nothing_else_is_shown(tmp_path: Path) -> None:
+def test_html_writes_the_page_and_shows_nothing_else(tmp_path: Path) -> None:
     recording, written = tmp_path / "turn.ndjson", tmp_path / "turn.html"
     recording.write_bytes(HELLO)
     done = preview(str(recording), "--html", str(written))
@@ -279,19 +264,19 @@ def test_the_page_is_written_and_nothing_else_is_shown(tmp_path: Path) -> None:
     assert len(both.stdout.splitlines()) == len(calls(str(recording), "--channel", "web"))
 
 
-def test_what_is_not_said_is_shown_as_nothing() -> None:
+def test_turn_without_messages_is_shown_as_such() -> None:
     done = preview("-", "--channel", "slack", given=b'{"type": "turn_completed", "text": "NO_REPLY"}')
-    assert "Nothing is said." in done.stdout
+    assert "Nothing is posted." in done.stdout
 
 
-def test_control_characters_are_shown_and_not_obeyed() -> None:
-    said: list[events.Event] = [
+def test_control_characters_are_made_visible() -> None:
+    given_events: list[events.Event] = [
         TextDelta(text="\x1b[31mred\x07 and `\u202ecode`"),
         events.Media(url="https://example.com/\x1b]0;x", caption="\x1b[2J"),
         events.ToolStarted(id="1", name="\x1b[2Jtool"),
         TurnCompleted(),
     ]
-    given = b"\n".join(map(encode_event, said))
+    given = b"\n".join(map(encode_event, given_events))
     for way in ((), ("--steps",)):
         done = preview("-", *way, given=given)
         assert done.returncode == 0
@@ -300,7 +285,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_at_a_terminal_it_has_styles_and_fits(columns: int) -> None:
+def test_preview_at_a_terminal_has_styles_and_fits(columns: int) -> None:
     with Person(TAILRACE, "preview", "demo", columns=columns) as person:
         assert person.leaves() == 0
         lines = person.all_text().splitlines()
@@ -311,15 +296,15 @@ def test_at_a_terminal_it_has_styles_and_fits(columns: int) -> None:
     assert re.search(rb"\x1b\[[\d;]*36m", person.raw)  # code has a colour
 
 
-def test_without_colours_there_are_none() -> None:
+def test_no_color_is_respected() -> None:
     with Person(TAILRACE, "preview", "demo", "--channel", "telegram", env={"NO_COLOR": "1"}) as person:
         assert person.leaves() == 0
     assert b"\x1b[1m" in person.raw
     assert re.search(rb"\x1b\[[\d;]*3[0-7]m", person.raw) is None
 
 
-def test_an_extent_tells_what_is_too_much() -> None:
-    fits = Extent(size=2000, limit=2000, unit="characters", lines=3, most_lines=60)
-    assert (str(fits), fits.is_too_much) == ("2,000 of 2,000 characters, 3 of 60 lines", False)
-    assert msgspec.structs.replace(fits, size=2001).is_too_much
-    assert str(Extent(size=17, limit=None, unit="bytes", lines=1, most_lines=None)) == "17 bytes"
+def test_message_size_names_the_limit_and_what_is_over_it() -> None:
+    fits = MessageSize(size=2000, limit=2000, unit="characters", lines=3, max_lines=60)
+    assert (str(fits), fits.is_over_limit) == ("2,000 of 2,000 characters, 3 of 60 lines", False)
+    assert msgspec.structs.replace(fits, size=2001).is_over_limit
+    assert str(MessageSize(size=17, limit=None, unit="bytes", lines=1, max_lines=None)) == "17 bytes"

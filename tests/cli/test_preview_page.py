@@ -1,4 +1,4 @@
-"""The page of a preview: what stands on it, and that nothing an agent says is more than text there."""
+"""The page of a preview: what is on it, and that nothing an agent writes is more than text there."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.capabilities import CHANNELS
-from tailrace.cli.preview.markup import shown
+from tailrace.cli.preview.channel_preview import ChannelPreview, preview_on
+from tailrace.cli.preview.markup import to_html
 from tailrace.cli.preview.page import page
-from tailrace.cli.preview.performing import Performance, perform
-from tailrace.cli.preview.safe_html import as_text, sanitised
+from tailrace.cli.preview.safe_html import escaped, sanitized
 from tailrace.cli.preview.sample import sample_turn
 from tailrace.events import Event, Media, TextDelta, ToolStarted, TurnCompleted
 from tailrace.markdown import render
@@ -40,7 +40,7 @@ HOSTILE = """\
 
 
 class Reader(HTMLParser):
-    """What a browser would find: the tags with their attributes, and the text of scripts and styles."""
+    """The tags with their attributes and the text of scripts and styles, as a browser would find them."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -69,8 +69,8 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
-def performances(turn: list[tuple[float, Event]], presentation: Presentation | None = None) -> list[Performance]:
-    return [perform(turn, name, ProjectorSettings(presentation=presentation)) for name in CHANNELS]
+def previews(turn: list[tuple[float, Event]], presentation: Presentation | None = None) -> list[ChannelPreview]:
+    return [preview_on(turn, name, ProjectorSettings(presentation=presentation)) for name in CHANNELS]
 
 
 def turn_of(*events: Event) -> list[tuple[float, Event]]:
@@ -91,14 +91,14 @@ def films(written: str) -> list[dict[str, Any]]:
 
 
 def chats(written: str) -> list[str]:
-    """The chats that stand in the document, for whoever runs no script."""
+    """The chats in the document, as they are shown without scripts."""
     found = re.findall(r'<div class="chat"[^>]*>\n(.*?)\n</div>\n<details', written, re.DOTALL)
     assert len(found) == written.count('<section class="channel')
     return found
 
 
-def test_the_page_is_well_formed_and_needs_nothing_from_anywhere() -> None:
-    written = page("demo", performances(sample_turn()))
+def test_page_is_well_formed_and_loads_nothing() -> None:
+    written = page("demo", previews(sample_turn()))
     reader = Reader(written)
     assert reader.open == []
     assert not any({"src", "srcset", "style"} & set(attributes) for _, attributes in reader.tags)
@@ -109,8 +109,8 @@ def test_the_page_is_well_formed_and_needs_nothing_from_anywhere() -> None:
     assert outside == {"https://example.com/ops/pull/4711", "https://example.com/backup/manual#index"}
 
 
-def test_the_policy_lets_its_own_style_and_script_in_and_nothing_else() -> None:
-    reader = Reader(page("demo", performances(sample_turn()[:1])))
+def test_policy_allows_only_the_style_and_script_of_the_page() -> None:
+    reader = Reader(page("demo", previews(sample_turn()[:1])))
     [policy] = [attributes["content"] for tag, attributes in reader.tags if "http-equiv" in attributes]
     hashes = {
         kind: base64.b64encode(hashlib.sha256(reader.raw[kind].encode()).digest()).decode()
@@ -122,27 +122,27 @@ def test_the_policy_lets_its_own_style_and_script_in_and_nothing_else() -> None:
     )
 
 
-def test_every_channel_is_a_column_with_its_chat_and_its_calls() -> None:
-    done = performances(sample_turn())
+def test_every_channel_is_a_column_with_its_chat_and_calls() -> None:
+    done = previews(sample_turn())
     written = page("demo", done)
-    for performance, chat in zip(done, chats(written), strict=True):
-        assert f'<section class="channel {performance.channel}">' in written
-        assert chat.count("<article") == len(performance.chat)
-        assert as_text(performance.summary) in written
+    for preview, chat in zip(done, chats(written), strict=True):
+        assert f'<section class="channel {preview.channel}">' in written
+        assert chat.count("<article") == len(preview.chat)
+        assert escaped(preview.summary) in written
     rows = re.findall(r'<tr class="(stays|passes)" data-at="([\d.]+)"><td>[\d.]+ s</td><td>([^<]+)</td>', written)
-    telegram = rows[: len(done[0].moments)]
-    assert [kind == "stays" for kind, _, _ in telegram] == [moment.is_durable for moment in done[0].moments]
+    telegram = rows[: len(done[0].calls)]
+    assert [kind == "stays" for kind, _, _ in telegram] == [call.is_durable for call in done[0].calls]
     assert [what for _, _, what in telegram[:3]] == ["typing", "post", "edit"]
 
 
-def test_what_stands_in_the_document_is_what_the_last_frame_shows() -> None:
-    written = page("demo", performances(sample_turn()))
+def test_document_without_scripts_shows_the_last_frame() -> None:
+    written = page("demo", previews(sample_turn()))
     for film, chat in zip(films(written), chats(written), strict=True):
         assert "\n".join(film["frames"][-1][1]) == chat
 
 
-def test_the_frames_tell_how_a_message_grows() -> None:
-    [telegram] = films(page("t", [perform(sample_turn(), "telegram", ProjectorSettings())]))
+def test_frames_show_how_a_message_grows() -> None:
+    [telegram] = films(page("t", [preview_on(sample_turn(), "telegram", ProjectorSettings())]))
     times = [at for at, _ in telegram["frames"]]
     assert times == sorted(times)
     assert 'class="typing"' in telegram["frames"][0][1][0]
@@ -152,23 +152,26 @@ def test_the_frames_tell_how_a_message_grows() -> None:
     assert "🔧" not in "".join(telegram["frames"][-1][1])
 
 
-def test_a_turn_of_which_nothing_is_said_ends_without_anybody_typing() -> None:
-    written = page("t", [perform(turn_of(TextDelta(text="NO_REPLY"), TurnCompleted()), "slack", ProjectorSettings())])
+def test_turn_without_messages_ends_with_an_empty_chat() -> None:
+    written = page(
+        "t", [preview_on(turn_of(TextDelta(text="NO_REPLY"), TurnCompleted()), "slack", ProjectorSettings())]
+    )
     assert films(written)[0]["frames"][-1][1] == []
-    assert "Nothing is said." in chats(written)[0]
+    assert "Nothing is posted." in chats(written)[0]
 
 
 @pytest.mark.parametrize(
-    ("presentation", "mark"), [("native", "message draft"), ("processing", "message aside"), ("tokens", "streaming")]
+    ("presentation", "mark"),
+    [("native", "message draft"), ("processing", "message processing"), ("tokens", "streaming")],
 )
-def test_what_is_no_part_of_the_answer_yet_is_marked(presentation: Presentation, mark: str) -> None:
-    written = page("demo", performances(sample_turn(), presentation))
+def test_drafts_streams_and_processing_messages_are_marked(presentation: Presentation, mark: str) -> None:
+    written = page("demo", previews(sample_turn(), presentation))
     assert any(
         f'class="{mark}' in version or f" {mark}" in version for film in films(written) for version in film["versions"]
     )
 
 
-def test_nothing_that_an_agent_says_is_more_than_text() -> None:
+def test_markup_of_an_agent_is_only_text_on_the_page() -> None:
     turn = turn_of(
         ToolStarted(id="1", name=HOSTILE, arguments={"command": HOSTILE}),
         *(TextDelta(text=piece) for piece in re.findall(r".{1,7}", HOSTILE, re.DOTALL)),
@@ -176,7 +179,7 @@ def test_nothing_that_an_agent_says_is_more_than_text() -> None:
         TurnCompleted(),
     )
     for presentation in (None, "native", "processing"):
-        written = page(HOSTILE, performances(turn, presentation))
+        written = page(HOSTILE, previews(turn, presentation))
         [*documents] = [written, *("".join(film["versions"]) for film in films(written))]
         for document in documents:
             reader = Reader(document)
@@ -189,49 +192,56 @@ def test_nothing_that_an_agent_says_is_more_than_text() -> None:
         assert "<script>alert(1)</script>" in "".join(Reader(written).text)
 
 
-def test_entities_are_counted_in_utf_16() -> None:
-    assert shown(render("🐢🐢 a **bold** 👩‍👩‍👧 `code`", "telegram"), "telegram") == (
-        "🐢🐢 a <strong>bold</strong> 👩‍👩‍👧 <code>code</code>"
-    )
+BOLD = Entity(type="bold", offset=0, length=4)
+BAD_ENTITIES = (
+    Entity(type="sparkle", offset=0, length=1),
+    Entity(type="text_link", offset=0, length=1, url="javascript:alert(1)"),
+    Entity(type="bold", offset=1, length=99),
+)
 
 
-def test_entities_that_overlap_are_nested_anew() -> None:
-    bold, italic = Entity(type="bold", offset=0, length=4), Entity(type="italic", offset=2, length=4)
-    assert shown(Body(text="abcdef", entities=(bold, italic)), "telegram") == (
-        "<strong>ab<em>cd</em></strong><em>ef</em>"
-    )
+@pytest.mark.parametrize(
+    ("body", "html"),
+    [
+        pytest.param(
+            render("🐢🐢 a **bold** 👩‍👩‍👧 `code`", "telegram"),
+            "🐢🐢 a <strong>bold</strong> 👩‍👩‍👧 <code>code</code>",
+            id="offsets are UTF-16",
+        ),
+        pytest.param(
+            Body(text="abcdef", entities=(BOLD, Entity(type="italic", offset=2, length=4))),
+            "<strong>ab<em>cd</em></strong><em>ef</em>",
+            id="overlapping entities are nested",
+        ),
+        pytest.param(
+            render("a\n\n```py\nb\n```\n\nc", "telegram"),
+            'a\n\n<pre data-language="py">b</pre>\nc',
+            id="a block ends its line",
+        ),
+        pytest.param(Body(text="ab", entities=BAD_ENTITIES), "a<strong>b</strong>", id="bad entities are ignored"),
+    ],
+)
+def test_entities_of_telegram_as_html(body: Body, html: str) -> None:
+    assert to_html(body, "telegram") == html
 
 
-def test_a_block_of_telegram_ends_its_line() -> None:
-    assert shown(render("a\n\n```py\nb\n```\n\nc", "telegram"), "telegram") == (
-        'a\n\n<pre data-language="py">b</pre>\nc'
-    )
-
-
-def test_entities_beyond_the_text_or_unknown_do_no_harm() -> None:
-    beyond = Entity(type="bold", offset=1, length=99)
-    unknown = Entity(type="sparkle", offset=0, length=1)
-    wicked = Entity(type="text_link", offset=0, length=1, url="javascript:alert(1)")
-    assert shown(Body(text="ab", entities=(unknown, wicked, beyond)), "telegram") == "a<strong>b</strong>"
-
-
-def test_addresses_are_links_where_people_read_but_not_in_code() -> None:
+def test_addresses_are_links_but_not_in_code() -> None:
     link = '<a href="https://example.com/a" rel="noopener noreferrer">https://example.com/a</a>'
-    assert shown(render("see https://example.com/a.", "telegram"), "telegram") == f"see {link}."
-    assert shown(render("see https://example.com/a.", "matrix"), "matrix") == f"<p>see {link}.</p>"
-    assert "<a" not in shown(render("`https://example.com/a`", "telegram"), "telegram")
+    assert to_html(render("see https://example.com/a.", "telegram"), "telegram") == f"see {link}."
+    assert to_html(render("see https://example.com/a.", "matrix"), "matrix") == f"<p>see {link}.</p>"
+    assert "<a" not in to_html(render("`https://example.com/a`", "telegram"), "telegram")
 
 
 @pytest.mark.parametrize("dialect", ["telegram", "slack", "discord", "matrix", "html"])
-def test_styles_are_shown_as_the_platform_was_told_them(dialect: str) -> None:
-    html = shown(render("**b** _i_ ~~s~~ `c < d`\n\n```\n1 < 2 && 3 > 2\n```\n", dialect), dialect)
+def test_styles_of_every_dialect_are_shown(dialect: str) -> None:
+    html = to_html(render("**b** _i_ ~~s~~ `c < d`\n\n```\n1 < 2 && 3 > 2\n```\n", dialect), dialect)
     assert "<strong>b</strong> <em>i</em> <del>s</del> <code>c &lt; d</code>" in html
     assert "1 &lt; 2 &amp;&amp; 3 &gt; 2" in html
     assert "".join(unescape(re.sub("<[^>]+>", "", html)).split()) == "bisc<d1<2&&3>2"
 
 
-def test_a_terminal_shows_the_text_as_it_is() -> None:
-    assert shown(render("**b** <i>", "markdown"), "markdown") == "**b** &lt;i&gt;"
+def test_terminal_text_is_shown_as_it_is() -> None:
+    assert to_html(render("**b** <i>", "markdown"), "markdown") == "**b** &lt;i&gt;"
 
 
 _FRAGMENTS = st.sampled_from(
@@ -245,8 +255,8 @@ _FRAGMENTS = st.sampled_from(
 
 
 @given(st.lists(_FRAGMENTS | st.text(max_size=6), max_size=12).map("".join))
-def test_sanitised_html_has_only_what_it_may_and_stays_as_it_is(html: str) -> None:
-    clean = sanitised(html)
+def test_sanitized_html_has_only_allowed_tags_and_is_a_fixed_point(html: str) -> None:
+    clean = sanitized(html)
     reader = Reader(clean)
     assert reader.open == []
     for tag, attributes in reader.tags:
@@ -254,5 +264,5 @@ def test_sanitised_html_has_only_what_it_may_and_stays_as_it_is(html: str) -> No
         assert set(attributes) <= {"href", "rel", "class", "start", "align"}
         assert attributes.get("href") in {None, "HTTPS://e.com"}
         assert attributes.get("class") in {None, "language-py"}
-    assert sanitised(clean) == clean
+    assert sanitized(clean) == clean
     assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", clean) is None

@@ -1,8 +1,9 @@
-"""Keeps turns as they come: one file of lines for each, an event and when it came, with secrets left out.
+"""Records turns: one file per turn, a line for each event with its time, without secrets.
 
-The files are what `tailrace preview`, `shadow --replay`, `deliver` and the tests read. What looks like a secret is left
-out before it is written: values of the environment whose names say so, and tokens of the usual makes. A secret may come
-in pieces, with others' words between them, so pieces of text wait until the words of all who speak are whole.
+`tailrace preview`, `shadow --replay`, `deliver` and the tests read these files. What looks like a secret is replaced
+before it is written: values of environment variables whose names say that they are secret, and tokens of known forms. A
+secret may come in pieces, with text of a subagent or a tool between them. So pieces of text wait until every source of
+text is at the end of a word.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from tailrace.events import Event
 
 REDACTED = "[left out]"
-_SHORTEST = 8  # a shorter value would be found in ordinary words
-_NAMES = re.compile(r"(?i)key|token|secret|passw|credential|auth")
+_MIN_SECRET = 8  # a shorter value would be found in ordinary words
+_SECRET_NAMES = re.compile(r"(?i)key|token|secret|passw|credential|auth")
 _TOKENS = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
     r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}|\b\d{8,10}:[A-Za-z0-9_-]{35}\b"
@@ -34,15 +35,14 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 
-
-# What comes in pieces, and whose it is: the kind, the subagent, the call and its stream.
+# Events with a piece of text, and the source of the text: the kind, the subagent, the call and its stream.
 _Piece: TypeAlias = TextDelta | ReasoningDelta | ToolOutput
-_Voice: TypeAlias = tuple[type, str | None, str | None, str]
-_MOST_WAITING = 10_000
+_Source: TypeAlias = tuple[type, str | None, str | None, str]
+_MAX_WAITING = 10_000
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
 
 
-def _voice(piece: _Piece) -> _Voice:
+def _source(piece: _Piece) -> _Source:
     if isinstance(piece, ToolOutput):
         return ToolOutput, piece.parent_tool_id, piece.id, piece.stream
     return type(piece), piece.parent_tool_id, None, ""
@@ -53,16 +53,18 @@ def _text(piece: _Piece) -> str:
 
 
 class Redaction:
-    """Leaves out what must not be kept: what the environment calls a secret, and what looks like one."""
+    """Replaces secrets: values of secret environment variables, and what looks like a token."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        secrets = {value for name, value in environment.items() if _NAMES.search(name) and len(value) >= _SHORTEST}
+        secrets = {
+            value for name, value in environment.items() if _SECRET_NAMES.search(name) and len(value) >= _MIN_SECRET
+        }
         # The longest first: one may be part of another.
-        told = "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
-        self._secrets = re.compile(told) if told else None
+        pattern = "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
+        self._secrets = re.compile(pattern) if pattern else None
 
     def text(self, text: str) -> str:
-        """The text without them."""
+        """The text without secrets."""
         if self._secrets is not None:
             text = self._secrets.sub(REDACTED, text)
         return _TOKENS.sub(REDACTED, text)
@@ -73,9 +75,9 @@ class Redaction:
             case str():
                 return self.text(value)
             case dict():
-                return {self.value(key): self.value(held) for key, held in value.items()}
+                return {self.value(key): self.value(item) for key, item in value.items()}
             case list() | tuple():
-                return [self.value(held) for held in value]
+                return [self.value(item) for item in value]
             case _:
                 return value
 
@@ -90,83 +92,82 @@ class Recorder:
         self._file: BinaryIO | None = None
         self._began = 0.0
         self._waiting: list[tuple[float, _Piece | Usage | Status | ToolProgress]] = []
-        self._unfinished: set[_Voice] = set()  # whose last word may not be whole
-        self._ends: dict[_Voice, str] = {}  # of what waits, as much as may be half of a key's mark
-        self._in_key: set[_Voice] = set()  # who is in the middle of a key, which has spaces in it
+        self._in_word: set[_Source] = set()  # their last word may go on
+        self._tails: dict[_Source, str] = {}  # the end of the text that waits, which may be half of a key's mark
+        self._in_key: set[_Source] = set()  # they are inside a private key, which has spaces in it
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--record {folder}: {error.strerror}. Name a folder that can be written to.") from error
 
     def record(self, event: Event) -> None:
-        """An event came; the first of a turn begins its file."""
+        """Record an event; the first of a turn begins its file."""
         if isinstance(event, TurnStarted):
             self._begin(event.turn_id)
         at = self._clock() - self._began
         if isinstance(event, _Piece):
-            self._keep_piece(at, event)
-        elif (
-            self._unfinished and isinstance(event, Usage | Status | ToolProgress) and len(self._waiting) < _MOST_WAITING
-        ):
+            self._record_piece(at, event)
+        elif self._in_word and isinstance(event, Usage | Status | ToolProgress) and len(self._waiting) < _MAX_WAITING:
+            # These come in the middle of words; all other events end them.
             self._waiting.append((at, event))
         else:
             self._write_waiting()
             self._write(at, self._redaction.value(msgspec.to_builtins(event, str_keys=True)))
 
-    def _keep_piece(self, at: float, piece: _Piece) -> None:
-        voice, text = _voice(piece), _text(piece)
-        if text[:1].isspace() and voice not in self._in_key:
-            self._finish(voice)
+    def _record_piece(self, at: float, piece: _Piece) -> None:
+        source, text = _source(piece), _text(piece)
+        if text[:1].isspace() and source not in self._in_key:
+            self._end_word(source)
         self._waiting.append((at, piece))
-        self._look_for_key(voice, text)
+        self._look_for_key(source, text)
         if text:
-            self._unfinished.add(voice)
-        if (text[-1:].isspace() and voice not in self._in_key) or len(self._waiting) > _MOST_WAITING:
-            self._finish(voice)
+            self._in_word.add(source)
+        if (text[-1:].isspace() and source not in self._in_key) or len(self._waiting) > _MAX_WAITING:
+            self._end_word(source)
 
-    def _finish(self, voice: _Voice) -> None:
-        """Somebody's word is whole."""
-        self._unfinished.discard(voice)
-        if not self._unfinished or len(self._waiting) > _MOST_WAITING:
+    def _end_word(self, source: _Source) -> None:
+        self._in_word.discard(source)
+        if not self._in_word or len(self._waiting) > _MAX_WAITING:
             self._write_waiting()
 
-    def _look_for_key(self, voice: _Voice, piece: str) -> None:
-        text = self._ends.get(voice, "") + piece
+    def _look_for_key(self, source: _Source, piece: str) -> None:
+        text = self._tails.get(source, "") + piece
         begins, ends = text.rfind(_KEY_BEGINS), text.rfind(_KEY_ENDS)
         if begins > ends:
-            self._in_key.add(voice)
+            self._in_key.add(source)
         elif ends >= 0:
-            self._in_key.discard(voice)
-        self._ends[voice] = text[1 - len(_KEY_BEGINS) :]
+            self._in_key.discard(source)
+        self._tails[source] = text[1 - len(_KEY_BEGINS) :]
 
-    def _said(self, voice: _Voice) -> str:
-        pieces = (event for _, event in self._waiting if isinstance(event, _Piece))
-        return "".join(_text(piece) for piece in pieces if _voice(piece) == voice)
+    def _waiting_text(self, source: _Source) -> str:
+        return "".join(
+            _text(event) for _, event in self._waiting if isinstance(event, _Piece) and _source(event) == source
+        )
 
     def _write_waiting(self) -> None:
-        """Write the pieces that make whole words: as they came, or as one where something is left out."""
-        redacted: dict[_Voice, str | None] = {}
-        for voice in {_voice(event) for _, event in self._waiting if isinstance(event, _Piece)}:
-            whole = self._said(voice)
-            if (kept := self._redaction.text(whole)) != whole:
-                redacted[voice] = kept
+        """Write the pieces as they came. Of a source with a secret, its first piece gets all of the redacted text."""
+        redacted: dict[_Source, str | None] = {}
+        for source in {_source(event) for _, event in self._waiting if isinstance(event, _Piece)}:
+            text = self._waiting_text(source)
+            if (without := self._redaction.text(text)) != text:
+                redacted[source] = without
         waiting, self._waiting = self._waiting, []
-        self._unfinished.clear()
-        self._ends.clear()
+        self._in_word.clear()
+        self._tails.clear()
         self._in_key.clear()
         for at, event in waiting:
-            told = msgspec.to_builtins(event, str_keys=True)
+            fields = msgspec.to_builtins(event, str_keys=True)
             if not isinstance(event, _Piece):
-                self._write(at, self._redaction.value(told))
-            elif (voice := _voice(event)) not in redacted:
-                self._write(at, told)
-            elif (kept_whole := redacted[voice]) is not None:
-                self._write(at, {**told, "data" if isinstance(event, ToolOutput) else "text": kept_whole})
-                redacted[voice] = None
+                self._write(at, self._redaction.value(fields))
+            elif (source := _source(event)) not in redacted:
+                self._write(at, fields)
+            elif (without_secrets := redacted[source]) is not None:
+                self._write(at, {**fields, "data" if isinstance(event, ToolOutput) else "text": without_secrets})
+                redacted[source] = None
 
-    def _write(self, at: float, told: Any) -> None:
+    def _write(self, at: float, fields: Any) -> None:
         if self._file is not None:
-            self._file.write(msgspec.json.encode({"at": round(at, 3), "event": told}) + b"\n")
+            self._file.write(msgspec.json.encode({"at": round(at, 3), "event": fields}) + b"\n")
             self._file.flush()
 
     def _begin(self, turn_id: str) -> None:
@@ -181,7 +182,7 @@ class Recorder:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """Nothing more comes of the turn."""
+        """End the turn: write what waits, and close the file."""
         self._write_waiting()
         if self._file is not None:
             self._file.close()

@@ -19,7 +19,7 @@ from tailrace.cli.failures import DONE, FAILED, errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
 from tailrace.cli.presentation_options import Presented, settings_of
 from tailrace.cli.preview.command import ChannelName
-from tailrace.cli.preview.recording import recorded
+from tailrace.cli.preview.recording import read_turn
 from tailrace.cli.shadowing import ShadowSetOption, comparison_record
 from tailrace.errors import AgentNotFound, UsageError
 from tailrace.operations import Target
@@ -87,8 +87,8 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
             if mine is None or yours is None:
                 told.alone(name, "--replay" if yours is None else "--against")
                 continue
-            events = recorded(str(mine), rate=_RATE)
-            others = events if against is None else recorded(str(yours), rate=_RATE)
+            events = read_turn(str(mine), rate=_RATE)
+            others = events if against is None else read_turn(str(yours), rate=_RATE)
             try:
                 found = replay(place, (ours, events), (theirs, others), tolerance_s=tolerance)
             except Exception as error:

@@ -1,7 +1,7 @@
-"""`tailrace preview`: a recorded turn as each channel would show it, before anybody sees it.
+"""`tailrace preview`: a recorded turn as each channel would show it, without sending anything.
 
-The turn is read (`recording`) or built in (`sample`), rehearsed on each channel (`performing`), and drawn: in the
-terminal (`terminal`), as lines of JSON, or on a page (`page`). Nothing is sent anywhere.
+The turn is read from a recording (`recording`) or built in (`sample`). A dry run on each channel gives its calls and
+messages (`channel_preview`), which are shown in the terminal (`terminal`), as lines of JSON, or on a page (`page`).
 """
 
 from __future__ import annotations

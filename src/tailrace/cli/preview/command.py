@@ -1,4 +1,4 @@
-"""The command itself: which turn, on which channels, drawn how."""
+"""The command and its options."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tailrace.cli.delivery_format import json_line
 from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
 from tailrace.cli.presentation_options import Presented, settings_of
+from tailrace.cli.preview.channel_preview import preview_on
 from tailrace.cli.preview.page import page
-from tailrace.cli.preview.performing import perform
-from tailrace.cli.preview.recording import recorded
+from tailrace.cli.preview.recording import read_turn
 from tailrace.cli.preview.sample import sample_turn
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.cli.preview.performing import Performance
+    from tailrace.cli.preview.channel_preview import ChannelPreview
 
 
 class ChannelName(StrEnum):
-    """The platforms there is a table of."""
+    """The channels with a table of capabilities."""
 
     TELEGRAM = "telegram"
     TELEGRAM_RICH = "telegram_rich"
@@ -42,78 +42,85 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="The events of a turn, one JSON object per line; - for standard input, or demo."
+            metavar="FILE",
+            help="A file with the events of a turn, one JSON object per line; - for standard input; or demo.",
         ),
     ],
     *,
     channel: Annotated[
         list[ChannelName] | None,
-        typer.Option("--channel", help="Only this channel, or again for more; without it all of them."),
+        typer.Option("--channel", help="Show only this channel; repeat it for more. Default: all.", show_default=False),
     ] = None,
     presentation: Annotated[
-        Presented | None, typer.Option("--presentation", help="How the answer looks while it comes.")
+        Presented | None,
+        typer.Option("--presentation", help="How people see the answer while it comes. Default: the channel's."),
     ] = None,
-    group: Annotated[bool, typer.Option("--group", help="In a chat of several people.")] = False,
-    wishes: Annotated[
+    group: Annotated[bool, typer.Option("--group", help="Show a chat of several people.")] = False,
+    assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another setting, such as edit_every_s=3; again for more."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting of presentations, such as edit_every_s=3; repeat it for more.",
+        ),
     ] = None,
     rate: Annotated[
-        float, typer.Option("--rate", min=0.1, max=10_000, help="Events without a time come so many in a second.")
+        float,
+        typer.Option("--rate", min=0.1, max=10_000, help="Events per second, for events without a time."),
     ] = 50.0,
-    steps: Annotated[bool, typer.Option("--steps", help="Show every call, not only what stands in the end.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every call, not only the messages at the end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write each call as a line of JSON.")] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the channels side by side.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the channels side by side to FILE.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Show a turn as each channel would show it, with every call that would be made and its time.
+    """Show how a turn would look on each channel, and each call with its time.
 
-    Nothing is sent. `tailrace preview demo` shows a turn that has everything in it.
+    Nothing is sent. To see a turn that has everything in it: tailrace preview demo
     """
     with errors_in_one_line(debug=debug):
         if steps and json:
             raise UsageError("--steps is for people and --json for programs: choose one of them")
-        settings = settings_of(wishes or (), presentation=presentation)
-        turn = sample_turn() if file == "demo" else recorded(file, rate=rate)
+        settings = settings_of(assignments or (), presentation=presentation)
+        turn = sample_turn() if file == "demo" else read_turn(file, rate=rate)
         names = list(dict.fromkeys(channel or ChannelName))
-        performances = [perform(turn, name, settings, group=group) for name in names]
+        previews = [preview_on(turn, name, settings, group=group) for name in names]
         if html is not None:
-            _write(html, page("standard input" if file == "-" else file, performances))
+            _write_page(html, page("standard input" if file == "-" else file, previews))
         if json:
-            sys.stdout.writelines(_json_lines(performances))
+            sys.stdout.writelines(_json_lines(previews))
             sys.stdout.flush()
         elif steps or html is None:
-            _print(performances, steps=steps)
+            _print(previews, steps=steps)
 
 
-def _write(path: Path, written: str) -> None:
+def _write_page(path: Path, html: str) -> None:
     try:
-        path.write_text(written, encoding="utf-8")
+        path.write_text(html, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}. Name a file in a folder of yours.") from error
     typer.echo(f"wrote {path}: open it in a browser", err=True)
 
 
-def _print(performances: list[Performance], *, steps: bool) -> None:
-    from tailrace.cli.preview import terminal  # noqa: PLC0415 -- only whoever looks needs it, and it takes its time
+def _print(previews: list[ChannelPreview], *, steps: bool) -> None:
+    from tailrace.cli.preview import terminal  # noqa: PLC0415 -- rich is slow to import, and only this needs it
 
     if steps:
-        terminal.print_steps(performances)
+        terminal.print_steps(previews)
     else:
-        terminal.print_end(performances)
+        terminal.print_end(previews)
 
 
-def _json_lines(performances: Iterable[Performance]) -> Iterable[str]:
-    """Each call with what stands after it: how much every message holds."""
-    for performance in performances:
-        for moment in performance.moments:
-            told = {
-                "channel": performance.channel,
-                "at": round(moment.at, 3),
-                "stays": moment.is_durable,
-                "sizes": [performance.extent(seen).size for seen in moment.chat],
-                "operation": msgspec.to_builtins(moment.operation),
+def _json_lines(previews: Iterable[ChannelPreview]) -> Iterable[str]:
+    """Each call, with the sizes of all messages after it."""
+    for on_channel in previews:
+        for call in on_channel.calls:
+            line = {
+                "channel": on_channel.channel,
+                "at": round(call.at, 3),
+                "stays": call.is_durable,
+                "sizes": [on_channel.size_of(message).size for message in call.chat],
+                "operation": msgspec.to_builtins(call.operation),
             }
-            yield json_line(told)
+            yield json_line(line)

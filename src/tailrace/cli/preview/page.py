@@ -1,7 +1,7 @@
-"""The page of a preview: every channel in a column, drawn in the manner of its platform, at any time of the turn.
+"""The page of a preview: every channel in a column, in the manner of its platform, at any time of the turn.
 
-One file that needs nothing else and can reach nothing else: its policy lets no script run but ours, and loads nothing.
-What stands in the end is in the document itself; the script turns back the time.
+One file that needs nothing else and can load nothing else: its content security policy allows only its own style and
+script. The document itself shows the end of the turn; the script shows earlier times.
 """
 
 from __future__ import annotations
@@ -15,43 +15,42 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from tailrace.cli.preview.markup import shown
-from tailrace.cli.preview.performing import counted, draft_of
-from tailrace.cli.preview.safe_html import as_text
+from tailrace.cli.preview.channel_preview import NO_MESSAGES, TASK_MARKS, draft_of, plural
+from tailrace.cli.preview.markup import to_html
+from tailrace.cli.preview.safe_html import escaped
 from tailrace.markdown import units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.cli.preview.performing import Calls, Performance
+    from tailrace.cli.preview.channel_preview import CallGroup, ChannelPreview
     from tailrace.delivery.dry_run import PerformedCall, VisibleMessage
     from tailrace.operations import Task
 
-_FRAME_S = 0.2  # so close together, appends are one picture
-_MOST_FRAMES = 200  # of a turn that is long, fewer to the second
-_ROW_S = 5.0  # and one row
-_MARKS = {"pending": "○", "in_progress": "◌", "complete": "✓", "error": "✗"}
+_FRAME_S = 0.2  # appends of so many seconds are one frame
+_MAX_FRAMES = 200  # a long turn has fewer frames per second
+_ROW_S = 5.0  # appends of so many seconds are one row
 _TYPING = '<p class="typing">is typing…</p>'
 
 _Version: TypeAlias = tuple[int, int, str]
 _Frame: TypeAlias = tuple[float, list[int]]
 
 
-def page(title: str, performances: Sequence[Performance]) -> str:
+def page(title: str, previews: Sequence[ChannelPreview]) -> str:
     """The whole page."""
     style, script = _resource("page.css"), _resource("page.js")
-    end = math.ceil(100 * max((performance.ends_at for performance in performances), default=0.0)) / 100
-    films = [_Film(performance, end).as_json() for performance in performances]
-    calls = sum(len(performance.moments) for performance in performances)
+    end = math.ceil(100 * max((preview.ends_at for preview in previews), default=0.0)) / 100
+    films = [_Film(preview, end).as_json() for preview in previews]
+    calls = sum(len(preview.calls) for preview in previews)
     return Template(_resource("page.html")).substitute(
         policy=_policy(style, script),
-        title=as_text(title),
-        facts=f"{counted(len(performances), 'channel')} · {counted(calls, 'call')} · {end:.1f} s",
+        title=escaped(title),
+        facts=f"{plural(len(previews), 'channel')} · {plural(calls, 'call')} · {end:.1f} s",
         style=style,
         script=script,
         end=f"{end:.2f}",
-        columns="\n".join(map(_column, performances)),
-        # In a script nothing is markup but its end.
+        columns="\n".join(map(_column, previews)),
+        # In a script nothing is markup but its end tag.
         frames=f"[{','.join(films)}]".replace("<", "\\u003c"),
     )
 
@@ -61,7 +60,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing is loaded, nothing is sent, and nothing runs but this style and this script."""
+    """A policy by which nothing is loaded or sent, and only this style and this script run."""
     allowed = {"default": "'none'", "style": _digest(style), "script": _digest(script)}
     sources = "; ".join(f"{kind}-src {source}" for kind, source in allowed.items())
     return f"{sources}; base-uri 'none'; form-action 'none'"
@@ -71,115 +70,108 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _column(performance: Performance) -> str:
-    name = as_text(performance.channel)
-    chat = "\n".join(_message(performance, seen) for seen in performance.chat)
-    rows = "\n".join(_row(performance, calls) for calls in performance.calls(within_s=_ROW_S))
+def _column(preview: ChannelPreview) -> str:
+    name = escaped(preview.channel)
+    chat = "\n".join(_message(preview, message) for message in preview.chat)
+    rows = "\n".join(_row(preview, group) for group in preview.groups(within_s=_ROW_S))
     return f"""\
 <section class="channel {name}">
-<header><h2>{name} <small>{as_text(performance.look)}</small></h2><p>{as_text(performance.summary)}</p></header>
+<header><h2>{name} <small>{escaped(preview.presentation)}</small></h2><p>{escaped(preview.summary)}</p></header>
 <div class="chat" tabindex="0" role="region" aria-label="{name}, the chat">
-{chat or '<p class="nothing">Nothing is said.</p>'}
+{chat or f'<p class="nothing">{NO_MESSAGES}</p>'}
 </div>
-<details class="calls" open><summary>{counted(len(performance.moments), "call")}</summary>
+<details class="calls" open><summary>{plural(len(preview.calls), "call")}</summary>
 <div tabindex="0" role="region" aria-label="{name}, the calls">
-<table><thead><tr><th>at</th><th>call</th><th>message</th><th class="number">holds</th><th>stays</th></tr></thead>
+<table><thead><tr><th>at</th><th>call</th><th>message</th><th class="number">size</th><th>stays</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table></div></details>
 </section>"""
 
 
-def _row(performance: Performance, calls: Calls) -> str:
-    seen = calls.shown
-    times = f" ×{calls.count}" if calls.count > 1 else ""
-    number = f"#{as_text(calls.message_id)}" if calls.message_id else ""
-    size = f"{performance.extent(seen).size:,}" if seen is not None else ""
-    kind, stays = ("stays", "● yes") if calls.last.is_durable else ("passes", "")
+def _row(preview: ChannelPreview, group: CallGroup) -> str:
+    at, kind, message, size = map(escaped, preview.row(group))
+    name, stays = ("stays", "● yes") if group.last.is_durable else ("passes", "")
     return (
-        f'<tr class="{kind}" data-at="{calls.at:.2f}"><td>{calls.at:.2f} s</td><td>{calls.kind}{times}</td>'
-        f'<td>{number}</td><td class="number">{size}</td><td>{stays}</td></tr>'
+        f'<tr class="{name}" data-at="{group.at:.2f}"><td>{at}</td><td>{kind}</td><td>{message}</td>'
+        f'<td class="number">{size}</td><td>{stays}</td></tr>'
     )
 
 
-def _message(performance: Performance, seen: VisibleMessage) -> str:
-    kinds = {"aside": seen.is_processing, "streaming": seen.is_stream, "draft": not seen.message_id}
+def _message(preview: ChannelPreview, message: VisibleMessage) -> str:
+    kinds = {"processing": message.is_processing, "streaming": message.is_stream, "draft": not message.message_id}
     classes = " ".join(["message", *(kind for kind, is_so in kinds.items() if is_so)])
     return (
-        f'<article class="{classes}" dir="auto"><p class="name">agent</p>{_tasks(seen.tasks)}'
-        f"{_medium(seen) if seen.media else _body(performance, seen)}{_footer(performance, seen)}</article>"
+        f'<article class="{classes}" dir="auto"><p class="name">agent</p>{_tasks(message.tasks)}'
+        f"{_medium(message) if message.media else _body(preview, message)}{_footer(preview, message)}</article>"
     )
 
 
-def _body(performance: Performance, seen: VisibleMessage) -> str:
-    return f'<div class="body">{shown(seen.body, performance.capabilities.dialect)}</div>'
+def _body(preview: ChannelPreview, message: VisibleMessage) -> str:
+    return f'<div class="body">{to_html(message.body, preview.capabilities.dialect)}</div>'
 
 
-def _medium(seen: VisibleMessage) -> str:
-    """The place of a picture or a file; what is there is not loaded."""
-    caption = f"<figcaption>{as_text(seen.body.text)}</figcaption>" if seen.body.text else ""
-    return f'<figure class="medium"><div class="picture">{as_text(seen.media)}</div>{caption}</figure>'
+def _medium(message: VisibleMessage) -> str:
+    """A box with the address of a picture or a file, which is not loaded."""
+    caption = f"<figcaption>{escaped(message.body.text)}</figcaption>" if message.body.text else ""
+    return f'<figure class="medium"><div class="picture">{escaped(message.media)}</div>{caption}</figure>'
 
 
 def _tasks(tasks: Sequence[Task]) -> str:
-    items = (f'<li class="{task.status}">{_MARKS[task.status]} {as_text(task.title)}</li>' for task in tasks)
+    items = (f'<li class="{task.status}">{TASK_MARKS[task.status]} {escaped(task.title)}</li>' for task in tasks)
     return f'<ul class="tasks">{"".join(items)}</ul>' if tasks else ""
 
 
-def _footer(performance: Performance, seen: VisibleMessage) -> str:
-    extent = performance.extent(seen)
-    name = f"#{as_text(seen.message_id)}" if seen.message_id else "draft"
-    meter = (
-        f'<meter max="{extent.limit}" value="{extent.size}" aria-hidden="true"></meter>'
-        if extent.limit is not None
-        else ""
-    )
-    fits = "over" if extent.is_too_much else "fits"
-    facts = [f"<span>{name}{', processing' if seen.is_processing else ''}</span>", meter]
-    facts.append(f'<span class="{fits}">{extent}</span>')
-    if seen.edits:
-        facts.append(f"<span>{counted(seen.edits, 'edit')}</span>")
-    return f"<footer>{''.join(facts)}</footer>"
+def _footer(preview: ChannelPreview, message: VisibleMessage) -> str:
+    size = preview.size_of(message)
+    name, extent, edits = map(escaped, preview.facts(message))
+    meter = f'<meter max="{size.limit}" value="{size.size}" aria-hidden="true"></meter>' if size.limit else ""
+    fits = "over" if size.is_over_limit else "fits"
+    edited = f"<span>{edits}</span>" if edits else ""
+    return f'<footer><span>{name}</span>{meter}<span class="{fits}">{extent}</span>{edited}</footer>'
 
 
 class _Film:
-    """The chat of one channel as pictures. What a message says is mostly what it said before, and is kept once."""
+    """The chat of one channel as frames. An edit mostly keeps the beginning of a message, which is stored once."""
 
-    def __init__(self, performance: Performance, end: float) -> None:
-        self._performance = performance
+    def __init__(self, preview: ChannelPreview, end: float) -> None:
+        self._preview = preview
         self._versions: list[_Version] = []
         self._latest: dict[str, tuple[int, str]] = {}
         self._frames: list[_Frame] = []
-        for calls in performance.calls(within_s=max(_FRAME_S, end / _MOST_FRAMES)):
-            self._frames.append((round(calls.last.at, 2), self._picture(calls.last)))
-        if performance.moments:
-            self._frames.append((end, [self._version(seen) for seen in performance.chat]))
+        for group in preview.groups(within_s=max(_FRAME_S, end / _MAX_FRAMES)):
+            self._frames.append((round(group.last.at, 2), self._frame(group.last)))
+        if preview.calls:
+            self._frames.append((end, [self._version(message) for message in preview.chat]))
 
     def as_json(self) -> str:
-        """The versions of messages, each by what it keeps of another and how it goes on; and the frames by time."""
+        """The versions of messages, each as what it keeps of an earlier one and what follows; the frames by time."""
         return msgspec.json.encode({"versions": self._versions, "frames": self._frames}).decode()
 
-    def _picture(self, moment: PerformedCall) -> list[int]:
-        picture = [self._version(seen) for seen in moment.chat]
-        if (draft := draft_of(moment)) is not None:
-            picture.append(self._version(draft))
-        if moment.is_typing:
-            picture.append(self._added("typing", _TYPING))
-        return picture
+    def _frame(self, call: PerformedCall) -> list[int]:
+        frame = [self._version(message) for message in call.chat]
+        if (draft := draft_of(call)) is not None:
+            frame.append(self._version(draft))
+        if call.is_typing:
+            frame.append(self._add("typing", _TYPING))
+        return frame
 
-    def _version(self, seen: VisibleMessage) -> int:
-        return self._added(f"#{seen.message_id}", _message(self._performance, seen))
+    def _version(self, message: VisibleMessage) -> int:
+        return self._add(f"#{message.message_id}", _message(self._preview, message))
 
-    def _added(self, name: str, html: str) -> int:
-        base, before = self._latest.get(name, (-1, ""))
+    def _add(self, name: str, html: str) -> int:
+        """Store a version if it is a new one. Returns its number."""
+        number, before = self._latest.get(name, (-1, ""))
         if html != before:
-            kept = _shared(before, html)
-            self._versions.append((base, units.size(html[:kept], "utf16"), html[kept:]))  # as the script counts
-            self._latest[name] = base, before = len(self._versions) - 1, html
-        return base
+            kept = _common_prefix(before, html)
+            # The script counts in UTF-16.
+            self._versions.append((number, units.size(html[:kept], "utf16"), html[kept:]))
+            number = len(self._versions) - 1
+            self._latest[name] = number, html
+        return number
 
 
-def _shared(one: str, other: str) -> int:
+def _common_prefix(one: str, other: str) -> int:
     """How many characters both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((nth for nth, (ours, theirs) in pairs if ours != theirs), min(len(one), len(other)))

@@ -1,7 +1,7 @@
-"""HTML in which nothing is left that a page would obey: a few tags and attributes, and text.
+"""HTML made safe for a page: a few tags and attributes, and text.
 
-The dialects write only such tags themselves. A page that people open from a file does not rely on that: what is put on
-it as HTML passes here first.
+The dialects write only such tags themselves. A page that people open from a file does not rely on that: all HTML on it
+passes here first.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ _TAGS = frozenset(
     )
 )
 _VOID = frozenset(("br", "hr"))
-_VALUES = {
+_ATTRIBUTES = {
     ("a", "href"): re.compile(r"(?:https?|ftp|mailto|magnet|tg):.*", re.IGNORECASE | re.DOTALL),
     ("code", "class"): re.compile(r"language-[\w.+#-]+"),
     ("ol", "start"): re.compile(r"\d{1,9}"),
     ("td", "align"): re.compile(r"left|center|right"),
     ("th", "align"): re.compile(r"left|center|right"),
 }
-# What a page shows as nothing, or not at all.
+# Control characters, which a page would not show.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def as_text(text: str) -> str:
-    """The text for a page: nothing in it is a tag, and what cannot be seen is shown to be there."""
+def escaped(text: str) -> str:
+    """The text for a page: nothing in it is a tag, and control characters are shown as U+FFFD."""
     return escape(_CONTROLS.sub("\ufffd", text))
 
 
 def link_tags(url: str) -> tuple[str, str]:
-    """What stands around the text of a link to the address; nothing where it is none that may be followed."""
-    if not _VALUES["a", "href"].fullmatch(url):
+    """The tags of a link to the address; empty if its scheme is not allowed."""
+    if not _ATTRIBUTES["a", "href"].fullmatch(url):
         return "", ""
-    return f'<a href="{as_text(url)}" rel="noopener noreferrer">', "</a>"
+    return f'<a href="{escaped(url)}" rel="noopener noreferrer">', "</a>"
 
 
-def sanitised(html: str, code: Callable[[str], str] = str) -> str:
-    """The HTML with the tags and attributes that may be there, well nested; `code` is applied to the text in code."""
-    reader = _Reader(code)
-    reader.feed(html)
-    reader.close()
-    return "".join([*reader.out, *(f"</{tag}>" for tag in reversed(reader.open))])
+def sanitized(html: str, code: Callable[[str], str] = str) -> str:
+    """The HTML with only the allowed tags and attributes, well nested. `code` is applied to the text in code."""
+    writer = _Sanitizer(code)
+    writer.feed(html)
+    writer.close()
+    return "".join([*writer.out, *(f"</{tag}>" for tag in reversed(writer.open))])
 
 
-class _Reader(HTMLParser):
-    """Writes anew what it reads; `open` are the tags that are not closed yet."""
+class _Sanitizer(HTMLParser):
+    """Writes what it reads, without what is not allowed; `open` are the tags that are not closed yet."""
 
     def __init__(self, code: Callable[[str], str]) -> None:
         super().__init__(convert_charrefs=True)
@@ -61,20 +61,20 @@ class _Reader(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open the tag if it may be there."""
+        """Open the tag if it is allowed."""
         if tag == "input":
-            self.out.append(TASK_MARKS["checked" in dict(attrs)])  # a box of a task, of which a picture will do
+            self.out.append(TASK_MARKS["checked" in dict(attrs)])  # the box of a task becomes a character
         if tag not in _TAGS and tag not in _VOID:
             return
-        kept = [(name, value) for name, value in attrs if value is not None and _may_be(tag, name, value)]
-        written = "".join(f' {name}="{as_text(value)}"' for name, value in dict(kept).items())
+        kept = [(name, value) for name, value in attrs if value is not None and _is_allowed(tag, name, value)]
+        written = "".join(f' {name}="{escaped(value)}"' for name, value in dict(kept).items())
         relation = ' rel="noopener noreferrer"' if tag == "a" else ""
         self.out.append(f"<{tag}{written}{relation}>")
         if tag not in _VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the tag, and what is open in it."""
+        """Close the tag, and all tags that are open in it."""
         while tag in self.open:
             closed = self.open.pop()
             self.out.append(f"</{closed}>")
@@ -83,9 +83,9 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Write text."""
-        self.out.append(as_text(self._code(data) if "code" in self.open else data))
+        self.out.append(escaped(self._code(data) if "code" in self.open else data))
 
 
-def _may_be(tag: str, name: str, value: str) -> bool:
-    allowed = _VALUES.get((tag, name))
+def _is_allowed(tag: str, name: str, value: str) -> bool:
+    allowed = _ATTRIBUTES.get((tag, name))
     return allowed is not None and allowed.fullmatch(value) is not None

@@ -1,4 +1,4 @@
-"""A preview in the terminal: every channel with its messages and its calls, in the end or step by step."""
+"""A preview in the terminal: the messages and calls of each channel, at the end or step by step."""
 
 from __future__ import annotations
 
@@ -11,98 +11,87 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.channels.terminal.visible import visible
-from tailrace.cli.preview.markup import shown
-from tailrace.cli.preview.performing import counted
-from tailrace.cli.preview.styled import styled
+from tailrace.cli.preview.channel_preview import NO_MESSAGES, TASK_MARKS
+from tailrace.cli.preview.html_to_rich import html_to_rich
+from tailrace.cli.preview.markup import to_html
 
 if TYPE_CHECKING:
-    from tailrace.cli.preview.performing import Calls, Performance
+    from tailrace.cli.preview.channel_preview import CallGroup, ChannelPreview
     from tailrace.delivery.dry_run import VisibleMessage
     from tailrace.operations import Task
 
-_ROW_S = 5.0  # so close together, appends are one row
+_ROW_S = 5.0  # appends of so many seconds are one row
 _STEP_S = 1.0  # and one step
-_WIDEST = 100
-_MARKS = {"pending": "○", "in_progress": "◌", "complete": "✓", "error": "✗"}
+_MAX_COLUMNS = 100
 
 
-def print_end(performances: list[Performance]) -> None:
-    """Show each channel as it is in the end, and the calls that led there."""
+def print_end(previews: list[ChannelPreview]) -> None:
+    """Show the messages of each channel at the end, and a table of the calls."""
     console = _console()
-    for performance in performances:
-        _print_head(console, performance)
-        for seen in performance.chat:
-            console.print(_bubble(performance, seen))
-        if not performance.chat:
-            console.print(Text("Nothing is said.", style="dim"))
+    for preview in previews:
+        _print_head(console, preview)
+        for message in preview.chat:
+            console.print(_bubble(preview, message))
+        if not preview.chat:
+            console.print(Text(NO_MESSAGES, style="dim"))
         console.print()
-        console.print(_table(performance))
+        console.print(_table(preview))
 
 
-def print_steps(performances: list[Performance]) -> None:
-    """Show each call of each channel, and below it the message that it was about."""
+def print_steps(previews: list[ChannelPreview]) -> None:
+    """Show each call of each channel, and below it the message that it changed."""
     console = _console()
-    for performance in performances:
-        _print_head(console, performance)
-        for calls in performance.calls(within_s=_STEP_S):
-            console.print(Text("  ").join(Text(cell, style="bold") for cell in _cells(performance, calls) if cell))
-            if calls.shown is not None:
-                console.print(_bubble(performance, calls.shown))
+    for preview in previews:
+        _print_head(console, preview)
+        for group in preview.groups(within_s=_STEP_S):
+            console.print(Text("  ").join(Text(cell, style="bold") for cell in _cells(preview, group) if cell))
+            if group.shown is not None:
+                console.print(_bubble(preview, group.shown))
 
 
 def _console() -> Console:
     console = Console(highlight=False, markup=False, emoji=False)
-    console.width = min(console.width, _WIDEST)
+    console.width = min(console.width, _MAX_COLUMNS)
     return console
 
 
-def _print_head(console: Console, performance: Performance) -> None:
+def _print_head(console: Console, preview: ChannelPreview) -> None:
     console.print()
-    console.rule(Text(f"{performance.channel} · {performance.look}", style="bold"), style="dim")
-    console.print(Text(performance.summary, style="dim"))
+    console.rule(Text(f"{preview.channel} · {preview.presentation}", style="bold"), style="dim")
+    console.print(Text(preview.summary, style="dim"))
     console.print()
 
 
-def _bubble(performance: Performance, seen: VisibleMessage) -> Panel:
-    extent = performance.extent(seen)
-    name = f"#{seen.message_id}" if seen.message_id else "draft"
-    about = [name, *(["processing"] if seen.is_processing else []), str(extent)]
-    if seen.edits:
-        about.append(counted(seen.edits, "edit"))
+def _bubble(preview: ChannelPreview, message: VisibleMessage) -> Panel:
+    facts = " · ".join(filter(None, preview.facts(message)))
     return Panel(
-        Group(*map(_task, seen.tasks), _content(performance, seen)),
-        title=Text(" · ".join(about), style="bold red" if extent.is_too_much else "dim"),
+        Group(*map(_task, message.tasks), _content(preview, message)),
+        title=Text(facts, style="bold red" if preview.size_of(message).is_over_limit else "dim"),
         title_align="left",
         box=box.ROUNDED,
-        style="dim" if seen.is_processing or not seen.message_id else "none",
+        style="dim" if message.is_processing or not message.message_id else "none",
         border_style="dim",
     )
 
 
-def _content(performance: Performance, seen: VisibleMessage) -> RenderableType:
-    if seen.media:
-        return Text(visible("\n".join(filter(None, (f"▸ {seen.media}", seen.body.text)))))
-    return styled(shown(seen.body, performance.capabilities.dialect))
+def _content(preview: ChannelPreview, message: VisibleMessage) -> RenderableType:
+    if message.media:
+        return Text(visible("\n".join(filter(None, (f"▸ {message.media}", message.body.text)))))
+    return html_to_rich(to_html(message.body, preview.capabilities.dialect))
 
 
 def _task(task: Task) -> Text:
-    return Text(f"{_MARKS[task.status]} {visible(task.title)}", style="red" if task.status == "error" else "dim")
+    return Text(f"{TASK_MARKS[task.status]} {visible(task.title)}", style="red" if task.status == "error" else "dim")
 
 
-def _table(performance: Performance) -> Table:
+def _table(preview: ChannelPreview) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for head in ("AT", "CALL", "MESSAGE", "HOLDS", "STAYS"):
-        table.add_column(head, justify="right" if head in {"AT", "HOLDS"} else "left")
-    for calls in performance.calls(within_s=_ROW_S):
-        table.add_row(*_cells(performance, calls), style="" if calls.last.is_durable else "dim")
+    for head in ("AT", "CALL", "MESSAGE", "SIZE", "STAYS"):
+        table.add_column(head, justify="right" if head in {"AT", "SIZE"} else "left")
+    for group in preview.groups(within_s=_ROW_S):
+        table.add_row(*_cells(preview, group), style="" if group.last.is_durable else "dim")
     return table
 
 
-def _cells(performance: Performance, calls: Calls) -> tuple[str, ...]:
-    return (
-        f"{calls.at:.2f} s",
-        f"{calls.kind} ×{calls.count}" if calls.count > 1 else calls.kind,
-        f"#{calls.message_id}" if calls.message_id else "",
-        f"{performance.extent(calls.shown).size:,}" if calls.shown is not None else "",
-        "stays" if calls.last.is_durable else "",
-    )
+def _cells(preview: ChannelPreview, group: CallGroup) -> tuple[str, ...]:
+    return (*preview.row(group), "stays" if group.last.is_durable else "")

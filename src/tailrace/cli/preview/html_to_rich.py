@@ -1,6 +1,6 @@
-"""A body as a terminal can show it: the HTML that the page has of it, drawn with rich.
+"""HTML as rich shows it in a terminal.
 
-It reads only what `markup` writes: few tags, well nested, all text in its place.
+It reads only what `markup` writes: few tags, well nested. One way from a body to what is shown, for page and terminal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CELLS = frozenset(("td", "th"))
 _CONTAINERS = frozenset(("blockquote", "ol", "ul", "li", "pre", "table", "p")) | _HEADINGS | _CELLS
 
 
-def styled(html: str) -> RenderableType:
+def html_to_rich(html: str) -> RenderableType:
     """The HTML for a console."""
     writer = _Writer()
     writer.feed(html)
@@ -30,7 +30,7 @@ def styled(html: str) -> RenderableType:
 
 
 class _Block:
-    """Something with a beginning and an end: what is in it, and whether the last of that was a block, too."""
+    """An open element: its content so far, and whether the last of that is a block, too."""
 
     def __init__(self, tag: str, attributes: dict[str, str | None]) -> None:
         self.tag = tag
@@ -41,7 +41,7 @@ class _Block:
 
 
 class _Writer(HTMLParser):
-    """Writes text into the innermost block; a block that ends is put into the one around it."""
+    """Writes text into the innermost open block; a block that ends is added to the one around it."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -76,18 +76,18 @@ class _Writer(HTMLParser):
                 self._text.append(f" ({visible(url)})", style="dim")
 
     def handle_data(self, data: str) -> None:
-        """Write text in all the styles that are open."""
-        headed = ["bold"] if self._blocks[-1].tag in _HEADINGS | {"th"} else []
-        style = " ".join([*headed, *(_STYLES[tag] for tag, _ in self._styles)])
+        """Write text in the styles that are open."""
+        heading = ["bold"] if self._blocks[-1].tag in _HEADINGS | {"th"} else []
+        style = " ".join([*heading, *(_STYLES[tag] for tag, _ in self._styles)])
         self._text.append(visible(data), style=style)
 
     def finished(self) -> RenderableType:
-        """All that was written."""
+        """All content."""
         self._end_text()
         return Group(*self._blocks[0].children)
 
     def _end_text(self) -> None:
-        """Put the text that was written into its block; the line end before the next block is that block's."""
+        """Add the open text to its block, without the line end that a block after it would double."""
         if not self._text.plain:
             return
         if self._text.plain.endswith("\n"):
@@ -97,7 +97,7 @@ class _Writer(HTMLParser):
         self._text = Text()
 
     def _put(self, block: RenderableType) -> None:
-        """Put a block where it belongs, a blank line below the one before it."""
+        """Add a block to the one around it, after a blank line if a block is before it."""
         around = self._blocks[-1]
         if around.ends_with_block:
             around.children.append(Text())

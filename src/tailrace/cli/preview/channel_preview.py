@@ -1,0 +1,157 @@
+"""A turn on one channel: its calls in groups, its messages, and how much of the channel's limits they take.
+
+`terminal` and `page` draw it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tailrace.capabilities import CHANNELS, Capabilities
+from tailrace.delivery.dry_run import PerformedCall, VisibleMessage, dry_run
+from tailrace.markdown import units
+from tailrace.markdown.dialects import renderer
+from tailrace.operations import AppendStream, Target
+from tailrace.projector.presentation import PRESENTATIONS, rules_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.cli.preview.recording import Turn
+    from tailrace.projector import ProjectorSettings
+
+TASK_MARKS = {"pending": "○", "in_progress": "◌", "complete": "✓", "error": "✗"}
+NO_MESSAGES = "Nothing is posted."
+
+_UNITS = {"code_points": "characters", "utf16": "UTF-16 units", "utf8_bytes": "bytes"}
+
+
+class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a message and its limits; None is no limit."""
+
+    size: int
+    limit: int | None
+    unit: str
+    lines: int
+    max_lines: int | None
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether the platform would refuse it."""
+        return self.limit is not None and self.size > self.limit
+
+    def __str__(self) -> str:
+        of_limit = f" of {self.limit:,}" if self.limit is not None else ""
+        of_lines = f", {self.lines} of {self.max_lines} lines" if self.max_lines is not None else ""
+        return f"{self.size:,}{of_limit} {self.unit}{of_lines}"
+
+
+class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls that are shown as one row: the time of the first, their number, and the last of them."""
+
+    at: float
+    count: int
+    last: PerformedCall
+
+    @property
+    def shown(self) -> VisibleMessage | None:
+        """The message or the draft that the last call changed; None if it changed nothing that people see."""
+        if not self.last.message_id:
+            return draft_of(self.last) if not self.last.is_typing else None
+        return next((message for message in self.last.chat if message.message_id == self.last.message_id), None)
+
+
+class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as one channel would show it, in the `presentation` that this channel can do."""
+
+    channel: str
+    capabilities: Capabilities
+    presentation: str
+    calls: tuple[PerformedCall, ...]
+
+    @property
+    def chat(self) -> tuple[VisibleMessage, ...]:
+        """The messages at the end."""
+        return self.calls[-1].chat if self.calls else ()
+
+    @property
+    def ends_at(self) -> float:
+        """The time of the last call."""
+        return self.calls[-1].at if self.calls else 0.0
+
+    @property
+    def summary(self) -> str:
+        """How many messages and calls it takes, in one line."""
+        durable = sum(call.is_durable for call in self.calls)
+        messages, calls = plural(len(self.chat), "message"), plural(len(self.calls), "call")
+        return f"{messages} · {calls}, {durable} to stay · {self.ends_at:.1f} s"
+
+    def groups(self, *, within_s: float) -> Iterator[CallGroup]:
+        """The calls in order; appends to one stream, within so many seconds of the first, are one group."""
+        group: list[PerformedCall] = []
+        for call in self.calls:
+            if group and not (_is_next_append(group[-1], call) and call.at - group[0].at < within_s):
+                yield CallGroup(at=group[0].at, count=len(group), last=group[-1])
+                group = []
+            group.append(call)
+        if group:
+            yield CallGroup(at=group[0].at, count=len(group), last=group[-1])
+
+    def row(self, group: CallGroup) -> tuple[str, str, str, str]:
+        """A group as a row of the table of calls: its time, what is called, the message, and the size of that."""
+        kind = str(type(group.last.operation).__struct_config__.tag).replace("_", " ")
+        return (
+            f"{group.at:.2f} s",
+            f"{kind} ×{group.count}" if group.count > 1 else kind,
+            f"#{group.last.message_id}" if group.last.message_id else "",
+            f"{self.size_of(group.shown).size:,}" if group.shown is not None else "",
+        )
+
+    def facts(self, message: VisibleMessage) -> tuple[str, str, str]:
+        """What is written around a message: its name, its size, and how often it was edited (empty for never)."""
+        name = f"#{message.message_id}" if message.message_id else "draft"
+        processing = ", processing" if message.is_processing else ""
+        edits = plural(message.edits, "edit") if message.edits else ""
+        return f"{name}{processing}", str(self.size_of(message)), edits
+
+    def size_of(self, message: VisibleMessage) -> MessageSize:
+        """The size of a message as the platform counts it."""
+        limits = self.capabilities
+        if message.media:
+            size, limit, max_lines = units.size(message.body.text, limits.unit), limits.caption_limit, None
+        else:
+            size = renderer(limits.dialect).measure(message.body, limits.unit)
+            limit, max_lines = limits.limit, limits.lines
+        lines = message.body.text.count("\n") + 1
+        return MessageSize(size=size, limit=limit, unit=_UNITS[limits.unit], lines=lines, max_lines=max_lines)
+
+
+def preview_on(turn: Turn, channel: str, settings: ProjectorSettings, *, group: bool = False) -> ChannelPreview:
+    """The turn in a thread of a chat of the channel: some platforms stream only in threads."""
+    capabilities = CHANNELS[channel]
+    target = Target(channel=channel, chat="preview", thread="preview", group=group)
+    rules = rules_for(settings, capabilities, target)
+    calls = tuple(dry_run(turn, target, capabilities, settings))
+    name = next(name for name, known in PRESENTATIONS.items() if known is rules)
+    return ChannelPreview(channel=channel, capabilities=capabilities, presentation=name, calls=calls)
+
+
+def draft_of(call: PerformedCall) -> VisibleMessage | None:
+    """The draft that is shown after the call, if there is one."""
+    return VisibleMessage(message_id="", body=call.draft) if call.draft is not None else None
+
+
+def plural(number: int, noun: str) -> str:
+    """The number with its noun."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _is_next_append(before: PerformedCall, after: PerformedCall) -> bool:
+    """Whether both append to one stream."""
+    match before.operation, after.operation:
+        case AppendStream(stream_id=one), AppendStream(stream_id=other):
+            return one == other
+        case _:
+            return False
