@@ -1,9 +1,8 @@
-"""Recorded turns of many runtimes, as each chat platform would show them: compared with what was read and found good.
+"""Recorded turns of many runtimes, as each chat platform shows them, compared with texts that were reviewed.
 
-`tests/recordings` holds the turns as a runtime's events, one line each with its time. Beside this file there is one
-text for each of them and each platform, and for some of them one for each presentation. Where a change of behaviour is
-meant, `UPDATE_GOLDENS=1 .venv/bin/python -m pytest tests/goldens` writes them anew: read the difference as somebody
-who sits in that chat.
+`tests/recordings` has the turns, one event per line with its time. This directory has one text per recording and
+platform, and for some recordings one per presentation. After an intended change,
+`UPDATE_GOLDENS=1 .venv/bin/python -m pytest tests/goldens` writes them anew; review the diff as a person in that chat.
 """
 
 from __future__ import annotations
@@ -28,31 +27,30 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 RECORDINGS = {path.stem: path for path in sorted((HERE.parent / "recordings").glob("*.ndjson"))}
 CHATS = ("telegram", "slack", "discord", "matrix")
-IN_EVERY_WAY = ("acp_plan", "claude_subagent")
+IN_ALL_PRESENTATIONS = ("acp_plan", "claude_subagent")
 
 CASES: list[tuple[str, str, Presentation | None]] = [
     *((name, channel, None) for name in RECORDINGS for channel in CHATS),
-    *((name, channel, way) for name in IN_EVERY_WAY for channel in CHATS for way in get_args(Presentation)),
+    *((name, channel, kind) for name in IN_ALL_PRESENTATIONS for channel in CHATS for kind in get_args(Presentation)),
 ]
 
 
 def golden(name: str, channel: str, presentation: Presentation | None) -> Path:
-    """The file that a case is compared with."""
     return HERE / name / (f"{channel}.{presentation}.txt" if presentation else f"{channel}.txt")
 
 
 @pytest.mark.parametrize(("name", "channel", "presentation"), CASES)
-def test_a_recorded_turn_looks_as_it_was_found_good(name: str, channel: str, presentation: Presentation | None) -> None:
-    told = played_back(recorded(RECORDINGS[name]), channel, presentation)
+def test_recorded_turn_looks_as_reviewed(name: str, channel: str, presentation: Presentation | None) -> None:
+    text = played_back(recorded(RECORDINGS[name]), channel, presentation)
     path = golden(name, channel, presentation)
     if os.environ.get("UPDATE_GOLDENS"):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(told, encoding="utf-8")
-    assert told == path.read_text(encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_recording_keeps_the_contract_of_events(name: str) -> None:
+def test_recording_keeps_the_contract_of_events(name: str) -> None:
     events = [event for _, event in recorded(RECORDINGS[name])]
     refused: list[Diagnostic] = []
 
