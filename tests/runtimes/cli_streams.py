@@ -1,4 +1,4 @@
-"""Recorded streams of codex, gemini and opencode, told by their translators; and what a reader expects of each."""
+"""Recorded streams of codex, gemini and opencode, their translators, and what a reader expects of each."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def raw_lines(recording: str) -> list[bytes]:
 
 
 @cache
-def heard(recording: str) -> list[bytes]:
-    """What a runtime writes, line by line, in a recording that also holds what it was told, or how it came."""
+def lines_of(recording: str) -> list[bytes]:
+    """What a runtime writes, line by line, in a recording that also holds what it was feeding, or how it came."""
     lines = [json.loads(line) for line in raw_lines(recording)]
     if not any("ev" in line for line in lines):
         return raw_lines(recording)
@@ -82,7 +82,7 @@ class Codex:
 
 
 class OpencodeBus:
-    """The bus of an opencode server, heard for the first session that it tells of."""
+    """The bus of an opencode server, lines_of for the first session that it tells of."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         created = (json.loads(line) for line in lines if b'"session.created"' in line)
@@ -99,10 +99,10 @@ class OpencodeBus:
         return self.translator.close()
 
 
-Heard = Codex | CodexExecTranslator | GeminiTranslator | OpencodeBus | OpencodeRunTranslator
+AnyTranslator = Codex | CodexExecTranslator | GeminiTranslator | OpencodeBus | OpencodeRunTranslator
 
 
-def translator(recording: str) -> Heard:
+def translator(recording: str) -> AnyTranslator:
     """Who understands a recording."""
     match recording.split("_"):
         case ["codex", "app", *_]:
@@ -112,16 +112,16 @@ def translator(recording: str) -> Heard:
         case ["gemini", *_]:
             return GeminiTranslator()
         case ["opencode", "serve", *_]:
-            return OpencodeBus(heard(recording))
+            return OpencodeBus(lines_of(recording))
         case _:
             return OpencodeRunTranslator()
 
 
 def translated(recording: str, lines: Sequence[bytes] | None = None) -> list[Event]:
     """The events that the recording, or other lines of its kind, comes to."""
-    lines = heard(recording) if lines is None else lines
-    told = translator(recording)
-    return [*(event for line in lines for event in told.feed(line)), *told.close()]
+    lines = lines_of(recording) if lines is None else lines
+    feeding = translator(recording)
+    return [*(event for line in lines for event in feeding.feed(line)), *feeding.close()]
 
 
 def own(events: Sequence[Event]) -> list[Event]:
@@ -167,7 +167,7 @@ def changed(draw: st.DrawFn, recordings: Sequence[str]) -> bytes:
     """A recorded value with something else in one of its places, or nothing that can be read."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=12))
-    lines = [line for recording in recordings for line in heard(recording)]
+    lines = [line for recording in recordings for line in lines_of(recording)]
     value = json.loads(draw(st.sampled_from(lines)))
     place = value
     while isinstance(place, dict) and place:
