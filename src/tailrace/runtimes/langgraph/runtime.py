@@ -1,7 +1,7 @@
-"""Running a graph: one stream per turn; what a conversation remembers is the graph's own checkpointer's.
+"""Runs a graph of LangGraph: one stream per turn. The graph's own checkpointer remembers conversations.
 
-Owns how the graph is asked and how it is left. What it streams is the translator's; the SDK's objects become plain
-values here and go no further. Nothing of the SDK is imported: the graph brings it along.
+Owns how the graph is called, and every way in which a run can end. SDK objects become JSON values here; the translator
+knows what they mean. Nothing of the SDK is imported, because the graph comes with it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _as_message(prompt: Prompt) -> Any:
 
 
 class LangGraphRuntime:
-    """A compiled graph as a runtime: its threads are our sessions.
+    """A compiled graph as a runtime. A session is a thread of the graph.
 
-    `ask` makes the graph's input of a prompt, for graphs whose state is not a list of messages. `config` is given to
-    the graph along with the thread.
+    `ask` makes the graph's input from a prompt, for graphs whose state is not a list of messages. `config` is given to
+    the graph together with the thread.
     """
 
     name = "langgraph"
@@ -44,14 +44,13 @@ class LangGraphRuntime:
         self._config = config or {}
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """One run of the graph; closing this cancels it, and returns when nothing of it is left."""
+        """Run the graph once. Closing this cancels the run and returns when all of it has ended."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        if (
-            failed := wrong_agent_type(
-                self._graph, runtime=self.name, wanted="a compiled graph of LangGraph", method="astream"
-            )
-        ) is not None:
-            yield failed
+        wrong_type = wrong_agent_type(
+            self._graph, runtime=self.name, wanted="a compiled graph of LangGraph", method="astream"
+        )
+        if wrong_type is not None:
+            yield wrong_type
             return
         translator = LangGraphTranslator()
         thread = {"thread_id": session_of(prompt) or uuid.uuid4().hex}

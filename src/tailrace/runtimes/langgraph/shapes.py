@@ -1,13 +1,13 @@
-"""The shapes in which LangGraph streams, each brought to one: a mode, and what that mode tells.
+"""The forms in which LangGraph streams, each converted to one: a mode, and the payload of that mode.
 
-How the graph is asked decides how the same thing is wrapped, and in which words a model's steps are told:
+The same content comes in another wrapper, and a model's steps under other names, depending on how the graph is run:
 
 - `astream`: with one mode the payload; with several (mode, payload); with subgraphs (namespace, mode, payload)
 - `astream(version="v2")`: {type: mode, ns, data: payload}
 - `astream_events(version="v2")`: {event, run_id, data}, where models and tools have events of their own
-- `astream_events(version="v3")`: {method: mode, params: {data: payload}}, where a message is told step by step
+- `astream_events(version="v3")`: {method: mode, params: {data: payload}}, where a message comes in steps
 
-All of it ends up as the first has it, and a model's steps as chunks of a message.
+All of them become the first form, and the steps of a model become chunks of a message.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import msgspec
 
 from tailrace.runtimes.sdk import as_text
 
-Said: TypeAlias = tuple[str, Any]
-_UNKNOWN: Said = ("", None)
-_NOTHING: Said = ("lifecycle", None)
+StreamItem: TypeAlias = tuple[str, Any]  # a mode and its payload
+_UNKNOWN: StreamItem = ("", None)
+_IGNORED: StreamItem = ("lifecycle", None)
 _SEPARATOR = "|"  # between the tasks of a namespace, each of which is `node:task`
 
 
 class ToolCallChunk(msgspec.Struct):
-    """A piece of a call as the model writes it; only the first one has the id and the name."""
+    """A piece of a call, as the model writes it. Only the first piece has the id and the name."""
 
     id: str | None = None
     name: str | None = None
@@ -33,28 +33,28 @@ class ToolCallChunk(msgspec.Struct):
     index: Any = None
 
 
-class ToolCall(msgspec.Struct):
-    """A call as the model made it."""
+class ModelToolCall(msgspec.Struct):
+    """A complete call of a model."""
 
     name: str
     id: str | None = None
     args: Any = None
 
     @property
-    def call(self) -> str:
-        """Which call it is."""
+    def key(self) -> str:
+        """The id of the call, or the tool's name if it has none."""
         return self.id or self.name
 
 
-class Tokens(msgspec.Struct):
-    """What a model call has cost, or a part of it."""
+class UsageMetadata(msgspec.Struct):
+    """The tokens of a model call, or of a part of it."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-class Block(msgspec.Struct):
-    """A piece of a message's content; providers have several words for the same."""
+class ContentBlock(msgspec.Struct):
+    """A piece of a message's content. Providers have different fields for reasoning."""
 
     type: str = ""
     text: str = ""
@@ -66,43 +66,45 @@ class Block(msgspec.Struct):
     index: Any = None
 
     @property
-    def thought(self) -> str:
-        """What the model thinks, where it does."""
-        summed_up = "".join(as_text(part.get("text", "")) for part in self.summary or ())
-        return self.reasoning or self.thinking or summed_up
+    def reasoning_text(self) -> str:
+        """The reasoning, if it is any."""
+        summary = "".join(as_text(part.get("text", "")) for part in self.summary or ())
+        return self.reasoning or self.thinking or summary
 
 
-class Message(msgspec.Struct):
-    """A message, or a chunk of one. Old versions know no `chunk_position`, and so do not tell where one ends."""
+class ModelMessage(msgspec.Struct):
+    """A message or a chunk of one. Old versions have no `chunk_position`, so the end of their messages is unknown."""
 
     type: str
-    content: str | list[str | Block] = ""
+    content: str | list[str | ContentBlock] = ""
     id: str | None = None
     name: str | None = None
-    tool_calls: list[ToolCall] = []
+    tool_calls: list[ModelToolCall] = []
     tool_call_chunks: list[ToolCallChunk] = []
-    usage_metadata: Tokens | None = None
+    usage_metadata: UsageMetadata | None = None
     chunk_position: str | msgspec.UnsetType | None = msgspec.UNSET
     additional_kwargs: dict[str, Any] = {}
 
     @property
-    def blocks(self) -> list[Block]:
-        """Its content, each piece with its place: as the provider counts, or as they come."""
+    def blocks(self) -> list[ContentBlock]:
+        """The content, each piece with its index: the provider's, or else its position."""
         pieces = [self.content] if isinstance(self.content, str) else self.content
-        blocks = [Block(type="text", text=piece) if isinstance(piece, str) else piece for piece in pieces]
-        for place, block in enumerate(blocks):
-            block.index = place if block.index is None else block.index
-        thought = self.additional_kwargs.get("reasoning_content")
-        return [Block(type="reasoning", reasoning=thought), *blocks] if isinstance(thought, str) else blocks
+        blocks = [ContentBlock(type="text", text=piece) if isinstance(piece, str) else piece for piece in pieces]
+        for position, block in enumerate(blocks):
+            block.index = position if block.index is None else block.index
+        reasoning = self.additional_kwargs.get("reasoning_content")
+        if not isinstance(reasoning, str):
+            return blocks
+        return [ContentBlock(type="reasoning", reasoning=reasoning), *blocks]
 
     @property
     def text(self) -> str:
-        """All text in it."""
+        """All text of the message."""
         return "".join(block.text for block in self.blocks if block.type == "text")
 
 
-class Answer(msgspec.Struct):
-    """What a tool gave back."""
+class ToolMessage(msgspec.Struct):
+    """The result of a call."""
 
     tool_call_id: str
     content: Any = ""
@@ -110,15 +112,15 @@ class Answer(msgspec.Struct):
     status: str = "success"
 
 
-def unwrapped(native: Any) -> Said:
-    """The mode of what was said and the payload; the mode is empty where the shape is none of LangGraph's."""
+def unwrap(native: Any) -> StreamItem:
+    """The mode and the payload. The mode is empty if LangGraph has no such form."""
     match native:
         case {"method": str(mode), "params": {"data": payload, **rest}}:
-            return _of_v3(mode, payload, rest.get("interrupts"))
+            return _from_v3(mode, payload, rest.get("interrupts"))
         case {"type": str(mode), "data": payload} | [str(mode), payload] | [[*_], str(mode), payload]:
             return mode, payload
-        case {"event": str(name), "run_id": str(run), "data": dict(told)}:
-            return _of_event(name, run, told)
+        case {"event": str(name), "run_id": str(run), "data": dict(data)}:
+            return _from_v2_event(name, run, data)
         case [{"type": str()}, {}]:
             return "messages", native
         case {"messages": [*_]}:
@@ -127,19 +129,19 @@ def unwrapped(native: Any) -> Said:
             return _UNKNOWN
 
 
-def _of_event(name: str, run: str, told: dict[str, Any]) -> Said:
-    """An event of `astream_events`: a model's run takes the place of its task."""
-    match name, told:
+def _from_v2_event(name: str, run: str, data: dict[str, Any]) -> StreamItem:
+    """An event of `astream_events`. The run of a model takes the place of its task."""
+    match name, data:
         case ("on_chat_model_stream", {"chunk": message}) | ("on_chat_model_end", {"output": message}):
             return "messages", [message, {"langgraph_checkpoint_ns": run}]
         case "on_tool_end", {"output": {"type": "tool"} as message}:
             return "messages", [message, {}]
         case _:
-            return _NOTHING if name.startswith("on_") else _UNKNOWN
+            return _IGNORED if name.startswith("on_") else _UNKNOWN
 
 
-def _of_v3(mode: str, payload: Any, interrupts: Any) -> Said:
-    """What version 3 tells in words of its own."""
+def _from_v3(mode: str, payload: Any, interrupts: Any) -> StreamItem:
+    """An event of version 3, whose messages, tools and interrupts have another form."""
     match mode, payload:
         case "values", _ if interrupts:
             return "updates", {"__interrupt__": interrupts}
@@ -147,26 +149,26 @@ def _of_v3(mode: str, payload: Any, interrupts: Any) -> Said:
             return "messages", [{"type": "AIMessageChunk", "chunk_position": None} | _chunk(event, step), metadata]
         case "tools", {"event": "tool-finished", "output": {"type": "tool"} as message}:
             return "messages", [message, {}]
-        case "tools", {"event": "tool-error", "tool_call_id": call, "message": words}:
-            return "messages", [{"type": "tool", "tool_call_id": call, "content": words, "status": "error"}, {}]
+        case "tools", {"event": "tool-error", "tool_call_id": call, "message": text}:
+            return "messages", [{"type": "tool", "tool_call_id": call, "content": text, "status": "error"}, {}]
         case "tools", _:
-            return _NOTHING
+            return _IGNORED
         case _:
             return mode, payload
 
 
 def _chunk(event: str, step: dict[str, Any]) -> dict[str, Any]:
-    """A step of a message as the chunk it would be. Arguments are told at the end alone: pieces of them are whole."""
-    place = step.get("index")
+    """The chunk for one step of a message. Each delta of arguments repeats all so far, so only their end is read."""
+    index = step.get("index")
     match event, step:
-        case "message-start", {"id": name}:
-            return {"id": name}
+        case "message-start", {"id": message_id}:
+            return {"id": message_id}
         case "content-block-start", {"content": {"type": "tool_call_chunk", "id": call, "name": name}}:
-            return {"tool_call_chunks": [{"id": call, "name": name, "index": place}]}
+            return {"tool_call_chunks": [{"id": call, "name": name, "index": index}]}
         case "content-block-delta", {"delta": {"type": "text-delta" | "reasoning-delta" as kind, **rest}}:
-            return {"content": [rest | {"type": kind.removesuffix("-delta"), "index": place}]}
+            return {"content": [rest | {"type": kind.removesuffix("-delta"), "index": index}]}
         case "content-block-finish", {"content": {"type": "tool_call", "args": arguments}}:
-            return {"tool_call_chunks": [{"args": as_text(arguments), "index": place}]}
+            return {"tool_call_chunks": [{"args": as_text(arguments), "index": index}]}
         case "message-finish", _:
             return {"usage_metadata": step.get("usage"), "chunk_position": "last"}
         case _:
@@ -174,7 +176,7 @@ def _chunk(event: str, step: dict[str, Any]) -> dict[str, Any]:
 
 
 def tasks_of(metadata: Any) -> list[str]:
-    """The tasks within which something was said, the outermost first."""
+    """The ids of the tasks that an item comes from, the outermost first."""
     match metadata:
         case {"langgraph_checkpoint_ns": str(namespace)}:
             return [task.rpartition(":")[2] for task in namespace.split(_SEPARATOR)]

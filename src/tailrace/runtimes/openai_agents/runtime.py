@@ -1,7 +1,7 @@
-"""Running an agent of the OpenAI Agents SDK: one streamed run per turn, and one session per conversation.
+"""Runs an agent of the OpenAI Agents SDK: one streamed run per turn, and one session per conversation.
 
-Owns the run, its end however it comes, and where the sessions lie. What the run's events mean is the translator's; the
-SDK's objects become plain values here and go no further.
+Owns the run, every way in which it can end, and where sessions are stored. SDK objects become JSON values here; the
+translator knows what they mean.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from tailrace.ports import Prompt
     from tailrace.runtimes.permissions import Approver, Choice, Policy, Question
 
-# An event of the SDK and the call under which it happened; None when there are no more.
-_Heard: TypeAlias = "tuple[str | None, Any] | None"
-_listener: ContextVar[asyncio.Queue[_Heard]] = ContextVar("tailrace_openai_agents_listener")
+# An event of the SDK with the call under which a subagent sent it. None is the end.
+_QueueItem: TypeAlias = "tuple[str | None, Any] | None"
+_subagent_queue: ContextVar[asyncio.Queue[_QueueItem]] = ContextVar("tailrace_openai_agents_subagent_queue")
 
 
 def show_subagent(event: Any) -> None:
-    """Let an agent that is another's tool be heard: `writer.as_tool(..., on_stream=show_subagent)`.
+    """Show the events of an agent that is a tool of another: `writer.as_tool(..., on_stream=show_subagent)`.
 
-    Without it the SDK tells only what the subagent answers. Outside of a turn of ours it does nothing.
+    Without it the SDK reports only the subagent's answer. Outside a turn of `OpenAIAgentsRuntime` it does nothing.
     """
-    listener = _listener.get(None)
+    queue = _subagent_queue.get(None)
     call = event["tool_call"]
-    if listener is not None and call is not None:
-        listener.put_nowait((call.call_id, event["event"]))
+    if queue is not None and call is not None:
+        queue.put_nowait((call.call_id, event["event"]))
 
 
 class OpenAIAgentsRuntime:
-    """An `agents.Agent` as a runtime. `options` go to `Runner.run_streamed` as they are: `max_turns`, `context`, …
+    """An `agents.Agent` as a runtime. `options` are passed to `Runner.run_streamed`: `max_turns`, `context`, …
 
-    What a conversation remembers is kept in a file of this user, unless `session` gives the session of a prompt itself,
-    or None for an agent without memory. Calls that need approval are decided by `permissions`, and `approver` is who is
-    asked; where nobody can be, the turn ends with what it waits for.
+    Conversations are stored in a file of this user, unless `session` returns the SDK session of a prompt, or None for
+    an agent without memory. `permissions` decides on calls that need approval, and `approver` asks the person. If
+    nobody can be asked, the turn ends and says which calls wait.
     """
 
     name = "openai-agents"
@@ -69,18 +69,19 @@ class OpenAIAgentsRuntime:
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """One run of the agent; closing this cancels it, and returns when nothing of it is left."""
+        """Run the agent once. Closing this cancels the run and returns when all of it has ended."""
         runner = _sdk("agents.run").Runner
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        if (
-            failed := wrong_agent_type(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK")
-        ) is not None:
-            yield failed
+        wrong_type = wrong_agent_type(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK")
+        if wrong_type is not None:
+            yield wrong_type
             return
         translator = OpenAIAgentsTranslator()
         session: Any = None
         try:
-            session = self._session(prompt) if self._session is not None else await asyncio.to_thread(_own, prompt)
+            session = (
+                self._session(prompt) if self._session is not None else await asyncio.to_thread(_stored_session, prompt)
+            )
             async with aclosing(self._runs(runner, prompt.text, session, translator)) as events:
                 async for event in events:
                     yield event
@@ -96,52 +97,52 @@ class OpenAIAgentsRuntime:
     async def _runs(
         self, runner: Any, text: str, session: Any, translator: OpenAIAgentsTranslator
     ) -> AsyncGenerator[Event, None]:
-        """A run, and one more for each time that calls were approved or not."""
+        """Run the agent, and run it again after each decision on calls that wait for approval."""
         start: Any = text
         async with Approvals(self._permissions, self._approver) as approvals:
             while True:
                 run_streamed = partial(runner.run_streamed, self._agent, start, session=session, **self._options)
                 async with _Run(run_streamed) as run:
-                    while (heard := await run.next()) is not None:
-                        call, native = heard
-                        for event in translator.feed(_plain(native), parent=call):
+                    while (item := await run.next()) is not None:
+                        call, native = item
+                        for event in translator.feed(_event_value(native), parent=call):
                             yield event
                     if not run.result.interruptions or not approvals.can_decide:
                         for event in _finish(translator, run.result):
                             yield event
                         return
                     start = run.result.to_state()
-                    for item in run.result.interruptions:
-                        events, chosen = await approvals.ask(_question(item))
+                    for interruption in run.result.interruptions:
+                        events, choice = await approvals.ask(_question(interruption))
                         for event in events:
                             yield event
-                        if not _decide(start, item, await chosen):
-                            translator.deny(json_value(item.raw_item))
+                        if not _decide(start, interruption, await choice):
+                            translator.deny(json_value(interruption.raw_item))
                         for event in approvals.notices():
                             yield event
 
 
-def _question(item: Any) -> Question:
-    raw = json_value(item.raw_item)
+def _question(interruption: Any) -> Question:
+    raw = json_value(interruption.raw_item)
     arguments = json_or_text(raw.get("arguments")) if isinstance(raw, dict) else None
-    return approval_question(str(item.agent.name), item.name or "a tool", arguments)
+    return approval_question(str(interruption.agent.name), interruption.name or "a tool", arguments)
 
 
-def _decide(state: Any, item: Any, choice: Choice | None) -> bool:
-    """Let the call be made, or not; whether it is."""
+def _decide(state: Any, interruption: Any, choice: Choice | None) -> bool:
+    """Approve or reject the call in the state of the run. Returns True if it is approved."""
     is_allowed = choice is not None and choice.kind.startswith("allow")
-    (state.approve if is_allowed else state.reject)(item)
+    (state.approve if is_allowed else state.reject)(interruption)
     return is_allowed
 
 
 class _Run:
-    """A streamed run, with what its subagents say woven in; leaving it cancels it."""
+    """A streamed run with the events of its subagents in between. Leaving it cancels the run."""
 
     def __init__(self, start: Callable[[], Any]) -> None:
-        self._queue: asyncio.Queue[_Heard] = asyncio.Queue()
-        # The run and all its tools see the listener; whoever reads our events does not.
+        self._queue: asyncio.Queue[_QueueItem] = asyncio.Queue()
+        # Set in a copied context: the run and its tools see the queue, the reader of our events does not.
         context = copy_context()
-        context.run(_listener.set, self._queue)
+        context.run(_subagent_queue.set, self._queue)
         self.result: Any = context.run(start)
 
     async def __aenter__(self) -> Self:
@@ -151,7 +152,7 @@ class _Run:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # First the run: its stream, when it is closed, waits for the run to end by itself.
+        # Cancel the run first, because closing its stream waits until the run has ended by itself.
         self.result.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
 
@@ -162,56 +163,48 @@ class _Run:
         finally:
             self._queue.put_nowait(None)
 
-    async def next(self) -> _Heard:
-        """What happened next, None at the end; raises what the run raises."""
-        heard = await self._queue.get()
-        if heard is None:
+    async def next(self) -> _QueueItem:
+        """The next event, None at the end. Raises what the run raises."""
+        item = await self._queue.get()
+        if item is None:
             await self._reader
-        return heard
+        return item
 
 
 def _sdk(module: str) -> Any:
-    # Never the package alone: many a project has a folder of its own that is called `agents`.
+    # Always a submodule, never `agents` alone: many projects have a folder of that name.
     return load_sdk(module, extra="openai-agents")
 
 
-def _own(prompt: Prompt) -> Any:
-    """The session in which a conversation is remembered; none where nobody says which conversation it is."""
+def _stored_session(prompt: Prompt) -> Any:
+    """The session that stores the conversation. None for a prompt that belongs to no conversation."""
     session = session_of(prompt)
     if not session:
         return None
     return _sdk("agents.memory").SQLiteSession(session, private_file(sessions_directory() / "openai-agents.db"))
 
 
-def _plain(native: Any) -> Any:
-    """An event of the SDK as a plain value; what is none of its events is for the translator to wonder at."""
+def _event_value(native: Any) -> Any:
+    """An event of the SDK as a JSON value: of an agent its name, of an item what the translator reads."""
     try:
-        return _told(native)
+        match native.type:
+            case "raw_response_event":
+                return {"type": native.type, "data": json_value(native.data)}
+            case "run_item_stream_event":
+                output = json_value(getattr(native.item, "output", None))
+                item = {"raw_item": json_value(native.item.raw_item), "output": output}
+                return {"type": native.type, "name": native.name, "item": item}
+            case "agent_updated_stream_event":
+                return {"type": native.type, "new_agent": native.new_agent.name}
     except AttributeError:
-        return json_value(native)
-
-
-def _told(native: Any) -> Any:
-    """Of agents the name, of items what the translator may read."""
-    match native.type:
-        case "raw_response_event":
-            return {"type": native.type, "data": json_value(native.data)}
-        case "run_item_stream_event":
-            item = {
-                "raw_item": json_value(native.item.raw_item),
-                "output": json_value(getattr(native.item, "output", None)),
-            }
-            return {"type": native.type, "name": native.name, "item": item}
-        case "agent_updated_stream_event":
-            return {"type": native.type, "new_agent": native.new_agent.name}
-        case _:
-            return json_value(native)
+        pass  # not an event of the SDK; the translator reports it
+    return json_value(native)
 
 
 def _finish(translator: OpenAIAgentsTranslator, result: Any) -> list[Event]:
     usage = result.context_wrapper.usage
     return translator.finished(
         output=json_value(result.final_output),
-        waiting=[item.name or "a tool" for item in result.interruptions],
+        waiting=[interruption.name or "a tool" for interruption in result.interruptions],
         tokens=(usage.input_tokens, usage.output_tokens),
     )

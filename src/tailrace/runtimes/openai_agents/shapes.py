@@ -1,6 +1,6 @@
-"""What the translator reads of the SDK's events, and no more of them than that.
+"""The fields that the translator reads of the SDK's events.
 
-Raw events are those of the OpenAI Responses API, also where the model is another one; items are the SDK's own.
+Raw events are those of the OpenAI Responses API, also for models of other providers. Items are the SDK's own.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import msgspec
 
 from tailrace.runtimes.sdk import json_or_text
 
-# Calls that the provider makes itself: their end comes with the call, and no output of its own follows.
+# Calls that the provider makes itself: they end with the call's item, and no output item follows.
 _HOSTED = {"code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call", "web_search_call"}
 
 
-class Part(msgspec.Struct):
-    """A piece of a message, or a section of a thought."""
+class ContentPart(msgspec.Struct):
+    """A part of a message, or a section of reasoning."""
 
     text: str = ""
     refusal: str = ""
 
 
-class Item(msgspec.Struct):
-    """What a model puts out: a message, a thought, or a call, of whatever kind."""
+class ResponseItem(msgspec.Struct):
+    """An item of a response: a message, reasoning, or a call of any kind."""
 
     type: str
     id: str | None = None
@@ -39,45 +39,45 @@ class Item(msgspec.Struct):
     output: Any = None
     error: Any = None
     encrypted_content: str | None = None
-    content: list[Part] | None = None
-    summary: list[Part] = []
+    content: list[ContentPart] | None = None
+    summary: list[ContentPart] = []
 
     @property
     def is_call(self) -> bool:
-        """Whether it is a call, of whatever kind."""
+        """True for a call of any kind."""
         return self.type.endswith("_call")
 
     @property
     def is_hosted(self) -> bool:
-        """Whether it is a call that the provider makes itself."""
+        """True for a call that the provider makes itself."""
         return self.type in _HOSTED
 
     @property
-    def call(self) -> str:
-        """Which call it is, or is about."""
+    def call_key(self) -> str:
+        """The id of the call that the item is or belongs to. Some kinds have no id."""
         return self.call_id or self.id or self.type
 
     @property
     def tool(self) -> str:
-        """What is called."""
+        """The name of the tool."""
         return self.name or self.type.removesuffix("_call")
 
     @property
     def parameters(self) -> Any:
-        """What it is called with, which each kind of call keeps under another name."""
+        """The arguments of the call, which each kind of call has in another field."""
         given = (self.arguments, self.input, self.action, self.operation, self.code, self.queries)
         return json_or_text(next((value for value in given if value is not None), None))
 
 
-class Announced(msgspec.Struct):
-    """An item begins, or is complete."""
+class ItemEvent(msgspec.Struct):
+    """An item starts or is complete."""
 
-    item: Item
+    item: ResponseItem
     output_index: int
 
 
-class Piece(msgspec.Struct):
-    """A piece of a text, or of a thought; thoughts come in sections."""
+class DeltaEvent(msgspec.Struct):
+    """A piece of a text or of reasoning. Reasoning comes in sections."""
 
     delta: str
     output_index: int
@@ -85,37 +85,37 @@ class Piece(msgspec.Struct):
     summary_index: int = 0
 
 
-class Trouble(msgspec.Struct):
-    """What the provider says went wrong."""
+class ProviderError(msgspec.Struct):
+    """An error that the provider reports."""
 
     message: str = ""
     code: str | None = None
     reason: str = ""
 
 
-class Tokens(msgspec.Struct):
-    """What a model call has cost."""
+class RequestUsage(msgspec.Struct):
+    """The tokens of one model call."""
 
     input_tokens: int
     output_tokens: int
 
 
-class Response(msgspec.Struct):
-    """How a model call came out."""
+class ModelResponse(msgspec.Struct):
+    """The result of a model call."""
 
-    error: Trouble | None = None
-    incomplete_details: Trouble | None = None
-    usage: Tokens | None = None
+    error: ProviderError | None = None
+    incomplete_details: ProviderError | None = None
+    usage: RequestUsage | None = None
 
 
-class Answer(msgspec.Struct):
-    """A model call begins, or is over."""
+class ResponseEvent(msgspec.Struct):
+    """A model call starts or ends."""
 
-    response: Response
+    response: ModelResponse
 
 
 class RunItem(msgspec.Struct):
-    """An item as the SDK has it once the response is complete, or what became of a call."""
+    """An item of the SDK: an item of a complete response, or the output of a call."""
 
-    raw_item: Item
+    raw_item: ResponseItem
     output: Any = None

@@ -1,7 +1,7 @@
-"""Running an agent of Pydantic AI: one run per turn, and what each session remembers of them.
+"""Runs an agent of Pydantic AI: one run per turn, and the message history of each session.
 
-Owns the run, its end however it comes, and the memory, which the SDK leaves to its users. What the run's events mean is
-the translator's; the SDK's objects become plain values here and go no further.
+Owns the run, every way in which it can end, and the history, which the SDK leaves to its users. SDK objects become JSON
+values here; the translator knows what they mean.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class PydanticAIRuntime:
-    """A `pydantic_ai.Agent` as a runtime. `options` go to `run_stream_events` as they are: `deps`, `usage_limits`, …
+    """A `pydantic_ai.Agent` as a runtime. `options` are passed to `run_stream_events`: `deps`, `usage_limits`, …
 
-    A session remembers the runs that were completed, in a file of this user; without `remembers` none is kept. Calls
-    that require approval are decided by `permissions`, and `approver` is who is asked; where nobody can be, the turn
-    ends with what it waits for.
+    The completed runs of a session are saved in a file of this user, unless `remembers` is False. `permissions` decides
+    on calls that require approval, and `approver` asks the person. If nobody can be asked, the turn ends and says which
+    calls wait.
     """
 
     name = "pydantic-ai"
@@ -50,14 +50,13 @@ class PydanticAIRuntime:
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """One run of the agent; closing this cancels it, and returns when nothing of it is left."""
+        """Run the agent once. Closing this cancels the run and returns when all of it has ended."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        if (
-            failed := wrong_agent_type(
-                self._agent, runtime=self.name, wanted="an agent of Pydantic AI", method="run_stream_events"
-            )
-        ) is not None:
-            yield failed
+        wrong_type = wrong_agent_type(
+            self._agent, runtime=self.name, wanted="an agent of Pydantic AI", method="run_stream_events"
+        )
+        if wrong_type is not None:
+            yield wrong_type
             return
         translator = PydanticAITranslator()
         try:
@@ -72,19 +71,19 @@ class PydanticAIRuntime:
             yield event
 
     async def _events(self, prompt: Prompt) -> AsyncGenerator[Any, None]:
-        """What the run says, as plain values; when it is complete its session remembers it.
+        """The events of the run as JSON values, and canonical events of approvals in between.
 
-        Where calls wait for approval they are decided, of which our own events tell, and the run goes on with that.
+        The run continues after a decision on calls that wait for approval. A completed run is saved.
         """
         session = session_of(prompt) if self._remembers else ""
-        memory = SessionFiles(sessions_directory() / "pydantic-ai")
-        kept = await asyncio.to_thread(memory.load, session) if session else None
-        further: dict[str, Any] = {} if kept is None else {"message_history": _messages(kept)}
+        files = SessionFiles(sessions_directory() / "pydantic-ai")
+        saved = await asyncio.to_thread(files.load, session) if session else None
+        options: dict[str, Any] = {} if saved is None else {"message_history": _load_messages(saved)}
         text: str | None = prompt.text
         async with Approvals(self._permissions, self._approver) as approvals:
             while True:
                 result: Any = None
-                async with self._agent.run_stream_events(text, **self._options, **further) as events:
+                async with self._agent.run_stream_events(text, **self._options, **options) as events:
                     async for native in events:
                         if hasattr(getattr(native, "result", None), "usage"):
                             result = native
@@ -92,55 +91,54 @@ class PydanticAIRuntime:
                             yield json_value(native)
                 if result is None:
                     return
-                calls = _waiting(result.result.output) if approvals.can_decide else []
+                calls = _waiting_calls(result.result.output) if approvals.can_decide else []
                 if not calls:
                     if session:
                         try:
-                            await asyncio.to_thread(memory.save, session, result.result.all_messages_json())
+                            await asyncio.to_thread(files.save, session, result.result.all_messages_json())
                         except OSError as error:
                             yield Notice(text=f"This will not be remembered: {error}")
-                    yield _plain_result(result)
+                    yield _result_value(result)
                     return
-                decided: dict[str, bool] = {}
-                async with aclosing(_decide(approvals, calls, decided)) as told:
-                    async for event in told:
+                decisions: dict[str, bool] = {}
+                async with aclosing(_decide(approvals, calls, decisions)) as approval_events:
+                    async for event in approval_events:
                         yield event
                 yield {"event_kind": "deferred_tool_results"}
-                text, further = None, _resumed(result.result, decided)
+                text, options = None, _continuation(result.result, decisions)
 
 
-def _waiting(output: Any) -> list[Any]:
-    """The calls that wait for approval and for nothing else; none where some wait for a result from outside."""
+def _waiting_calls(output: Any) -> list[Any]:
+    """The calls that wait for approval. Empty if some wait for a result from outside, which cannot be given here."""
     return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
 
 
-async def _decide(approvals: Approvals, calls: list[Any], decided: dict[str, bool]) -> AsyncGenerator[Event, None]:
-    """Find out which of the calls may be made, into `decided` by their ids; what is to be said of it meanwhile."""
+async def _decide(approvals: Approvals, calls: list[Any], decisions: dict[str, bool]) -> AsyncGenerator[Event, None]:
+    """Decide on each call, into `decisions` by call id, and yield the events that say so."""
     for call in calls:
-        told, chosen = await approvals.ask(
-            approval_question("The agent", call.tool_name, json_value(call.args_as_dict()))
-        )
-        for event in told:
+        question = approval_question("The agent", call.tool_name, json_value(call.args_as_dict()))
+        events, choice = await approvals.ask(question)
+        for event in events:
             yield event
-        choice = await chosen
+        chosen = await choice
         for event in approvals.notices():
             yield event
-        decided[call.tool_call_id] = choice is not None and choice.kind.startswith("allow")
+        decisions[call.tool_call_id] = chosen is not None and chosen.kind.startswith("allow")
 
 
-def _resumed(result: Any, decided: dict[str, bool]) -> dict[str, Any]:
-    """What a run goes on with after its calls were decided."""
-    results = load_sdk("pydantic_ai", extra="pydantic-ai").DeferredToolResults(approvals=decided)
+def _continuation(result: Any, decisions: dict[str, bool]) -> dict[str, Any]:
+    """The options with which a run continues after its calls were decided."""
+    results = load_sdk("pydantic_ai", extra="pydantic-ai").DeferredToolResults(approvals=decisions)
     return {"message_history": result.all_messages(), "deferred_tool_results": results}
 
 
-def _messages(kept: bytes) -> Any:
-    """What was said before. Calls that nobody has approved were never made, and the SDK wants to be told so."""
+def _load_messages(saved: bytes) -> Any:
+    """The message history. `repair_messages` tells the SDK that calls without approval were never made."""
     messages = load_sdk("pydantic_ai.messages", extra="pydantic-ai")
-    return messages.repair_messages(messages.ModelMessagesTypeAdapter.validate_json(kept))
+    return messages.repair_messages(messages.ModelMessagesTypeAdapter.validate_json(saved))
 
 
-def _plain_result(native: Any) -> Any:
-    """The end of a run: its output and cost, without the state that the SDK keeps behind them."""
+def _result_value(native: Any) -> Any:
+    """The end of a run: its output and usage, without the state that the SDK keeps with them."""
     result = native.result
     return {"event_kind": native.event_kind, "output": json_value(result.output), "usage": json_value(result.usage)}

@@ -1,4 +1,4 @@
-"""What the translator reads of the SDK's events, and no more of them than that."""
+"""The fields that the translator reads of the SDK's events."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 
-class Part(msgspec.Struct):
-    """A part of a response, or what a tool gave back."""
+class ResponsePart(msgspec.Struct):
+    """A part of a response, or the result of a call."""
 
     part_kind: str
     content: Any = None
@@ -19,63 +19,63 @@ class Part(msgspec.Struct):
     outcome: str = "success"
 
 
-class Started(msgspec.Struct):
-    """A part begins, with its first content."""
+class PartStartEvent(msgspec.Struct):
+    """A part starts, with its first content."""
 
     index: int
-    part: Part
+    part: ResponsePart
     previous_part_kind: str | None = None
 
 
-class Ended(msgspec.Struct):
+class PartEndEvent(msgspec.Struct):
     """A part is complete."""
 
     index: int
-    part: Part
+    part: ResponsePart
 
 
-class Change(msgspec.Struct):
-    """What is added to a part, which may be nothing that is read here."""
+class PartDelta(msgspec.Struct):
+    """What is added to a part. Some kinds have nothing that is read here."""
 
     part_delta_kind: str
     content_delta: str | None = None
 
 
-class Grown(msgspec.Struct):
-    """More of a part."""
+class PartDeltaEvent(msgspec.Struct):
+    """A part grows."""
 
     index: int
-    delta: Change
+    delta: PartDelta
 
 
-class Called(msgspec.Struct):
-    """A tool is called, or has answered."""
+class ToolEvent(msgspec.Struct):
+    """A tool is called, or has returned."""
 
-    part: Part
-
-
-class Requests(msgspec.Struct):
-    """Calls that wait: for somebody's approval, or for somebody to make them."""
-
-    approvals: list[Part] = []
-    calls: list[Part] = []
+    part: ResponsePart
 
 
-class Deferred(msgspec.Struct):
-    """The run cannot go on without somebody."""
+class DeferredRequests(msgspec.Struct):
+    """Calls that wait for approval, or for a result from outside."""
 
-    requests: Requests
+    approvals: list[ResponsePart] = []
+    calls: list[ResponsePart] = []
 
 
-class Tokens(msgspec.Struct):
-    """What the run has cost."""
+class DeferredRequestsEvent(msgspec.Struct):
+    """The run stops for these calls."""
+
+    requests: DeferredRequests
+
+
+class RunUsage(msgspec.Struct):
+    """The tokens that the run used."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-class Result(msgspec.Struct):
+class RunResultEvent(msgspec.Struct):
     """The run is complete."""
 
     output: Any = None
-    usage: Tokens | None = None
+    usage: RunUsage | None = None

@@ -1,8 +1,9 @@
-"""The events of one run of Pydantic AI (`Agent.run_stream_events`), as plain values, into events of ours.
+"""Translates the events of one run of Pydantic AI (`Agent.run_stream_events`), as JSON values, into canonical events.
 
-The first content of a part is in its start. Indexes begin anew with each response, and a response begins with the part
-that has none before it. What was said before it and no tool came after was not accepted, by a validator of the agent's
-own: the same question is answered again, and the first answer is taken back. `TurnTranslation` owns the turn.
+The start of a part holds its first content. Indexes start again with each response, and a response starts with the part
+that has no part before it. If no tool was called since the last response, a validator of the agent has refused that
+response: the model answers the same question again, and the first answer is retracted.
+`TurnTranslation` owns the rules of a turn.
 """
 
 from __future__ import annotations
@@ -12,158 +13,158 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import msgspec
 
 from tailrace.events import Event, Status, Usage
-from tailrace.runtimes.pydantic_ai.shapes import Called, Deferred, Ended, Grown, Part, Result, Started
+from tailrace.runtimes.pydantic_ai import shapes
 from tailrace.runtimes.sdk import SdkFailure, as_text, json_or_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OF_THE_EVENT = {"__class__", "event_kind", "name", "tool_call_id", "tool_name"}
+_FIXED_FIELDS = {"__class__", "event_kind", "name", "tool_call_id", "tool_name"}  # of a custom event
 
 _Handler: TypeAlias = "Callable[[PydanticAITranslator, Any], list[Event]]"
 
 
 class PydanticAITranslator:
-    """One run: `feed` its events, `raised` if it raises, then `close`."""
+    """One run: `feed` its events, call `raised` if it raises, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("pydantic-ai")
-        self._ordinal = 0
-        self._waiting: list[str] = []
+        self._response = 0
+        self._waiting_tools: list[str] = []
 
     def feed(self, event: Any) -> list[Event]:
-        """One event of the stream."""
+        """Translate one event of the stream."""
         try:
             match event:
-                case {"event_kind": str(kind)} | {"__class__": str(kind)} if kind in self._TABLE:
-                    shape, tell = self._TABLE[kind]
-                    return tell(self, msgspec.convert(event, shape))
-                case {"event_kind": str(kind)} if kind in self._SILENT:
+                case {"event_kind": str(kind)} | {"__class__": str(kind)} if kind in self._HANDLERS:
+                    shape, handler = self._HANDLERS[kind]
+                    return handler(self, msgspec.convert(event, shape))
+                case {"event_kind": str(kind)} if kind in self._IGNORED:
                     return []
         except msgspec.ValidationError:
             pass
         return self._turn.unknown_event(event)
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """The run has ended with an exception."""
+        """The run has raised."""
         self._turn.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         return []
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """The stream is over: the one end of the turn."""
+        """End the turn."""
         return self._turn.end(cancelled=cancelled)
 
     # Responses
 
-    def _started(self, started: Started) -> list[Event]:
+    def _part_start(self, start: shapes.PartStartEvent) -> list[Event]:
         events: list[Event] = []
-        if started.previous_part_kind is None:
+        if start.previous_part_kind is None:
             events += self._turn.retract_try("the answer was not accepted")
-            self._ordinal += 1
-        part = started.part
+            self._response += 1
+        part = start.part
         match part.part_kind, part.content:
             case "text", str(text):
-                # A part that is started again replaces what it was.
-                events += self._turn.text_snapshot(self._key(started.index), text)
+                # A part that starts again replaces its text so far.
+                events += self._turn.text_snapshot(self._key(start.index), text)
             case "thinking", str(text):
                 events += self._turn.reasoning_delta(text)
             case "builtin-tool-call", _:
                 events += self._call(part)
             case _:
-                pass  # calls of tools are told when they are made; other parts are complete at their end
+                pass  # tools have events of their own when they are called; other parts are read at their end
         return events
 
-    def _grown(self, grown: Grown) -> list[Event]:
-        piece = grown.delta.content_delta or ""
-        match grown.delta.part_delta_kind:
+    def _part_delta(self, event: shapes.PartDeltaEvent) -> list[Event]:
+        piece = event.delta.content_delta or ""
+        match event.delta.part_delta_kind:
             case "text":
-                return self._turn.text_delta(self._key(grown.index), piece)
+                return self._turn.text_delta(self._key(event.index), piece)
             case "thinking":
                 return self._turn.reasoning_delta(piece)
             case _:
                 return []
 
-    def _ended(self, ended: Ended) -> list[Event]:
-        part = ended.part
+    def _part_end(self, end: shapes.PartEndEvent) -> list[Event]:
+        part = end.part
         match part.part_kind, part.content:
             case "text", str(text):
-                return self._turn.block_final(self._key(ended.index), text)
+                return self._turn.block_final(self._key(end.index), text)
             case "thinking", _:
                 return self._turn.reasoning_end(part.signature)
             case "builtin-tool-call", _:
                 return self._call(part)
             case "builtin-tool-return", _:
-                return self._answer(part)
+                return self._result(part)
             case "tool-call" | "compaction", _:
                 return []
             case _:
                 return self._turn.unknown_event({"part_kind": part.part_kind})
 
     def _key(self, index: int) -> tuple[int, int]:
-        return (self._ordinal, index)
+        return (self._response, index)
 
     # Tools
 
-    def _called(self, called: Called) -> list[Event]:
-        return self._call(called.part)
+    def _tool_call(self, event: shapes.ToolEvent) -> list[Event]:
+        return self._call(event.part)
 
-    def _answered(self, answered: Called) -> list[Event]:
-        return self._answer(answered.part)
+    def _tool_result(self, event: shapes.ToolEvent) -> list[Event]:
+        return self._result(event.part)
 
-    def _call(self, part: Part) -> list[Event]:
+    def _call(self, part: shapes.ResponsePart) -> list[Event]:
         return self._turn.tool_call(part.tool_call_id, part.tool_name, json_or_text(part.args))
 
-    def _answer(self, part: Part) -> list[Event]:
+    def _result(self, part: shapes.ResponsePart) -> list[Event]:
         is_error = part.outcome != "success"
         return self._turn.tool_result(part.tool_call_id, part.content, is_error=is_error, name=part.tool_name)
 
-    def _deferred(self, deferred: Deferred) -> list[Event]:
-        self._waiting = [part.tool_name for part in (*deferred.requests.approvals, *deferred.requests.calls)]
+    def _deferred_requests(self, event: shapes.DeferredRequestsEvent) -> list[Event]:
+        self._waiting_tools = [part.tool_name for part in (*event.requests.approvals, *event.requests.calls)]
         return []
 
-    # The rest
+    def _deferred_results(self, _: Any) -> list[Event]:
+        self._waiting_tools = []
+        return []
 
-    def _enqueued(self, _: Any) -> list[Event]:
-        """Somebody said more while the agent was at work: what follows answers that."""
+    # Messages of the person and the author, and the end
+
+    def _enqueued_messages(self, _: Any) -> list[Event]:
+        """The person has sent more during the run. Text after this answers that, so the text before it stays."""
         self._turn.model_call_completed()
         return []
 
-    def _resolved(self, _: Any) -> list[Event]:
-        self._waiting = []
-        return []
-
     def _custom(self, event: dict[str, Any]) -> list[Event]:
-        fields = {name: value for name, value in event.items() if name not in _OF_THE_EVENT}
+        fields = {name: value for name, value in event.items() if name not in _FIXED_FIELDS}
         return [Status(text=status_text(fields) if fields else as_text(event.get("name", "")))]
 
-    def _result(self, result: Result) -> list[Event]:
+    def _run_result(self, result: shapes.RunResultEvent) -> list[Event]:
         events: list[Event] = []
         if result.usage is not None:
-            tokens = result.usage
-            events.append(Usage(input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens, scope="turn"))
-        if self._waiting:
-            words = f"Waiting for approval: {', '.join(self._waiting)}"
-            self._turn.complete(text=words, stop_reason="approval")
-            return [*events, Status(text=words)]
+            usage = result.usage
+            events.append(Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, scope="turn"))
+        if self._waiting_tools:
+            text = f"Waiting for approval: {', '.join(self._waiting_tools)}"
+            self._turn.complete(text=text, stop_reason="approval")
+            return [*events, Status(text=text)]
         self._turn.complete(text=None if result.output is None else as_text(result.output))
         return events
 
-    _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
-        "part_start": (Started, _started),
-        "part_delta": (Grown, _grown),
-        "part_end": (Ended, _ended),
-        "function_tool_call": (Called, _called),
-        "function_tool_result": (Called, _answered),
-        "deferred_tool_requests": (Deferred, _deferred),
-        "deferred_tool_results": (dict, _resolved),
-        "enqueued_messages": (dict, _enqueued),
+    _HANDLERS: ClassVar[dict[str, tuple[type, _Handler]]] = {
+        "part_start": (shapes.PartStartEvent, _part_start),
+        "part_delta": (shapes.PartDeltaEvent, _part_delta),
+        "part_end": (shapes.PartEndEvent, _part_end),
+        "function_tool_call": (shapes.ToolEvent, _tool_call),
+        "function_tool_result": (shapes.ToolEvent, _tool_result),
+        "deferred_tool_requests": (shapes.DeferredRequestsEvent, _deferred_requests),
+        "deferred_tool_results": (dict, _deferred_results),
+        "enqueued_messages": (dict, _enqueued_messages),
         "custom": (dict, _custom),
-        "agent_run_result": (Result, _result),
-        "AgentRunResultEvent": (Result, _result),
+        "agent_run_result": (shapes.RunResultEvent, _run_result),
+        "AgentRunResultEvent": (shapes.RunResultEvent, _run_result),
     }
-    # The answer in another form (tools that carry the output), and what only concerns the agent's own workings.
-    _SILENT: ClassVar[set[str]] = {
+    # Tools that carry the output, whose text comes with the result, and internals of the agent.
+    _IGNORED: ClassVar[set[str]] = {
         "final_result",
         "output_tool_call",
         "output_tool_result",
