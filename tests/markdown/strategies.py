@@ -122,7 +122,7 @@ def _document(blocks: list[Lines], end: str, tail: str) -> str:
     return "\n\n".join("\n".join(block) for block in blocks).replace("\n", end) + tail
 
 
-def words(max_size: int = 12) -> st.SearchStrategy[str]:
+def visible_text(max_size: int = 12) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from((*WORDS, *CLUSTERS)), min_size=1, max_size=max_size).map(" ".join)
 
 
@@ -162,7 +162,9 @@ _WILD_SPANS = st.sampled_from(
 
 
 def _inlines(*, tame: bool) -> st.SearchStrategy[str]:
-    leaf = st.one_of(words(6), words(6), _SPANS) if tame else st.one_of(words(6), _SPANS, _WILD_SPANS)
+    leaf = (
+        st.one_of(visible_text(6), visible_text(6), _SPANS) if tame else st.one_of(visible_text(6), _SPANS, _WILD_SPANS)
+    )
 
     def styled(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         several = st.lists(inner, min_size=1, max_size=4).map(" ".join)
@@ -217,7 +219,7 @@ def _tables() -> st.SearchStrategy[Lines]:
 
 
 def _headings() -> st.SearchStrategy[Lines]:
-    text = words(4).map(lambda said: said.replace("\n", " "))
+    text = visible_text(4).map(lambda said: said.replace("\n", " "))
     atx = st.builds(lambda level, said: ["#" * level + " " + said], st.integers(1, 6), text)
     setext = st.builds(lambda said, mark: [said, mark], text, st.sampled_from(("===", "---")))
     return st.one_of(atx, setext)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.markdown.links import deceives, scheme, spelled, visible_target, without_overrides
+from tailrace.markdown.links import deceives, link_as_text, remove_bidi_overrides, scheme, visible_target
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_name_deceives_wherever_the_link_leads_to_another(named: str, led: str
     ],
 )
 def test_a_link_as_text_says_each_thing_once(text: str, url: str, shown: str) -> None:
-    assert spelled(text, url) == shown
+    assert link_as_text(text, url) == shown
 
 
 def test_a_target_shows_every_character() -> None:
@@ -93,7 +93,7 @@ def test_a_target_is_one_word(url: str) -> None:
 
 
 def test_nothing_turns_a_text_around() -> None:
-    assert without_overrides("a\u202a\u202b\u202c\u202d\u202eb\u2066\u2067\u2068\u2069c\u200d") == "abc\u200d"
+    assert remove_bidi_overrides("a\u202a\u202b\u202c\u202d\u202eb\u2066\u2067\u2068\u2069c\u200d") == "abc\u200d"
 
 
 @pytest.mark.parametrize(

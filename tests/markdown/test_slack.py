@@ -14,7 +14,7 @@ from strategies import documents, proses
 from cutting_laws.reading import read
 from example_counts import examples
 from tailrace.markdown import render
-from tailrace.markdown.graphemes import is_single
+from tailrace.markdown.graphemes import is_one_character
 from tailrace.markdown.slack import size
 from tailrace.operations import Body
 
@@ -132,7 +132,7 @@ def test_what_would_show_nothing_is_shown_without_calling_anybody(source: str) -
 @settings(max_examples=examples(150, search=2000))
 @given(hostile_texts())
 def test_no_text_calls_anybody(source: str) -> None:
-    assume(source.strip() and not is_single(source.strip()))
+    assume(source.strip() and not is_one_character(source.strip()))
     assert "<" not in markdown(source)
     bare = QUOTE.sub("", LINK.sub("", text(source)))
     assert "<" not in bare

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.tables import aligned, aligned_width, labelled, width
-from tailrace.markdown.tree import Table, words
+from tailrace.markdown.syntax_tree import Table, visible_text
+from tailrace.markdown.tables import aligned_lines, aligned_width, display_width, labelled_rows
 
 
 def _table(source: str) -> Table:
@@ -18,7 +18,10 @@ def _table(source: str) -> Table:
 
 
 def _labelled(source: str) -> list[list[tuple[str, str]]]:
-    return [[(words(label), words(value)) for label, value in group] for group in labelled(_table(source))]
+    return [
+        [(visible_text(label), visible_text(value)) for label, value in group]
+        for group in labelled_rows(_table(source))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -39,12 +42,12 @@ def _labelled(source: str) -> list[list[tuple[str, str]]]:
     ],
 )
 def test_a_text_is_as_wide_as_it_looks(text: str, columns: int) -> None:
-    assert width(text) == columns
+    assert display_width(text) == columns
 
 
 def test_columns_stand_below_each_other_as_they_are_aligned() -> None:
     table = _table("| name | n | mid |\n|:--|--:|:-:|\n| 日本 | 1 | x |\n| **a** | 1000 | |\n| | 2 | [l](/u) |")
-    assert aligned(table) == [
+    assert aligned_lines(table) == [
         "name     n   mid",
         "----  ----  ------",
         "日本     1    x",
@@ -55,7 +58,7 @@ def test_columns_stand_below_each_other_as_they_are_aligned() -> None:
 
 
 def test_a_row_with_more_cells_than_columns_keeps_them() -> None:
-    assert aligned(_table("| a |\n|---|\n| b | c | d |")) == ["a", "-  -----", "b  c | d"]
+    assert aligned_lines(_table("| a |\n|---|\n| b | c | d |")) == ["a", "-  -----", "b  c | d"]
 
 
 def test_every_value_is_told_with_its_label() -> None:
@@ -85,11 +88,11 @@ cells = st.lists(
 @given(st.lists(cells, min_size=1, max_size=6))
 def test_every_column_begins_at_one_place(rows: list[list[str]]) -> None:
     table = _table("| head | last |\n|---|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows))
-    lines = aligned(table)
-    first = max(width(words(row[0])) for row in (table.header, *table.rows))
+    lines = aligned_lines(table)
+    first = max(display_width(visible_text(row[0])) for row in (table.header, *table.rows))
     for line, row in zip([lines[0], *lines[2:]], (table.header, *table.rows), strict=True):
-        second = words(row[1])
+        second = visible_text(row[1])
         before = line.removesuffix(second).rstrip() if second else line
-        assert before == words(row[0])
-        assert not second or width(line) - width(second) == first + 2
-    assert max(map(width, lines)) == aligned_width(table)
+        assert before == visible_text(row[0])
+        assert not second or display_width(line) - display_width(second) == first + 2
+    assert max(map(display_width, lines)) == aligned_width(table)

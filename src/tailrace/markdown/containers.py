@@ -33,15 +33,15 @@ class Container(msgspec.Struct, frozen=True, gc=False):
 QUOTE = Container(">", 2)
 
 
-def containers(source: str, blocks: Sequence[Block]) -> tuple[Container, ...]:
+def read_containers(source: str, blocks: Sequence[Block]) -> tuple[Container, ...]:
     """The containers that the quote and item blocks make, outermost first."""
-    made: list[Container] = []
+    found: list[Container] = []
     for block in blocks:
-        made.append(QUOTE if block.kind == "quote" else _item(source, block.start, made))
-    return tuple(made)
+        found.append(QUOTE if block.kind == "quote" else _item(source, block.start, found))
+    return tuple(found)
 
 
-def _item(source: str, start: int, around: Sequence[Container]) -> Container:
+def _item(source: str, start: int, containers: Sequence[Container]) -> Container:
     while start < len(source) and source[start] in " \t":
         start += 1
     found = _MARKER.match(source, start)
@@ -55,10 +55,10 @@ def _item(source: str, start: int, around: Sequence[Container]) -> Container:
     pad = len(rest_of_line) - len(rest_of_line.lstrip(" "))
     if not rest_of_line.strip() or pad > _WIDEST_PAD:
         pad = 1
-    return Container(marker, _indent(source[line_start:start], around) + len(marker) + pad)
+    return Container(marker, _indent(source[line_start:start], containers) + len(marker) + pad)
 
 
-def _indent(before: str, around: Sequence[Container]) -> int:
+def _indent(before: str, containers: Sequence[Container]) -> int:
     """How many columns a marker stands to the right of where its container's content begins."""
     before = before.expandtabs(4)
     spaces = len(before) - len(before.rstrip(" "))
@@ -66,17 +66,17 @@ def _indent(before: str, around: Sequence[Container]) -> int:
         if before.rstrip(" ")[-1] != ">":
             return 0  # on the line of another marker, whose padding these spaces are
         spaces -= 1
-    for container in reversed(around):
+    for container in reversed(containers):
         if container.is_quote:
             break
         spaces -= container.width
     return max(spaces, 0)
 
 
-def on_one_line(around: Sequence[Container]) -> str:
+def open_on_one_line(containers: Sequence[Container]) -> str:
     """What opens the containers in front of content on the same line."""
     line = ""
-    for container in around:
+    for container in containers:
         if container.is_quote:
             line += "> "
             continue
@@ -87,31 +87,31 @@ def on_one_line(around: Sequence[Container]) -> str:
     return line
 
 
-def on_own_lines(around: Sequence[Container]) -> str:
+def open_on_own_lines(containers: Sequence[Container]) -> str:
     """What opens the containers on lines before content that brings its own indentation: one item a line.
 
     An item without content has a pad of one column, so what its columns lack is put in front of the marker.
     """
     lines = [""]
-    for nth, container in enumerate(around):
+    for nth, container in enumerate(containers):
         if container.is_quote:
             lines[-1] += "> "
             continue
         if lines[-1].strip(" >"):
-            lines.append(continuing(around[:nth]))
+            lines.append(line_prefix(containers[:nth]))
         indent = min(container.width - len(container.marker) - 1, _WIDEST_INDENT)
         lines[-1] += " " * indent + container.marker + " "
     return "".join(line.rstrip(" ") + "\n" for line in lines)
 
 
-def continuing(around: Sequence[Container]) -> str:
+def line_prefix(containers: Sequence[Container]) -> str:
     """What a further line inside the containers begins with."""
-    return "".join("> " if item.is_quote else " " * item.width for item in around)
+    return "".join("> " if item.is_quote else " " * item.width for item in containers)
 
 
-def after_prefix(source: str, at: int, around: Sequence[Container]) -> int:
+def skip_prefix(source: str, at: int, containers: Sequence[Container]) -> int:
     """Where the content of the line that begins at `at` starts, as far as it carries the containers' prefixes."""
-    for container in around:
+    for container in containers:
         if container.is_quote:
             mark = at
             while source[mark : mark + 1] == " " and mark - at < 3:

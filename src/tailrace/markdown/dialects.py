@@ -14,7 +14,7 @@ import msgspec
 from tailrace.markdown import matrix, slack, telegram_rich, units
 from tailrace.markdown.discord import discord
 from tailrace.markdown.html import html
-from tailrace.markdown.outline import parsable
+from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.plain import plain
 from tailrace.markdown.telegram import telegram
 from tailrace.operations import Body
@@ -68,7 +68,7 @@ def render(text: str, dialect: str) -> Body:
     Text that renders to nothing visible, such as a lone `#`, is shown as it is: no message is empty.
     """
     body = renderer(dialect).render(text)
-    return body if body.text.strip() else Body(text=parsable(text).strip())
+    return body if body.text.strip() else Body(text=replace_surrogates(text).strip())
 
 
 class Measurer:

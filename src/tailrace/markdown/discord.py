@@ -13,11 +13,11 @@ from typing import assert_never
 
 from tailrace.markdown import graphemes
 from tailrace.markdown.addresses import ADDRESS, percent_encode, split_addresses
-from tailrace.markdown.layout import Leaf, Line, each_line, laid_out
-from tailrace.markdown.links import deceives, scheme, spelled
-from tailrace.markdown.outline import parsable
+from tailrace.markdown.layout import Leaf, TextLine, layout_text, mark_lines
+from tailrace.markdown.links import deceives, link_as_text, scheme
+from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.tree import (
+from tailrace.markdown.syntax_tree import (
     CodeBlock,
     CodeSpan,
     Emphasis,
@@ -32,13 +32,13 @@ from tailrace.markdown.tree import (
     Strike,
     Strong,
     Text,
-    words,
+    visible_text,
 )
 from tailrace.operations import Body
 
-_DEEPEST_HEADING = 3
+_MAX_HEADING = 3
 _SCHEMES = frozenset(("http", "https"))
-_APART = "\u200b"
+_ZERO_WIDTH_SPACE = "\u200b"
 
 # A mark is escaped wherever it stands, but for those that are an emoji of a key; two tildes or bars are one mark.
 _RUN_OF_MARKS = re.compile(r"(?:[\\*_`\[](?!\ufe0f?\u20e3)|~(?=~)|(?<=~)~|\|(?=\|)|(?<=\|)\|)+")
@@ -54,10 +54,10 @@ def _begins(word: str) -> str:
     return rf"{word}|(?:{'|'.join(word[:length] for length in range(len(word)))})\Z"
 
 
-_CALL = re.compile(rf"@(?={_begins('everyone')}|{_begins('here')})", re.IGNORECASE)
+_MENTION = re.compile(rf"@(?={_begins('everyone')}|{_begins('here')})", re.IGNORECASE)
 _TOKEN = re.compile(r"<(?=[@#:]|[at]:|id:|/[^<>\n]*(?::|\Z)|(?:[at]|id?)?\Z)")
 
-_IN_ADDRESS = re.compile(rf"[<>]|{_CALL.pattern}", re.IGNORECASE)
+_IN_ADDRESS = re.compile(rf"[<>]|{_MENTION.pattern}", re.IGNORECASE)
 _IN_STYLED_ADDRESS = re.compile(rf"[*~]|{_IN_ADDRESS.pattern}", re.IGNORECASE)
 _IN_TARGET = re.compile(rf"[\s\"\\()`|]|[.,:;'\]]\Z|{_IN_STYLED_ADDRESS.pattern}", re.IGNORECASE)
 # Brackets in the text of a link must be in pairs, and an address in it would keep it from being a link.
@@ -66,14 +66,14 @@ _LINK_TEXT = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])*")
 
 def discord(source: str) -> Body:
     """The text as Discord's Markdown."""
-    source = parsable(source)
-    if graphemes.is_single(alone := source.strip()):
+    source = replace_surrogates(source)
+    if graphemes.is_one_character(alone := source.strip()):
         return Body(text=alone)  # a character alone is no markup, and must fit any limit
-    shown = laid_out(parse(source), _leaf_lines, bullet="- ")
+    shown = layout_text(parse(source), _leaf_lines, bullet="- ")
     return Body(text=shown if shown.strip() else _literal(source.strip()))
 
 
-def _leaf_lines(block: Leaf) -> list[Line]:
+def _leaf_lines(block: Leaf) -> list[TextLine]:
     match block:
         case Paragraph(inlines=inlines):
             return _text_lines(_inlines(inlines))
@@ -85,24 +85,24 @@ def _leaf_lines(block: Leaf) -> list[Line]:
             assert_never(block)
 
 
-def _text_lines(shown: str) -> list[Line]:
-    return [Line(line) for line in _LINE_MARK.sub(r"\1\\", shown.strip()).split("\n")] if shown.strip() else []
+def _text_lines(shown: str) -> list[TextLine]:
+    return [TextLine(line) for line in _LINE_MARK.sub(r"\1\\", shown.strip()).split("\n")] if shown.strip() else []
 
 
 def _literal(source: str) -> str:
     return _LINE_MARK.sub(r"\1\\", _text(source))
 
 
-def _heading_lines(heading: Heading) -> list[Line]:
-    if heading.level > _DEEPEST_HEADING:
+def _heading_lines(heading: Heading) -> list[TextLine]:
+    if heading.level > _MAX_HEADING:
         return _text_lines(_inlines((Strong(heading.inlines),)))
-    return [Line(f"{'#' * heading.level} {line.text}") for line in _text_lines(_inlines(heading.inlines))]
+    return [TextLine(f"{'#' * heading.level} {line.text}") for line in _text_lines(_inlines(heading.inlines))]
 
 
-def _code_lines(code: str, language: str) -> list[Line]:
+def _code_lines(code: str, language: str) -> list[TextLine]:
     word = _LANGUAGE.fullmatch(language)
-    code = _FENCE.sub(lambda fence: _APART.join(fence[0]), code)
-    return [Line(line, code=True) for line in (f"```{word[0] if word else ''}", *code.split("\n"), "```")]
+    code = _FENCE.sub(lambda fence: _ZERO_WIDTH_SPACE.join(fence[0]), code)
+    return [TextLine(line, code=True) for line in (f"```{word[0] if word else ''}", *code.split("\n"), "```")]
 
 
 def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
@@ -120,13 +120,13 @@ def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
                 piece = _emphasis(_inlines(inner, around | {Emphasis}), *_neighbours(inlines, nth))
             case _:
                 piece = _inline(inline, around)
-        shown += _APART + piece if shown[-1:] == piece[:1] and piece[:1] in _MARKS else piece
+        shown += _ZERO_WIDTH_SPACE + piece if shown[-1:] == piece[:1] and piece[:1] in _MARKS else piece
     return shown
 
 
 def _neighbours(inlines: Inlines, nth: int) -> tuple[str, str]:
     """The characters before and after an inline."""
-    return words(inlines[max(nth - 1, 0) : nth])[-1:], words(inlines[nth + 1 : nth + 2])[:1]
+    return visible_text(inlines[max(nth - 1, 0) : nth])[-1:], visible_text(inlines[nth + 1 : nth + 2])[:1]
 
 
 def _emphasis(shown: str, before: str, after: str) -> str:
@@ -139,11 +139,11 @@ def _styled(mark: str, shown: str) -> str:
     """Each line in marks of its own: a quote or an item has its own marks in between."""
 
     def marked(words: str) -> str:
-        before = _APART if words[0] == mark[0] else ""
-        after = _APART if words[-1] == mark[0] else ""
+        before = _ZERO_WIDTH_SPACE if words[0] == mark[0] else ""
+        after = _ZERO_WIDTH_SPACE if words[-1] == mark[0] else ""
         return f"{mark}{before}{words}{after}{mark}"
 
-    return each_line(shown, marked)
+    return mark_lines(shown, marked)
 
 
 def _inline(
@@ -157,7 +157,7 @@ def _inline(
         case Link():
             return _link(inline, around)
         case Image(url=url, alt=alt):
-            return _text(alt if Link in around else spelled(alt, url), around)
+            return _text(alt if Link in around else link_as_text(alt, url), around)
         case SoftBreak() | HardBreak():
             return "\n"
         case _:
@@ -165,12 +165,12 @@ def _inline(
 
 
 def _link(link: Link, around: frozenset[type]) -> str:
-    text = words(link.inlines)
+    text = visible_text(link.inlines)
     shown = _inlines(link.inlines, around | {Link})
     if scheme(link.url) in _SCHEMES and (not text.strip() or text == link.url):
         return _address(link.url, around)
     if scheme(link.url) not in _SCHEMES or deceives(text, link.url):
-        return shown + _text(spelled(text, link.url).removeprefix(text), around)
+        return shown + _text(link_as_text(text, link.url).removeprefix(text), around)
     if "://" in text or not _LINK_TEXT.fullmatch(text):
         return f"{shown} ({_address(link.url, around)})"
     return f"[{shown.replace(chr(10), ' ')}](<{_IN_TARGET.sub(_encoded, link.url)}>)"
@@ -191,7 +191,7 @@ def _encoded(found: re.Match[str]) -> str:
 def _code_span(code: str) -> str:
     if "`" not in code:
         return f"`{code}`"
-    return f"`` {_TICKS.sub(lambda ticks: _APART.join(ticks[0]), code)} ``"
+    return f"`` {_TICKS.sub(lambda ticks: _ZERO_WIDTH_SPACE.join(ticks[0]), code)} ``"
 
 
 def _text(text: str, around: frozenset[type] = frozenset()) -> str:
@@ -203,4 +203,4 @@ def _text(text: str, around: frozenset[type] = frozenset()) -> str:
 
 def _escaped(text: str) -> str:
     marked = _RUN_OF_MARKS.sub(lambda run: "\\" + "\\".join(run[0]), text)
-    return _CALL.sub(f"@{_APART}", _TOKEN.sub(f"<{_APART}", marked))
+    return _MENTION.sub(f"@{_ZERO_WIDTH_SPACE}", _TOKEN.sub(f"<{_ZERO_WIDTH_SPACE}", marked))

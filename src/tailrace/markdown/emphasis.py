@@ -14,39 +14,39 @@ import msgspec
 from tailrace.markdown.outline import Outline
 
 
-class Run(msgspec.Struct, frozen=True, gc=False):
+class DelimiterRun(msgspec.Struct, frozen=True, gc=False):
     """Adjacent delimiters of one kind, or a bracket, that match nothing so far."""
 
     start: int
     marker: str
 
 
-def unresolved(read: Outline, start: int, end: int, *, also_literal: bool = False) -> list[Run]:
+def unclosed_runs(outline: Outline, start: int, end: int, *, with_links_and_code: bool = False) -> list[DelimiterRun]:
     """The runs between `start` and `end` that further text might close.
 
     With `also_literal`, also the beginnings of links and code spans: worth waiting for, but literal if they do
     not close in time.
     """
     found = []
-    open_brackets = _open_brackets(read) if also_literal else frozenset[int]()
-    for run in _runs(read, start, end):
+    open_brackets = _open_brackets(outline) if with_links_and_code else frozenset[int]()
+    for run in _runs(outline, start, end):
         if run.marker[0] in "*_~":
-            if run.marker != "~" and _can_open(read.source, run):
+            if run.marker != "~" and _can_open(outline.source, run):
                 found.append(run)
-        elif also_literal and (run.start in open_brackets or _may_be_solid(read.source, run)):
+        elif with_links_and_code and (run.start in open_brackets or _may_become_code(outline.source, run)):
             found.append(run)
     return found
 
 
-def closers(runs: Sequence[Run]) -> str:
+def closers(runs: Sequence[DelimiterRun]) -> str:
     """What closes the runs, the last one first."""
     return "".join(run.marker for run in reversed(runs))
 
 
-def _runs(read: Outline, start: int, end: int) -> list[Run]:
-    source = read.source
-    runs: list[Run] = []
-    for at in read.loose:
+def _runs(outline: Outline, start: int, end: int) -> list[DelimiterRun]:
+    source = outline.source
+    runs: list[DelimiterRun] = []
+    for at in outline.unmatched:
         if not start <= at < end:
             continue
         mark = source[at]
@@ -54,15 +54,15 @@ def _runs(read: Outline, start: int, end: int) -> list[Run]:
             after = at
             while source[after : after + 1] == "`":
                 after += 1
-            runs.append(Run(at, source[at:after]))
+            runs.append(DelimiterRun(at, source[at:after]))
         elif runs and mark in "*_~" and mark == runs[-1].marker[0] and runs[-1].start + len(runs[-1].marker) == at:
-            runs[-1] = Run(runs[-1].start, runs[-1].marker + mark)
+            runs[-1] = DelimiterRun(runs[-1].start, runs[-1].marker + mark)
         else:
-            runs.append(Run(at, mark))
+            runs.append(DelimiterRun(at, mark))
     return runs
 
 
-def _can_open(source: str, run: Run) -> bool:
+def _can_open(source: str, run: DelimiterRun) -> bool:
     before = source[run.start - 1 : run.start] if run.start else ""
     after = source[run.start + len(run.marker) :][:1]
     if not after or after.isspace():
@@ -78,7 +78,7 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
-def _may_be_solid(source: str, run: Run) -> bool:
+def _may_become_code(source: str, run: DelimiterRun) -> bool:
     """Whether the text to come may make a code span or an autolink of what begins here."""
     if run.marker[0] == "<":
         rest = source[run.start + 1 :]
@@ -86,15 +86,15 @@ def _may_be_solid(source: str, run: Run) -> bool:
     return run.marker[0] == "`"
 
 
-def _open_brackets(read: Outline) -> frozenset[int]:
+def _open_brackets(outline: Outline) -> frozenset[int]:
     """The brackets that may still begin a link: not closed yet, or closed with a target begun behind them."""
     found: set[int] = set()
     opened: list[int] = []
-    for at in read.loose:
-        if read.source[at] == "[":
+    for at in outline.unmatched:
+        if outline.source[at] == "[":
             opened.append(at)
-        elif read.source[at] == "]" and opened:
+        elif outline.source[at] == "]" and opened:
             start = opened.pop()
-            if read.source[at + 1 : at + 2] == "(" or at + 1 >= len(read.source):
+            if outline.source[at + 1 : at + 2] == "(" or at + 1 >= len(outline.source):
                 found.add(start)
     return frozenset(found.union(opened))

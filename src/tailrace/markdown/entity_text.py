@@ -34,7 +34,7 @@ class EntityText:
         entity = Entity(type=kind, offset=0, length=0, url=url, language=language)
         self._marks.append((start, self.position, entity))
 
-    def finished(self) -> tuple[str, list[Entity]]:
+    def finish(self) -> tuple[str, list[Entity]]:
         """The text without whitespace at its end, and what is marked on it: in order, the outer before the inner."""
         text = "".join(self._pieces).rstrip(_SPACE)
         wide = [] if text.isascii() else [found.start() for found in _WIDE.finditer(text)]

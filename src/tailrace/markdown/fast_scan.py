@@ -9,8 +9,10 @@ follow the fences. Wherever that does not settle the matter, the answer is None 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 _SPACED_BLANK_LINE = re.compile(r"\n[ \t]+\n")
 _FENCE_RUN = re.compile(r"([`~])\1{2,}")  # not anchored to the line, which would be tried at every line
@@ -18,9 +20,13 @@ _FIRST_COLUMN = re.compile(r"^[^ \t\n]", re.MULTILINE)
 # The HTML blocks that go on over blank lines.
 _LONG_HTML = re.compile(r"^ {0,3}<(?:pre|script|style|textarea|[!?])", re.MULTILINE | re.IGNORECASE)
 
+_MAX_CACHED = 512  # pieces: those of the messages that are being written
+_MAX_CACHED_LENGTH = 4_000  # characters; a longer one fits few messages whole, and would be much to keep
+
+T = TypeVar("T")
 
 # A blank line at the top level before what cannot be a further item of the list before it.
-_APART = re.compile(r"\n\n(?=[^\s\-+*\d]|\*\*)")
+_BLOCKS_APART = re.compile(r"\n\n(?=[^\s\-+*\d]|\*\*)")
 
 
 class TopLevelBreak(NamedTuple):
@@ -76,13 +82,24 @@ def independent_pieces(text: str) -> list[str]:
     starts = [0]
     ranges = iter((*fences, (len(text), len(text))))
     opened, closed = next(ranges)
-    for blank in _APART.finditer(text):
+    for blank in _BLOCKS_APART.finditer(text):
         at = blank.start()
         while closed <= at:
             opened, closed = next(ranges)
         if at < opened:
             starts.append(blank.end())
     return [text[start:end] for start, end in pairwise((*starts, len(text)))]
+
+
+def cached_by_piece(read: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """What reads a text in pieces that mean alone what they mean together, those that ended only once."""
+    cached = lru_cache(maxsize=_MAX_CACHED)(read)
+
+    def read_pieces(text: str) -> list[T]:
+        *ended, last = independent_pieces(text)
+        return [*(cached(piece) if len(piece) <= _MAX_CACHED_LENGTH else read(piece) for piece in ended), read(last)]
+
+    return read_pieces
 
 
 def _spaced_blank_line(text: str, start: int, reach: int, fences: list[tuple[int, int]]) -> bool:

@@ -9,9 +9,9 @@ import regex
 _CLUSTER = regex.compile(r"\X")
 _BLANKS = regex.compile(r"[ \t]+")
 # Characters of these categories join nothing before or after them, the scripts and flags below aside.
-_ALONE = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", "Sm", "Sc", "So", "Zs"))
+_UNJOINED_CATEGORIES = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", "Sm", "Sc", "So", "Zs"))
 # Kana, Chinese characters and Hangul syllables, most of the letters that have no case and are not joined.
-_UNJOINED = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9fff"), ("\uac00", "\ud7a3"))
+_UNJOINED_RANGES = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9fff"), ("\uac00", "\ud7a3"))
 
 
 def last_boundary(text: str, at: int, start: int = 0) -> int:
@@ -23,7 +23,7 @@ def last_boundary(text: str, at: int, start: int = 0) -> int:
     if at >= len(text):
         return len(text)
     anchor = at
-    while anchor > start and not _surely_apart(text[anchor - 1], text[anchor]):
+    while anchor > start and not _never_join(text[anchor - 1], text[anchor]):
         anchor -= 1
     clusters = _CLUSTER.finditer(text, anchor, at + 1)
     return next(cluster.start() for cluster in clusters if cluster.end() > at)
@@ -31,15 +31,15 @@ def last_boundary(text: str, at: int, start: int = 0) -> int:
 
 def is_boundary(text: str, at: int) -> bool:
     """Whether no grapheme cluster reaches over `at`."""
-    return at <= 0 or at >= len(text) or _surely_apart(text[at - 1], text[at]) or last_boundary(text, at) == at
+    return at <= 0 or at >= len(text) or _never_join(text[at - 1], text[at]) or last_boundary(text, at) == at
 
 
-def is_single(text: str) -> bool:
+def is_one_character(text: str) -> bool:
     """Whether the text is what a person sees as one character."""
     return bool(text) and last_boundary(text, len(text) - 1) == 0
 
 
-def past_space(text: str, at: int) -> int:
+def skip_spaces(text: str, at: int) -> int:
     """Where the spaces from `at` on end, on the same line; a space that carries a combining mark is no space."""
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_boundary(text, at + 1):
         blanks = _BLANKS.match(text, at)
@@ -47,16 +47,16 @@ def past_space(text: str, at: int) -> int:
     return at
 
 
-def _surely_apart(before: str, after: str) -> bool:
+def _never_join(before: str, after: str) -> bool:
     """Whether there is a border between two characters whatever stands around them."""
     if before.isascii() and after.isascii():
         return not (before == "\r" and after == "\n")
-    return _stands_alone(before) and _stands_alone(after)
+    return _is_unjoined(before) and _is_unjoined(after)
 
 
-def _stands_alone(character: str) -> bool:
+def _is_unjoined(character: str) -> bool:
     if character.isascii():
         return True
-    if unicodedata.category(character) in _ALONE:
+    if unicodedata.category(character) in _UNJOINED_CATEGORIES:
         return not "\U0001f1e6" <= character <= "\U0001f1ff"  # flags are pairs of these
-    return any(first <= character <= last for first, last in _UNJOINED)
+    return any(first <= character <= last for first, last in _UNJOINED_RANGES)

@@ -18,12 +18,11 @@ import msgspec
 
 from tailrace.markdown.addresses import split_addresses
 from tailrace.markdown.layout import TASK_MARKS
-from tailrace.markdown.links import deceives, scheme, spelled
-from tailrace.markdown.outline import parsable
+from tailrace.markdown.links import deceives, link_as_text, scheme
+from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.plain import readable
-from tailrace.markdown.tables import labelled
-from tailrace.markdown.tree import (
+from tailrace.markdown.plain import plain_text
+from tailrace.markdown.syntax_tree import (
     Alignment,
     Blocks,
     Cells,
@@ -38,26 +37,27 @@ from tailrace.markdown.tree import (
     Inline,
     InlineHtml,
     Inlines,
-    Item,
     Link,
     List,
+    ListItem,
     Paragraph,
     Quote,
-    Rule,
     SoftBreak,
     Strike,
     Strong,
     Table,
     Text,
-    words,
+    ThematicBreak,
+    visible_text,
 )
+from tailrace.markdown.tables import labelled_rows
 from tailrace.operations import Body
 
 _LANGUAGE = re.compile(r"[\w.+#-]+")
 _STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader of the HTML takes: which links, with which attributes, tables of which make and how many columns.
 
     `defuse` is applied to all text that is not code. `box` is the tag that
@@ -70,42 +70,44 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     link_attributes: str = ""
     aligned: bool = False
     sectioned: bool = True
-    most_columns: int | None = None
-    defuse: Callable[[str], str] = str
-    box: str = ""
-    deepest_container: int = 12
-    deepest_style: int = 19
+    max_columns: int | None = None
+    break_mentions: Callable[[str], str] = str
+    checkbox: str = ""
+    max_container_depth: int = 12
+    max_style_depth: int = 19
 
 
-def of_schemes(*schemes: str) -> Callable[[str], bool]:
+def has_scheme(*schemes: str) -> Callable[[str], bool]:
     """Whether an address is of one of the schemes."""
     return lambda url: scheme(url) in schemes
 
 
-_WEB = Rules(links=of_schemes("http", "https", "mailto"), link_attributes=' rel="noopener noreferrer"', aligned=True)
+_WEB = HtmlRules(
+    links=has_scheme("http", "https", "mailto"), link_attributes=' rel="noopener noreferrer"', aligned=True
+)
 
 
 def html(source: str) -> Body:
     """The text for our web page."""
     blocks = parse(source)
-    text = readable(blocks)
+    text = plain_text(blocks)
     if text.strip():
-        return Body(text=text, html=fragment(blocks, _WEB))
-    source = parsable(source).strip()
+        return Body(text=text, html=to_html(blocks, _WEB))
+    source = replace_surrogates(source).strip()
     return Body(text=source, html=f"<p>{escape(source)}</p>")
 
 
-def fragment(blocks: Blocks, rules: Rules) -> str:
+def to_html(blocks: Blocks, rules: HtmlRules) -> str:
     """The blocks as HTML: well nested, and no tag or attribute in it but those written here."""
-    pen = _Pen(rules)
-    pen.blocks(blocks)
-    return "".join(pen.out)
+    writer = _HtmlWriter(rules)
+    writer.blocks(blocks)
+    return "".join(writer.out)
 
 
-class _Pen:
+class _HtmlWriter:
     """Writes to `out`; `open` counts the tags that are open."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: HtmlRules) -> None:
         self.rules = rules
         self.out: list[str] = []
         self.open = 0
@@ -123,7 +125,9 @@ class _Pen:
                 self._text(mark if nth == 0 else "")
                 self._inlines(block.inlines)
 
-    def _block(self, block: Heading | CodeBlock | Quote | List | Table | Rule | HtmlBlock | Definition) -> None:
+    def _block(
+        self, block: Heading | CodeBlock | Quote | List | Table | ThematicBreak | HtmlBlock | Definition
+    ) -> None:
         match block:
             case Heading(level=level, inlines=inlines):
                 with self._tag(f"h{level}"):
@@ -133,13 +137,13 @@ class _Pen:
                 with self._tag("pre"), self._tag("code", f' class="language-{language[0]}"' if language else ""):
                     self.out.append(escape(block.content))
             case Quote(blocks=blocks):
-                with self._tag("blockquote") if self.open < self.rules.deepest_container else nullcontext():
+                with self._tag("blockquote") if self.open < self.rules.max_container_depth else nullcontext():
                     self.blocks(blocks)
             case List():
                 self._list(block)
             case Table():
                 self._table(block)
-            case Rule():
+            case ThematicBreak():
                 self.out.append("<hr>")
             case HtmlBlock(text=text) | Definition(text=text):
                 with self._tag("p"):
@@ -148,7 +152,7 @@ class _Pen:
                 assert_never(block)
 
     def _list(self, block: List) -> None:
-        if self.open >= self.rules.deepest_container:
+        if self.open >= self.rules.max_container_depth:
             marks = repeat("• ") if block.first is None else (f"{number}. " for number in count(block.first))
             for mark, item in zip(marks, block.items, strict=False):
                 self.blocks(item.blocks, mark=mark + TASK_MARKS[item.done])
@@ -157,17 +161,17 @@ class _Pen:
         with self._tag(name, "" if block.first == 1 else start):
             for item in block.items:
                 with self._tag("li"):
-                    self.out.append(self._box(item))
-                    self.blocks(item.blocks, mark="" if self.rules.box else TASK_MARKS[item.done], in_item=True)
+                    self.out.append(self._checkbox(item))
+                    self.blocks(item.blocks, mark="" if self.rules.checkbox else TASK_MARKS[item.done], in_item=True)
 
-    def _box(self, item: Item) -> str:
-        if not self.rules.box or item.done is None:
+    def _checkbox(self, item: ListItem) -> str:
+        if not self.rules.checkbox or item.done is None:
             return ""
-        return f"<{self.rules.box} checked>" if item.done else f"<{self.rules.box}>"
+        return f"<{self.rules.checkbox} checked>" if item.done else f"<{self.rules.checkbox}>"
 
     def _table(self, table: Table) -> None:
-        most = self.rules.most_columns
-        if most is not None and max(map(len, (table.header, *table.rows))) > most:
+        max_columns = self.rules.max_columns
+        if max_columns is not None and max(map(len, (table.header, *table.rows))) > max_columns:
             self._labelled_rows(table)
             return
         with self._tag("table"):
@@ -183,7 +187,7 @@ class _Pen:
         return self._tag(name) if self.rules.sectioned else nullcontext()
 
     def _labelled_rows(self, table: Table) -> None:
-        for row in labelled(table):
+        for row in labelled_rows(table):
             with self._tag("p"):
                 for nth, (label, value) in enumerate(row):
                     self.out.append("<br>" if nth else "")
@@ -221,14 +225,14 @@ class _Pen:
                 assert_never(inline)
 
     def _link(self, url: str, inlines: Inlines) -> None:
-        text = words(inlines)
+        text = visible_text(inlines)
         if self.in_link:  # a picture: the address of one is nothing to read on the way to another
             self._inlines(inlines)
         elif self.rules.links(url) and not deceives(text, url):
             self._anchor(url, inlines if text.strip() else (Text(url),))
         else:
             self._inlines(inlines)
-            self._text(spelled(text, url).removeprefix(text))
+            self._text(link_as_text(text, url).removeprefix(text))
 
     def _anchor(self, url: str, inlines: Inlines) -> None:
         self.in_link = True
@@ -242,10 +246,10 @@ class _Pen:
             if is_address and self.rules.links(piece):
                 self._anchor(piece, (Text(piece),))
             else:
-                self.out.append(escape(self.rules.defuse(piece)).replace("\n", "<br>"))
+                self.out.append(escape(self.rules.break_mentions(piece)).replace("\n", "<br>"))
 
     def _style(self, name: str, attributes: str = "") -> AbstractContextManager[None]:
-        return self._tag(name, attributes) if self.open < self.rules.deepest_style else nullcontext()
+        return self._tag(name, attributes) if self.open < self.rules.max_style_depth else nullcontext()
 
     @contextmanager
     def _tag(self, name: str, attributes: str = "") -> Iterator[None]:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from tailrace.markdown.tables import aligned, aligned_width, labelled
-from tailrace.markdown.tree import (
+from tailrace.markdown.syntax_tree import (
     Block,
     CodeBlock,
     Definition,
@@ -21,15 +20,16 @@ from tailrace.markdown.tree import (
     HtmlBlock,
     Inline,
     Inlines,
-    Item,
     List,
+    ListItem,
     Paragraph,
     Quote,
-    Rule,
     Strong,
     Table,
     Text,
+    ThematicBreak,
 )
+from tailrace.markdown.tables import aligned_lines, aligned_width, labelled_rows
 
 Leaf: TypeAlias = Paragraph | Heading | CodeBlock
 
@@ -40,17 +40,17 @@ _RULE = "———"  # no longer than the shortest rule that can be written, so 
 _WIDEST_TABLE = 80
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line of a message; a line of `code` stands at the margin."""
 
     text: str
     code: bool = False
 
 
-LeafLines: TypeAlias = Callable[[Leaf], list[Line]]
+LeafLines: TypeAlias = Callable[[Leaf], list[TextLine]]
 
 
-def laid_out(blocks: Sequence[Block], leaf_lines: LeafLines, bullet: str) -> str:
+def layout_text(blocks: Sequence[Block], leaf_lines: LeafLines, bullet: str) -> str:
     """The blocks as text, given what the lines of a block without others in it are."""
     return "\n".join(line.text for line in _Layout(leaf_lines, bullet).lines(blocks))
 
@@ -60,43 +60,43 @@ class _Layout:
         self.leaf_lines = leaf_lines
         self.bullet = bullet
 
-    def lines(self, blocks: Sequence[Block]) -> list[Line]:
-        lines: list[Line] = []
+    def lines(self, blocks: Sequence[Block]) -> list[TextLine]:
+        lines: list[TextLine] = []
         for shown in map(self._block_lines, blocks):
             if lines and shown:
-                lines.append(Line(""))
+                lines.append(TextLine(""))
             lines += shown
         return lines
 
-    def _block_lines(self, block: Block) -> list[Line]:
+    def _block_lines(self, block: Block) -> list[TextLine]:
         match block:
             case Quote(blocks=blocks):
-                return [Line(f"> {text}", code) for text, code in self.lines(blocks)]
+                return [TextLine(f"> {text}", code) for text, code in self.lines(blocks)]
             case List(items=items):
                 marks = [self.bullet if block.first is None else f"{block.first + nth}. " for nth in range(len(items))]
                 return list(chain.from_iterable(map(self._item_lines, items, marks)))
             case Table():
                 return self._table_lines(block)
-            case Rule():
-                return [Line(_RULE)]
+            case ThematicBreak():
+                return [TextLine(_RULE)]
             case HtmlBlock(text) | Definition(text):
                 return self.leaf_lines(Paragraph((Text(text),)))
             case _:
                 return self.leaf_lines(block)
 
-    def _item_lines(self, item: Item, mark: str) -> list[Line]:
+    def _item_lines(self, item: ListItem, mark: str) -> list[TextLine]:
         lines = [line for block in item.blocks for line in self._block_lines(block)]
         if not lines or lines[0].code:
-            lines.insert(0, Line(""))
+            lines.insert(0, TextLine(""))
         first, *rest = lines
         indent = " " * len(mark)
-        marked = Line(f"{mark}{TASK_MARKS[item.done]}{first.text}".rstrip())
-        return [marked, *(line if line.code else Line(indent + line.text) for line in rest)]
+        marked = TextLine(f"{mark}{TASK_MARKS[item.done]}{first.text}".rstrip())
+        return [marked, *(line if line.code else TextLine(indent + line.text) for line in rest)]
 
-    def _table_lines(self, table: Table) -> list[Line]:
+    def _table_lines(self, table: Table) -> list[TextLine]:
         if aligned_width(table) <= _WIDEST_TABLE:
-            return self.leaf_lines(CodeBlock("\n".join(aligned(table))))
-        rows = (Paragraph(_row_text(row)) for row in labelled(table))
+            return self.leaf_lines(CodeBlock("\n".join(aligned_lines(table))))
+        rows = (Paragraph(_row_text(row)) for row in labelled_rows(table))
         return list(chain.from_iterable(map(self.leaf_lines, rows)))
 
 
@@ -109,7 +109,7 @@ def _row_text(row: Sequence[tuple[Inlines, Inlines]]) -> Inlines:
     return tuple(inlines)
 
 
-def each_line(shown: str, mark: Callable[[str], str]) -> str:
+def mark_lines(shown: str, mark: Callable[[str], str]) -> str:
     """The text with each line of it marked by itself, the spaces around it left out: a mark must touch its words."""
     lines = []
     for line in shown.split("\n"):

@@ -30,7 +30,7 @@ _FILE_ENDINGS = frozenset(
 )
 
 
-def without_overrides(text: str) -> str:
+def remove_bidi_overrides(text: str) -> str:
     """The text without the characters that turn its direction around."""
     return text if text.isascii() else _OVERRIDES.sub("", text)
 
@@ -52,7 +52,7 @@ def scheme(url: str) -> str:
     return found[1].lower() if found else ""
 
 
-def spelled(text: str, url: str) -> str:
+def link_as_text(text: str, url: str) -> str:
     """A link as text: `text (url)`, or one of them where the other adds nothing."""
     if not url or url in (text, f"mailto:{text}"):
         return text
@@ -61,12 +61,12 @@ def spelled(text: str, url: str) -> str:
 
 def deceives(text: str, url: str) -> bool:
     """Whether a link's text names an address, and the link leads to another one."""
-    target = _bare(url)
-    named = (word.lstrip(_OPENING).rstrip(_CLOSING) for word in _seen(text).split())
-    return any(_is_address(word) and not _leads_to(_bare(word), target) for word in named)
+    target = _bare_address(url)
+    named = (word.lstrip(_OPENING).rstrip(_CLOSING) for word in _normalized(text).split())
+    return any(_is_address(word) and not _leads_to(_bare_address(word), target) for word in named)
 
 
-def _seen(text: str) -> str:
+def _normalized(text: str) -> str:
     """The text as an eye and a browser take it: without what is invisible, in the usual width."""
     if not text.isascii():
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
@@ -86,9 +86,9 @@ def _leads_to(named: str, target: str) -> bool:
     return target == named or (target.startswith(named) and target[len(named)] in "/?#")
 
 
-def _bare(address: str) -> str:
+def _bare_address(address: str) -> str:
     """What an address leads to, for comparing: without scheme, `www.`, password and a slash at the end."""
-    address = _seen(address).casefold()
+    address = _normalized(address).casefold()
     named_scheme = scheme(address)
     if _PORT.match(address, len(named_scheme)):
         named_scheme = ""  # it was a host

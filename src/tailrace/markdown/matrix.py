@@ -12,33 +12,33 @@ import re
 import msgspec
 
 from tailrace.markdown import units
-from tailrace.markdown.html import Rules, fragment, of_schemes
-from tailrace.markdown.outline import parsable
+from tailrace.markdown.html import HtmlRules, has_scheme, to_html
+from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.plain import readable
-from tailrace.markdown.tree import Block, HardBreak, InlineHtml, Paragraph, SoftBreak, Text
+from tailrace.markdown.plain import plain_text
+from tailrace.markdown.syntax_tree import Block, HardBreak, InlineHtml, Paragraph, SoftBreak, Text
 from tailrace.operations import Body
 
-_ROOM = re.compile(r"@(?=room)", re.IGNORECASE)
+_ROOM_MENTION = re.compile(r"@(?=room)", re.IGNORECASE)
 # An event has at most 65,536 bytes, and an edit carries text and HTML twice: a part of 7,500 bytes leaves room for
 # both with the names of the event around them, and so does HTML that is larger than its text by this much.
 _FREE_MARKUP = 1024
 
 
-def _defused(text: str) -> str:
-    return _ROOM.sub("@\u200b", text)
+def _break_mentions(text: str) -> str:
+    return _ROOM_MENTION.sub("@\u200b", text)
 
 
-_RULES = Rules(links=of_schemes("https", "http", "ftp", "mailto", "magnet"), defuse=_defused)
+_RULES = HtmlRules(links=has_scheme("https", "http", "ftp", "mailto", "magnet"), break_mentions=_break_mentions)
 
 
 def matrix(source: str) -> Body:
     """The text as body and formatted body; as body alone where HTML would say nothing more."""
     blocks = parse(source)
-    text = readable(blocks)
+    text = plain_text(blocks)
     if not text.strip():
-        return Body(text=_defused(parsable(source).strip()))
-    return Body(text=_defused(text), html=None if all(map(_is_bare, blocks)) else fragment(blocks, _RULES))
+        return Body(text=_break_mentions(replace_surrogates(source).strip()))
+    return Body(text=_break_mentions(text), html=None if all(map(_is_bare, blocks)) else to_html(blocks, _RULES))
 
 
 def size(body: Body, unit: str) -> int:

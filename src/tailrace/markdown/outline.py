@@ -30,7 +30,7 @@ _INLINES = _STYLES | {"Link", "Image"}
 _DELIMITERS = "*_~[]`<"
 _CONTAINERS = frozenset(("BlockQuote", "Item"))
 # No answer is nested this deeply on purpose, and everything that is done at a place is done for each container there.
-_DEEPEST = 24
+_MAX_DEPTH = 24
 
 
 Event: TypeAlias = tuple[str, Any, int, int]
@@ -51,7 +51,7 @@ class Block(msgspec.Struct, gc=False):
     content_end: int = 0
 
     @property
-    def holds(self) -> bool:
+    def is_container(self) -> bool:
         """Whether it is a container of other blocks."""
         return self.kind in ("quote", "item")
 
@@ -61,7 +61,7 @@ class Block(msgspec.Struct, gc=False):
         return self.kind in ("fence", "indented")
 
     @property
-    def stays_whole(self) -> bool:
+    def moves_whole(self) -> bool:
         """Whether it is moved to the next part rather than cut, where it fits."""
         return self.kind in ("fence", "indented", "table", "item")
 
@@ -80,35 +80,35 @@ class Outline(msgspec.Struct):
     source: str
     blocks: list[Block]
     styles: list[Style]
-    solids: list[tuple[int, int]]
-    loose: list[int]
+    unbreakable: list[tuple[int, int]]
+    unmatched: list[int]
 
 
-def parsable(source: str) -> str:
+def replace_surrogates(source: str) -> str:
     """The text with lone surrogates, which the parser's UTF-8 cannot carry, each replaced by one character."""
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
-def ranged_events(source: str, since: int = 0, skip: frozenset[str] = frozenset()) -> Iterator[Event]:
+def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozenset()) -> Iterator[Event]:
     """The parser's events as (tag, value, start, end), in characters of the source.
 
     What is nested too deeply for any reader is text: a paragraph of HTML, which everybody leaves as it was written.
     Reads from `since` on, where a top-level block must begin; leaves out the tags whose value is in `skip`.
     """
-    source = parsable(source[since:])
-    continuing = [] if source.isascii() else _continuing(source)
-    depth = unread = 0
+    source = replace_surrogates(source[parse_from:])
+    continuing = [] if source.isascii() else _continuation_bytes(source)
+    depth = skipped_depth = 0
     event: Any
     value: Any
     for event, span in pyromark.events_with_range(source, options=OPTIONS):
-        if unread:
-            unread += ("Start" in event) - ("End" in event)
+        if skipped_depth:
+            skipped_depth += ("Start" in event) - ("End" in event)
             continue
         start, end = span["start"], span["end"]
         if continuing:
             start, end = start - bisect_left(continuing, start), end - bisect_left(continuing, end)
         if "Text" in event:  # which most are
-            yield "Text", event["Text"], start + since, end + since
+            yield "Text", event["Text"], start + parse_from, end + parse_from
             continue
         if isinstance(event, str):
             tag, value, name = event, None, ""
@@ -119,14 +119,14 @@ def ranged_events(source: str, since: int = 0, skip: frozenset[str] = frozenset(
                 continue
         if name in _CONTAINERS:
             depth += 1 if tag == "Start" else -1
-            if depth > _DEEPEST:
-                depth, unread = _DEEPEST, 1
-                yield from _as_written(source[start:end], start + since, end + since)
+            if depth > _MAX_DEPTH:
+                depth, skipped_depth = _MAX_DEPTH, 1
+                yield from _as_html(source[start:end], start + parse_from, end + parse_from)
                 continue
-        yield tag, value, start + since, end + since
+        yield tag, value, start + parse_from, end + parse_from
 
 
-def _continuing(source: str) -> list[int]:
+def _continuation_bytes(source: str) -> list[int]:
     """Where in the UTF-8 of a text a byte goes on with a character: so many bytes are no characters of their own."""
     data = source.encode()
     if len(data) - len(source) < len(source) // 16:  # few of them are soonest found by looking for each
@@ -134,15 +134,15 @@ def _continuing(source: str) -> list[int]:
     return list(compress(range(len(data)), data.translate(_CONTINUING)))
 
 
-def _as_written(text: str, start: int, end: int) -> Iterator[Event]:
+def _as_html(text: str, start: int, end: int) -> Iterator[Event]:
     yield "Start", "Paragraph", start, end
     yield "Html", text.rstrip().replace("\r\n", "\n").replace("\r", "\n"), start, end
     yield "End", "Paragraph", start, end
 
 
-def read_outline(source: str, since: int = 0) -> Outline:
+def read_outline(source: str, parse_from: int = 0) -> Outline:
     """Parse the text once, from where a top-level block begins, and note what a cut has to respect."""
-    return _Builder(source).build(since)
+    return _Builder(source).build(parse_from)
 
 
 class _Builder:
@@ -153,11 +153,11 @@ class _Builder:
         self.found = Outline(source, [], [], [], [])
         self.open: list[Block] = []
         self.tight: Block | None = None  # the paragraph a tight item's text makes
-        self.solid_until = 0  # inside a link or an image
+        self.unbreakable_until = 0  # inside a link or an image
         self.read_until = 0  # where the last inline event ended
 
-    def build(self, since: int) -> Outline:
-        for tag, value, start, end in ranged_events(self.source, since, skip=_CELLS):
+    def build(self, parse_from: int) -> Outline:
+        for tag, value, start, end in parse_events(self.source, parse_from, skip=_CELLS):
             if tag == "Text":
                 self._text(value, start, end)
             elif tag == "Start":
@@ -174,7 +174,7 @@ class _Builder:
             elif tag != "Html":
                 self._inline(start, end)
                 if tag in ("Code", "InlineHtml") or (tag == "HardBreak" and self.source[start] == "\\"):
-                    self.found.solids.append((start, end))
+                    self.found.unbreakable.append((start, end))
         return self.found
 
     def _begin_inline(self, name: str, start: int, end: int) -> None:
@@ -187,8 +187,8 @@ class _Builder:
             self.found.styles.append(Style(start, end, marker))
             self.read_until = start + len(marker)
         else:
-            self.found.solids.append((start, end))
-            self.solid_until = max(self.solid_until, end)
+            self.found.unbreakable.append((start, end))
+            self.unbreakable_until = max(self.unbreakable_until, end)
             self.read_until = end
 
     def _begin_block(self, name: str, value: Any, start: int, end: int) -> None:
@@ -222,17 +222,17 @@ class _Builder:
             self.open[-1].content_end = end
             return
         self._inline(start, end)
-        if start < self.solid_until:
+        if start < self.unbreakable_until:
             return
         # The parser passes over the backslash of an escape, and gives an entity as the character it stands for.
         if self.read_until < start and self.source[start - 1] == "\\":
-            self.found.solids.append((start - 1, start + 1))
+            self.found.unbreakable.append((start - 1, start + 1))
         elif end - start != len(value):
-            self.found.solids.append((start, end))
+            self.found.unbreakable.append((start, end))
         elif value == "![":
-            self.found.loose.append(start + 1)
+            self.found.unmatched.append(start + 1)
         elif not value.strip(_DELIMITERS):
-            self.found.loose.append(start)
+            self.found.unmatched.append(start)
         self.read_until = end
 
     def _inline(self, start: int, end: int) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from tailrace.markdown.links import visible_target, without_overrides
-from tailrace.markdown.outline import parsable, ranged_events
-from tailrace.markdown.piecewise import piecewise
-from tailrace.markdown.tree import (
+from tailrace.markdown.fast_scan import cached_by_piece
+from tailrace.markdown.links import remove_bidi_overrides, visible_target
+from tailrace.markdown.outline import parse_events, replace_surrogates
+from tailrace.markdown.syntax_tree import (
     Block,
     Blocks,
     Cells,
@@ -28,23 +28,23 @@ from tailrace.markdown.tree import (
     Inline,
     InlineHtml,
     Inlines,
-    Item,
     Link,
     List,
+    ListItem,
     Paragraph,
     Quote,
-    Rule,
     SoftBreak,
     Strike,
     Strong,
     Table,
     Text,
-    words,
+    ThematicBreak,
+    visible_text,
 )
 
 # No answer is nested this deeply on purpose, and whoever renders by recursion must come back.
-_DEEPEST_BLOCK = 24
-_DEEPEST_INLINE = 16
+_MAX_BLOCK_DEPTH = 24
+_MAX_INLINE_DEPTH = 16
 
 _REFERENCES = frozenset(
     ("Reference", "ReferenceUnknown", "Collapsed", "CollapsedUnknown", "Shortcut", "ShortcutUnknown")
@@ -64,7 +64,7 @@ def parse_whole(source: str) -> Blocks:
     return _Builder(source).build()
 
 
-_pieces = piecewise(parse_whole)
+_pieces = cached_by_piece(parse_whole)
 
 
 class _Frame:
@@ -78,7 +78,7 @@ class _Frame:
         self.words: list[str] = []  # not yet joined to one text
         self.inlines: list[Inline] = []
         self.blocks: list[Block] = []
-        self.items: list[Item] = []
+        self.items: list[ListItem] = []
         self.cells: list[Inlines] = []
         self.rows: list[Cells] = []
         self.done: bool | None = None
@@ -87,7 +87,7 @@ class _Frame:
         self._join_words()
         self.inlines.append(inline)
 
-    def take(self) -> Inlines:
+    def take_inlines(self) -> Inlines:
         """The inlines so far, which are then somebody else's."""
         self._join_words()
         taken = tuple(self.inlines)
@@ -104,15 +104,15 @@ class _Builder:
     """One walk over the events; `open` holds the frames from the document inward."""
 
     def __init__(self, source: str) -> None:
-        self.source = parsable(source)
+        self.source = replace_surrogates(source)
         self.open = [_Frame("AnswerText", None, 0, len(source))]
-        self.unread = 0  # how many constructs are open inside of what is shown as it was written
+        self.skipped_depth = 0  # how many constructs are open inside of what is shown as it was written
         self.read_until = 0  # up to where the parser told of what it read
 
     def build(self) -> Blocks:
-        for tag, value, start, end in ranged_events(self.source):
-            if self.unread:
-                self.unread += (tag == "Start") - (tag == "End")
+        for tag, value, start, end in parse_events(self.source):
+            if self.skipped_depth:
+                self.skipped_depth += (tag == "Start") - (tag == "End")
             elif tag == "Start":
                 self._begin(value if isinstance(value, str) else next(iter(value)), value, start, end)
             elif tag == "End":
@@ -128,7 +128,7 @@ class _Builder:
             return
         if name not in _TABLE_PARTS and name != "Item":
             self._begin_block(start)
-            if len(self.open) > _DEEPEST_BLOCK and name in _CONTAINERS:
+            if len(self.open) > _MAX_BLOCK_DEPTH and name in _CONTAINERS:
                 written = Text(_line_fed(self.source[start:end].rstrip()))
                 self.open[-1].blocks.append(Paragraph((written,)))
                 self._literal(end)
@@ -141,7 +141,7 @@ class _Builder:
 
     def _begin_inline(self, name: str, value: Any, start: int, end: int) -> None:
         kind = value[name]["link_type"] if name in ("Link", "Image") else ""
-        if kind not in _REFERENCES and len(self.open) <= _DEEPEST_BLOCK + _DEEPEST_INLINE:
+        if kind not in _REFERENCES and len(self.open) <= _MAX_BLOCK_DEPTH + _MAX_INLINE_DEPTH:
             self.open.append(_Frame(name, value, start, end))
             return
         if kind.startswith("Collapsed") and self.source.startswith("[]", end):
@@ -150,13 +150,13 @@ class _Builder:
         self._literal(end)
 
     def _literal(self, end: int) -> None:
-        self.unread = 1
+        self.skipped_depth = 1
         self.read_until = max(self.read_until, end)
 
     def _leaf(self, tag: str, value: Any, start: int, end: int) -> None:
         if tag == "Rule":
             self._begin_block(start)
-            self.open[-1].blocks.append(Rule())
+            self.open[-1].blocks.append(ThematicBreak())
         elif tag == "TaskListMarker":
             item = next(frame for frame in reversed(self.open) if frame.name == "Item")
             item.done = value
@@ -177,7 +177,7 @@ class _Builder:
         self._definitions(start)
 
     def _end_tight_text(self) -> None:
-        if inlines := self.open[-1].take():
+        if inlines := self.open[-1].take_inlines():
             self.open[-1].blocks.append(Paragraph(inlines, tight=True))
 
     def _finish(self, frame: _Frame) -> None:
@@ -185,7 +185,7 @@ class _Builder:
         if frame.name in _INLINES:
             around.add(_inline(frame))
         elif frame.name == "TableCell":
-            around.cells.append(frame.take())
+            around.cells.append(frame.take_inlines())
         elif frame.name in ("TableHead", "TableRow"):
             around.rows.append(tuple(frame.cells) + self._excess(frame))
         elif frame.name in _CONTAINERS:
@@ -201,7 +201,7 @@ class _Builder:
         self._definitions(frame.end)
         self.open.pop()
         if frame.name == "Item":
-            around.items.append(Item(tuple(frame.blocks), frame.done))
+            around.items.append(ListItem(tuple(frame.blocks), frame.done))
         elif frame.name == "List":
             around.blocks.append(List(tuple(frame.items), frame.value["List"]))
         else:
@@ -226,7 +226,7 @@ def _line_fed(text: str) -> str:
 
 
 def _inline(frame: _Frame) -> Inline:
-    inlines = frame.take()
+    inlines = frame.take_inlines()
     match frame.name:
         case "Strong":
             return Strong(inlines)
@@ -234,10 +234,10 @@ def _inline(frame: _Frame) -> Inline:
             return Emphasis(inlines)
         case "Strikethrough":
             return Strike(inlines)
-    told = frame.value[frame.name]
-    url = f"mailto:{told['dest_url']}" if told["link_type"] == "Email" else told["dest_url"]
+    link = frame.value[frame.name]
+    url = f"mailto:{link['dest_url']}" if link["link_type"] == "Email" else link["dest_url"]
     kind = Link if frame.name == "Link" else Image
-    return kind(visible_target(url), told["title"], _without_overrides(inlines))
+    return kind(visible_target(url), link["title"], _without_overrides(inlines))
 
 
 def _without_overrides(inlines: Inlines) -> Inlines:
@@ -245,7 +245,7 @@ def _without_overrides(inlines: Inlines) -> Inlines:
     for inline in inlines:
         match inline:
             case Text(text) | CodeSpan(text) | InlineHtml(text):
-                cleaned.append(type(inline)(without_overrides(text)))
+                cleaned.append(type(inline)(remove_bidi_overrides(text)))
             case Strong(inner) | Emphasis(inner) | Strike(inner):
                 cleaned.append(type(inline)(_without_overrides(inner)))
             case _:
@@ -254,19 +254,19 @@ def _without_overrides(inlines: Inlines) -> Inlines:
 
 
 def _block(frame: _Frame) -> Block:
-    inlines = frame.take()
+    inlines = frame.take_inlines()
     match frame.name:
         case "Heading":
             return Heading(int(frame.value["Heading"]["level"][1:]), inlines)
         case "CodeBlock":
             kind = frame.value["CodeBlock"]
             info = kind["Fenced"] if isinstance(kind, dict) else ""
-            return CodeBlock(words(inlines), info)
+            return CodeBlock(visible_text(inlines), info)
         case "HtmlBlock":
-            return HtmlBlock(words(inlines))
+            return HtmlBlock(visible_text(inlines))
         case "Table":
             header, *rows = frame.rows
             alignments = tuple(alignment.lower() for alignment in frame.value["Table"])
-            return Table(alignments, header, tuple(rows), written=frame.end - frame.start)
+            return Table(alignments, header, tuple(rows), source_length=frame.end - frame.start)
         case _:
             return Paragraph(inlines)

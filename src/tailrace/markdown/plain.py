@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from tailrace.markdown.links import spelled
+from tailrace.markdown.links import link_as_text
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.tree import (
+from tailrace.markdown.syntax_tree import (
     Block,
     CodeBlock,
     CodeSpan,
@@ -27,22 +27,22 @@ from tailrace.markdown.tree import (
     List,
     Paragraph,
     Quote,
-    Rule,
     SoftBreak,
     Strike,
     Strong,
     Table,
     Text,
-    closely,
+    ThematicBreak,
+    are_tight,
 )
 
 
 def plain(source: str) -> str:
     """The text without its markup."""
-    return readable(parse(source))
+    return plain_text(parse(source))
 
 
-def readable(blocks: Sequence[Block]) -> str:
+def plain_text(blocks: Sequence[Block]) -> str:
     """The blocks as text without markup."""
     return "\n".join(_lines(blocks))
 
@@ -54,7 +54,7 @@ def _lines(blocks: Sequence[Block]) -> list[str]:
         shown = _block_lines(block)
         if not shown:
             continue
-        if before is not None and not closely(before, block):
+        if before is not None and not are_tight(before, block):
             lines.append("")
         lines += shown
         before = block
@@ -68,7 +68,7 @@ def _block_lines(block: Block) -> list[str]:
         case List():
             return _list_lines(block)
         case Table():
-            return [" | ".join(map(spoken, row)).rstrip() for row in (block.header, *block.rows)]
+            return [" | ".join(map(inline_text, row)).rstrip() for row in (block.header, *block.rows)]
         case _:
             text = _leaf(block)
             return [line.rstrip() for line in text.split("\n")] if text else []
@@ -88,34 +88,34 @@ def _list_lines(block: List) -> list[str]:
     return lines
 
 
-def _leaf(block: Paragraph | Heading | CodeBlock | HtmlBlock | Definition | Rule) -> str:
+def _leaf(block: Paragraph | Heading | CodeBlock | HtmlBlock | Definition | ThematicBreak) -> str:
     match block:
         case Paragraph() | Heading():
-            return spoken(block.inlines).strip()
+            return inline_text(block.inlines).strip()
         case CodeBlock():
             return block.content.rstrip("\r\n")
         case HtmlBlock() | Definition():
             return block.text.strip()
-        case Rule():
+        case ThematicBreak():
             return "---"
         case _:
             assert_never(block)
 
 
-def spoken(inlines: Sequence[Inline]) -> str:
+def inline_text(inlines: Sequence[Inline]) -> str:
     """The inlines as text, with the targets of links."""
-    return "".join(map(_spoken, inlines))
+    return "".join(map(_inline_text, inlines))
 
 
-def _spoken(inline: Inline) -> str:
+def _inline_text(inline: Inline) -> str:
     match inline:
         case Text(text) | CodeSpan(text) | InlineHtml(text):
             return text
         case SoftBreak() | HardBreak():
             return "\n"
         case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
-            return spoken(inlines)
+            return inline_text(inlines)
         case Link() | Image():
-            return spelled(spoken(inline.inlines), inline.url)
+            return link_as_text(inline_text(inline.inlines), inline.url)
         case _:
             assert_never(inline)

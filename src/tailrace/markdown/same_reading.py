@@ -6,12 +6,12 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
-from tailrace.markdown.outline import ranged_events
+from tailrace.markdown.outline import parse_events
 
-Said = list[tuple[str, str]]
+StyledText = list[tuple[str, str]]
 """Runs of text, each with how it is set: the styles, links, code and quotes around it."""
 
-_SETTINGS = {
+_STYLES = {
     "Emphasis": "e",
     "Strong": "s",
     "Strikethrough": "~",
@@ -20,29 +20,29 @@ _SETTINGS = {
 }
 
 
-def meaning(source: str, skip: int = 0, since: int = 0) -> Said:
+def styled_text(source: str, start_at: int = 0, parse_from: int = 0) -> StyledText:
     """What the source says from the offset `skip` on, parsed from `since` on, where a top-level block begins."""
-    said: Said = []
-    around: list[str] = []
-    for tag, value, start, end in ranged_events(source, since):
+    found: StyledText = []
+    styles: list[str] = []
+    for tag, value, start, end in parse_events(source, parse_from):
         if tag == "Start":
             name = value if isinstance(value, str) else next(iter(value))
-            around.append(_setting(name, value))
+            styles.append(_style(name, value))
             continue
         if tag == "End":
-            around.pop()
+            styles.pop()
             continue
-        if start < skip and not (tag == "Text" and end > skip):
+        if start < start_at and not (tag == "Text" and end > start_at):
             continue
-        words = _words(tag, value, code="```" in around)
+        words = _words(tag, value, code="```" in styles)
         if words:
-            said.append((" ".join(sorted(filter(None, around))), words))
-    return said
+            found.append((" ".join(sorted(filter(None, styles))), words))
+    return found
 
 
-def _setting(name: str, value: Any) -> str:
-    if name in _SETTINGS:
-        return _SETTINGS[name]
+def _style(name: str, value: Any) -> str:
+    if name in _STYLES:
+        return _STYLES[name]
     if name == "Heading":
         return str(value[name]["level"])
     if name in ("Link", "Image"):
@@ -63,7 +63,7 @@ def _words(tag: str, value: Any, *, code: bool) -> str:
     return f"`{words}" if tag == "Code" else words
 
 
-def merged(*pieces: Said) -> Said:
+def merge(*pieces: StyledText) -> StyledText:
     """The pieces said one after the other, as one."""
     runs = groupby(chain.from_iterable(pieces), key=itemgetter(0))
-    return [(setting, "".join(words for _, words in run)) for setting, run in runs]
+    return [(style, "".join(words for _, words in run)) for style, run in runs]

@@ -13,12 +13,12 @@ from typing import assert_never
 
 from tailrace.markdown import graphemes, units
 from tailrace.markdown.addresses import percent_encode
-from tailrace.markdown.layout import Leaf, Line, each_line, laid_out
-from tailrace.markdown.links import deceives, scheme, spelled
-from tailrace.markdown.outline import parsable
+from tailrace.markdown.layout import Leaf, TextLine, layout_text, mark_lines
+from tailrace.markdown.links import deceives, link_as_text, scheme
+from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.slack_markdown import SCHEMES, safe_markdown
-from tailrace.markdown.tree import (
+from tailrace.markdown.syntax_tree import (
     CodeBlock,
     CodeSpan,
     Emphasis,
@@ -33,11 +33,11 @@ from tailrace.markdown.tree import (
     Strike,
     Strong,
     Text,
-    words,
+    visible_text,
 )
 from tailrace.operations import Body
 
-_APART = "\u200b"
+_ZERO_WIDTH_SPACE = "\u200b"
 _STYLES: dict[type, str] = {Strong: "*", Emphasis: "_", Strike: "~"}
 _FENCE = re.compile("`{3,}")
 _QUOTED = re.compile(r"^(?= *&gt;)", re.MULTILINE)
@@ -46,10 +46,10 @@ _IN_TARGET = re.compile(r"[\s<>|]")
 
 def slack(source: str) -> Body:
     """The text as `mrkdwn` and as Markdown."""
-    source = parsable(source)
-    if graphemes.is_single(alone := source.strip()):
+    source = replace_surrogates(source)
+    if graphemes.is_one_character(alone := source.strip()):
         return Body(text=alone, markdown=alone)  # a character alone calls nobody, and must fit any limit
-    text = laid_out(parse(source), _leaf_lines, bullet="• ")
+    text = layout_text(parse(source), _leaf_lines, bullet="• ")
     return Body(text=text if text.strip() else _escaped(source.strip()), markdown=safe_markdown(source))
 
 
@@ -58,7 +58,7 @@ def size(body: Body, unit: str) -> int:
     return max(units.size(body.text, unit), units.size(body.markdown or "", unit))
 
 
-def _leaf_lines(block: Leaf) -> list[Line]:
+def _leaf_lines(block: Leaf) -> list[TextLine]:
     match block:
         case Paragraph(inlines=inlines):
             return _text_lines(_inlines(inlines))
@@ -70,14 +70,16 @@ def _leaf_lines(block: Leaf) -> list[Line]:
             assert_never(block)
 
 
-def _text_lines(shown: str) -> list[Line]:
+def _text_lines(shown: str) -> list[TextLine]:
     """Lines of text; one that begins like a quote begins with a character of no width instead."""
-    return [Line(line) for line in _QUOTED.sub(_APART, shown.strip()).split("\n")] if shown.strip() else []
+    return (
+        [TextLine(line) for line in _QUOTED.sub(_ZERO_WIDTH_SPACE, shown.strip()).split("\n")] if shown.strip() else []
+    )
 
 
-def _code_lines(content: str) -> list[Line]:
-    code = _FENCE.sub(lambda fence: _APART.join(fence[0]), _escaped(content))
-    return [Line(line, code=True) for line in ("```", *code.split("\n"), "```")]
+def _code_lines(content: str) -> list[TextLine]:
+    code = _FENCE.sub(lambda fence: _ZERO_WIDTH_SPACE.join(fence[0]), _escaped(content))
+    return [TextLine(line, code=True) for line in ("```", *code.split("\n"), "```")]
 
 
 def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
@@ -93,12 +95,12 @@ def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
                 piece, styles = _inlines(inner, around), False
             case Strong(inner) | Emphasis(inner) | Strike(inner):
                 mark = _STYLES[type(inline)]
-                piece = each_line(_inlines(inner, around | {type(inline)}), f"{mark}{{}}{mark}".format)
+                piece = mark_lines(_inlines(inner, around | {type(inline)}), f"{mark}{{}}{mark}".format)
                 styles = True
             case _:
                 piece, styles = _inline(inline, around), isinstance(inline, CodeSpan)
         joined = shown[-1:].isalnum() if styles else styled and piece[:1].isalnum()
-        shown += _APART + piece if joined or (styled and styles) else piece
+        shown += _ZERO_WIDTH_SPACE + piece if joined or (styled and styles) else piece
         styled = styles
     return shown
 
@@ -123,9 +125,9 @@ def _inline(
 
 def _link(url: str, inlines: Inlines, around: frozenset[type]) -> str:
     """A link, whose text takes no styles in it; or text and target where Slack can have no link."""
-    text = words(inlines)
+    text = visible_text(inlines)
     if scheme(url) not in SCHEMES or deceives(text, url):
-        return _inlines(inlines, around) + _escaped(spelled(text, url).removeprefix(text))
+        return _inlines(inlines, around) + _escaped(link_as_text(text, url).removeprefix(text))
     target = _escaped(_IN_TARGET.sub(lambda found: percent_encode(found[0]), url))
     label = _escaped(" ".join(text.split()))
     return f"<{target}|{label}>" if label and label != target else f"<{target}>"

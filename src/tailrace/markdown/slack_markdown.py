@@ -12,9 +12,9 @@ from html import escape
 from typing import Any
 
 from tailrace.markdown.addresses import percent_encode, split_addresses
-from tailrace.markdown.links import deceives, scheme, spelled, visible_target, without_overrides
-from tailrace.markdown.outline import parsable, ranged_events
-from tailrace.markdown.piecewise import piecewise
+from tailrace.markdown.fast_scan import cached_by_piece
+from tailrace.markdown.links import deceives, link_as_text, remove_bidi_overrides, scheme, visible_target
+from tailrace.markdown.outline import parse_events, replace_surrogates
 
 SCHEMES = frozenset(("http", "https", "mailto"))
 """What Slack makes links of."""
@@ -27,14 +27,14 @@ _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
 def safe_markdown(source: str) -> str:
     """The source with nothing in it that Slack would take for a mention, or for a link that hides where it leads."""
-    return "".join(_pieces(parsable(source)))
+    return "".join(_pieces(replace_surrogates(source)))
 
 
-def _copied(source: str) -> str:
-    return _Copy(source).made()
+def _safe_copy(source: str) -> str:
+    return _SafeCopy(source).copied()
 
 
-_pieces = piecewise(_copied)
+_pieces = cached_by_piece(_safe_copy)
 
 
 def _literal(text: str) -> str:
@@ -54,9 +54,9 @@ def _escaped(text: str) -> str:
 class _Link:
     """A link or an image, from where in the copy it begins; `words` gathers its text."""
 
-    def __init__(self, told: dict[str, str], end: int, first: int) -> None:
-        self.kind = told["link_type"]
-        self.url = f"mailto:{told['dest_url']}" if self.kind == "Email" else told["dest_url"]
+    def __init__(self, link: dict[str, str], end: int, first: int) -> None:
+        self.kind = link["link_type"]
+        self.url = f"mailto:{link['dest_url']}" if self.kind == "Email" else link["dest_url"]
         self.end = end
         self.first = first
         self.words: list[str] = []
@@ -67,29 +67,29 @@ class _Link:
 
     @property
     def text(self) -> str:
-        return without_overrides("".join(self.words))
+        return remove_bidi_overrides("".join(self.words))
 
     @property
-    def can_be_one(self) -> bool:
+    def can_be_link(self) -> bool:
         """Whether Slack has links to such a target, and the text does not say that it leads somewhere else."""
         return scheme(self.url) in SCHEMES and not deceives(self.text, self.url)
 
     @property
-    def may_stand(self) -> bool:
+    def can_stay(self) -> bool:
         """Whether it may stay as it was written."""
         shows_all = self.text == "".join(self.words) and visible_target(self.url) == self.url
-        return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_one
+        return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_link
 
-    def anew(self) -> str:
+    def rewritten(self) -> str:
         """The link written in the plainest way, or as text with its target where it cannot be one."""
         target = visible_target(self.url)
-        if not self.can_be_one:
-            return _literal(spelled(self.text, target))
+        if not self.can_be_link:
+            return _literal(link_as_text(self.text, target))
         target = _IN_TARGET.sub(lambda found: percent_encode(found[0]), target)
         return f"[{_marked(self.text if self.text.strip() else target)}]({target})"
 
 
-class _Copy:
+class _SafeCopy:
     """One walk over the events; `at` is up to where the source is copied to `out`."""
 
     def __init__(self, source: str) -> None:
@@ -99,8 +99,8 @@ class _Copy:
         self.links: list[_Link] = []
         self.in_code = False
 
-    def made(self) -> str:
-        for tag, value, start, end in ranged_events(self.source):
+    def copied(self) -> str:
+        for tag, value, start, end in parse_events(self.source):
             if tag == "Start":
                 self._begin(value, start, end)
             elif tag == "End":
@@ -156,8 +156,8 @@ class _Copy:
         tail = self.source[self.at : link.end]
         if link.is_reference:
             self._markup(link.end)
-        elif not self.links and link.may_stand and "<" not in tail:
+        elif not self.links and link.can_stay and "<" not in tail:
             self.out.append(tail)
         else:
-            self.out[link.first :] = [_literal(link.text) if self.links else link.anew()]
+            self.out[link.first :] = [_literal(link.text) if self.links else link.rewritten()]
         self.at = link.end

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 
 from tailrace.markdown import graphemes
-from tailrace.markdown.cut_rules import Verdict
-from tailrace.markdown.cutting import Cut, cut_outside_code, decide, whole
+from tailrace.markdown.cut_markup import NO_OPENING, Opening
+from tailrace.markdown.cut_rules import NoCut
+from tailrace.markdown.cutting import TextCut, cut_outside_code, decide, take_whole
 from tailrace.markdown.dialects import Measurer, shared_measurer, text_size
 from tailrace.markdown.fast_scan import TopLevelBreak, last_top_level_break
+from tailrace.markdown.lookahead import Lookahead
 from tailrace.markdown.part import Part
-from tailrace.markdown.reopening import NOTHING, Opening
-from tailrace.markdown.window import Window
 
 _BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # and, as a group, up to what follows
 _MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
-_ROOM = 8  # characters: as many as what a person sees as one may take
+_MIN_ROOM = 8  # characters: as many as what a person sees as one may take
 _SELDOM = 16
 _FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
 
@@ -33,19 +33,9 @@ class Splitter:
     """
 
     __slots__ = (
-        *("_anchor", "_at_paragraphs", "_fits", "_last_window", "_lead", "_length", "_line_broken", "_look_at"),
-        *(
-            "_measurer",
-            "_needs_ink",
-            "_opening",
-            "_pending",
-            "_reach",
-            "_scanned",
-            "_start",
-            "_step",
-            "_text",
-            "_window",
-        ),
+        *("_at_paragraphs", "_check_at", "_fitting_length", "_known_to_fit", "_lead", "_length", "_line_broken"),
+        *("_lookahead", "_max_lookahead", "_measurer", "_needs_visible", "_opening", "_parse_from", "_pending"),
+        *("_scanned", "_start", "_step", "_text"),
     )
 
     def __init__(
@@ -68,19 +58,19 @@ class Splitter:
         self._length = 0  # of all text from there on, pending included
         self._lead: str | None = None  # None until the first visible character
         self._line_broken = False  # a line ended after the last visible character
-        self._begin_part(NOTHING)
+        self._begin_part(NO_OPENING)
 
     def _begin_part(self, opening: Opening) -> None:
         self._opening = opening
-        self._window = 0  # 0 until the text exceeds the limit
+        self._lookahead = 0  # 0 until the text exceeds the limit
         self._step = max(_FIRST_STEP, self._measurer.limit // 32)
-        self._last_window = 0
-        self._fits = 0  # up to where the text is known to fit, though less of it did not
-        self._reach: int | None = None  # how much of it fits, as the first window found
-        self._anchor: int | None = None  # where a top-level block is known to begin; None until looked for
+        self._max_lookahead = 0
+        self._known_to_fit = 0  # up to where the text is known to fit, though less of it did not
+        self._fitting_length: int | None = None  # how much of it fits, as the first window found
+        self._parse_from: int | None = None  # where a top-level block is known to begin; None until looked for
         self._scanned = 0  # up to where blank lines were looked at
-        self._look_at = 0  # no decision is possible before the text is longer than this
-        self._needs_ink = False  # and none before a visible character comes
+        self._check_at = 0  # no decision is possible before the text is longer than this
+        self._needs_visible = False  # and none before a visible character comes
 
     def feed(self, text: str) -> list[Part]:
         """Take a further piece of the text; give the parts that are certain now."""
@@ -88,7 +78,7 @@ class Splitter:
         self._length += len(text)
         if self._at_paragraphs and self._ends_line(text):
             return self._parts(final=False)
-        if self._length <= self._look_at or (self._needs_ink and not text.strip()):
+        if self._length <= self._check_at or (self._needs_visible and not text.strip()):
             return []
         return self._parts(final=False)
 
@@ -109,12 +99,12 @@ class Splitter:
     @property
     def is_over_limit(self) -> bool:
         """Whether the part that is not yet certain is known to exceed the limit: where it is cut is not decided yet."""
-        return self._window > 0
+        return self._lookahead > 0
 
     @property
     def open_text(self) -> str:
         """The part that is not yet certain: what it opens, and all text since the last cut."""
-        self._gather()
+        self._join_pending()
         return self._opening.text + self._text[self._start :]
 
     def cut(self) -> list[Part]:
@@ -122,7 +112,7 @@ class Splitter:
 
         For whoever cannot wait. Parts made so depend on when they were asked for, and no longer on the text alone.
         """
-        self._gather()
+        self._join_pending()
         if self._lead is None and not self._take_lead():
             return []
         while True:
@@ -133,26 +123,26 @@ class Splitter:
             measurer = Measurer(min(size - 1, self._measurer.limit), self._measurer.unit, self._measurer.dialect)
             if not measurer.fits(text[: len(text) - len(text.lstrip()) + 1]):
                 return []  # one visible character behind its indentation
-            decision = decide(Window(text, self._opening, measurer, final=False, exhausted=True))
+            decision = decide(Lookahead(text, self._opening, measurer, final=False, exhausted=True))
             if isinstance(decision, Opening):
                 self._begin_part(decision)
                 continue
-            return [self._part(decision)] if isinstance(decision, Cut) and _is_between_words(text, decision) else []
+            return [self._part(decision)] if isinstance(decision, TextCut) and _is_between_words(text, decision) else []
 
-    def _gather(self) -> None:
+    def _join_pending(self) -> None:
         self._text = self._text[self._start :] + "".join(self._pending)
         self._pending.clear()
         self._start = 0
 
     def _parts(self, *, final: bool) -> list[Part]:
-        self._gather()
+        self._join_pending()
         if self._lead is None and not self._take_lead():
             return []
         parts = []
         while self._start < len(self._text):
             cut = self._next_cut(final=final)
             if cut is None and final:
-                cut = self._rest()
+                cut = self._take_rest()
             if cut is None:
                 break
             parts.append(self._part(cut))
@@ -161,22 +151,22 @@ class Splitter:
     def _take_lead(self) -> bool:
         """Set the whitespace before the first line aside; whether there is anything else."""
         if not self._text.strip():
-            self._needs_ink = True
+            self._needs_visible = True
             return False
         # Indentation has a meaning and stays with its line, unless it leaves hardly any room.
         line = self._text.rfind("\n", 0, len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))) + 1
-        ink = len(self._text) - len(self._text.lstrip())
-        room = self._measurer.limit - self._measurer.source_size(self._text[line:ink])
-        border = graphemes.last_boundary(self._text, ink)
-        if self._measurer.source_size(self._text[border : ink + 1]) <= self._measurer.limit:
-            ink = border
-        self._start = line if room >= _ROOM * self._measurer.max_character_size else ink
+        visible = len(self._text) - len(self._text.lstrip())
+        room = self._measurer.limit - self._measurer.source_size(self._text[line:visible])
+        boundary = graphemes.last_boundary(self._text, visible)
+        if self._measurer.source_size(self._text[boundary : visible + 1]) <= self._measurer.limit:
+            visible = boundary
+        self._start = line if room >= _MIN_ROOM * self._measurer.max_character_size else visible
         self._lead = self._text[: self._start]
         self._length -= self._start
-        self._needs_ink = False
+        self._needs_visible = False
         return True
 
-    def _part(self, cut: Cut) -> Part:
+    def _part(self, cut: TextCut) -> Part:
         start, end, resume = self._start, self._start + cut.end, self._start + cut.resume
         text = f"{cut.opened}{self._text[start:end]}{cut.closed}"
         body = self._measurer.body(text)
@@ -195,7 +185,7 @@ class Splitter:
         self._begin_part(cut.opening)
         return part
 
-    def _next_cut(self, *, final: bool) -> Cut | None:
+    def _next_cut(self, *, final: bool) -> TextCut | None:
         """The next cut that is certain; None where there is none, with `_look_at` set to when to ask again."""
         available = len(self._text) - self._start
         while True:
@@ -204,52 +194,54 @@ class Splitter:
                 return cut
             if not exceeded:
                 return None
-            if self._anchor is None and (cut := self._clear_cut()) is not None:
+            if self._parse_from is None and (cut := self._cut_at_top_level()) is not None:
                 return cut
-            self._pass_delimiters(available)
-            if self._window > available or (final and self._window == available):
-                self._look_at, self._needs_ink = self._window - 1, False
+            self._skip_delimiters(available)
+            if self._lookahead > available or (final and self._lookahead == available):
+                self._check_at, self._needs_visible = self._lookahead - 1, False
                 return None
             if self._fits_after_all():
                 continue
             decision = self._decide()
-            if isinstance(decision, Cut):
+            if isinstance(decision, TextCut):
                 return decision
             if isinstance(decision, Opening):
                 self._begin_part(decision)
             else:
-                self._window = min(self._window + self._step, self._last_window)
+                self._lookahead = min(self._lookahead + self._step, self._max_lookahead)
                 self._step *= 2
 
-    def _pass_delimiters(self, available: int) -> None:
+    def _skip_delimiters(self, available: int) -> None:
         """Let the window not end inside a run of delimiters: half a closer is another closer."""
-        while self._window < min(self._last_window, available + 1):
-            if self._text[self._start + self._window - 1] not in "*_~`":
+        while self._lookahead < min(self._max_lookahead, available + 1):
+            if self._text[self._start + self._lookahead - 1] not in "*_~`":
                 break
-            self._window += 1
+            self._lookahead += 1
 
     def _fits_after_all(self) -> bool:
         """Whether the window fits: markup that had only begun where the text exceeded the limit made it shorter."""
         if self._measurer.is_verbatim:
             return False
-        if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._window]):
+        if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._lookahead]):
             return False
-        self._fits, self._window = self._window, 0
+        self._known_to_fit, self._lookahead = self._lookahead, 0
         return True
 
-    def _decide(self) -> Cut | Opening | Verdict:
-        text = self._text[self._start : self._start + self._window]
-        exhausted = self._window >= self._last_window
-        window = Window(text, self._opening, self._measurer, final=False, exhausted=exhausted, anchor=self._anchor or 0)
-        if self._reach is None or exhausted:
-            self._reach = window.reach
+    def _decide(self) -> TextCut | Opening | NoCut:
+        text = self._text[self._start : self._start + self._lookahead]
+        exhausted = self._lookahead >= self._max_lookahead
+        ahead = Lookahead(
+            text, self._opening, self._measurer, final=False, exhausted=exhausted, parse_from=self._parse_from or 0
+        )
+        if self._fitting_length is None or exhausted:
+            self._fitting_length = ahead.fitting_length
         else:
-            window.reach = self._reach  # to find it takes more than all the rest
-        return decide(window)
+            ahead.fitting_length = self._fitting_length  # to find it takes more than all the rest
+        return decide(ahead)
 
     def _find_excess(self, available: int) -> bool:
         """Whether the text exceeds the limit, whitespace at its end aside; sets the first window if so."""
-        if self._window:
+        if self._lookahead:
             return True
         start = self._start
         fits = self._fitting(available)
@@ -257,10 +249,10 @@ class Splitter:
         while at < len(self._text) and self._text[at].isspace():
             at += 1
         if at == len(self._text):
-            self._needs_ink = fits < available
+            self._needs_visible = fits < available
             return False
-        self._window = at - start + 1
-        self._last_window = self._window + self._measurer.limit
+        self._lookahead = at - start + 1
+        self._max_lookahead = self._lookahead + self._measurer.limit
         return True
 
     def _fitting(self, available: int) -> int:
@@ -270,11 +262,11 @@ class Splitter:
             text = self._text[start : start + measurer.limit + 1]
             fits = measurer.fitting_length(opened, text)
             if fits == available:
-                self._look_at = available + measurer.room(opened + text)
+                self._check_at = available + measurer.room(opened + text)
             return fits
         # What grows as it is rendered is over the limit long before its source is, and the looks before tell how it
         # grows; what does not is over it as soon as its source is.
-        length = max(measurer.limit // 8, self._fits)
+        length = max(measurer.limit // 8, self._known_to_fit)
         while length < available:
             size = measurer.size(opened + self._text[start : start + length + 1])
             if size > measurer.limit:
@@ -283,21 +275,21 @@ class Splitter:
             # What hardly shows at all is looked at ever more seldom: it is read from its beginning each time.
             further = length + max(step, length // _SELDOM - size, _FIRST_STEP)
             length = min(further, 2 * length + 1, measurer.limit) if length < measurer.limit else further
-        self._look_at = length
+        self._check_at = length
         return available
 
-    def _clear_cut(self) -> Cut | None:
+    def _cut_at_top_level(self) -> TextCut | None:
         """The cut at a top-level blank line, found without parsing; else `_anchor` says where to parse from."""
-        text = self._text[self._start : self._start + self._window].rstrip()
+        text = self._text[self._start : self._start + self._lookahead].rstrip()
         if self._measurer.fits(self._opening.text + text):
             return None  # there is nothing to cut yet
-        self._anchor = 0
-        if self._opening != NOTHING or (found := self._last_break(text)) is None:
+        self._parse_from = 0
+        if self._opening != NO_OPENING or (found := self._last_break(text)) is None:
             return None
         size = self._measurer.size(text[: found.end])
         if found.is_last and size * 3 >= self._measurer.limit:
-            return Cut(end=found.end, resume=found.resume, opened="", closed="", opening=NOTHING, size=size)
-        self._anchor = found.resume
+            return TextCut(end=found.end, resume=found.resume, opened="", closed="", opening=NO_OPENING, size=size)
+        self._parse_from = found.resume
         return None
 
     def _last_break(self, text: str) -> TopLevelBreak | None:
@@ -308,33 +300,33 @@ class Splitter:
         found = last_top_level_break(text, self._measurer.fitting_length("", text))
         return found if found is not None and self._measurer.fits(text[: found.end]) else None
 
-    def _paragraph_cut(self, available: int) -> Cut | None:
+    def _paragraph_cut(self, available: int) -> TextCut | None:
         """The next blank line outside code, if it comes before the limit does."""
-        reach = self._start + min(self._window or available, available)
-        for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, reach):
+        fitting_length = self._start + min(self._lookahead or available, available)
+        for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, fitting_length):
             resume = blank.end() - self._start
             seen = self._text[self._start : blank.end(1)]
-            window = Window(seen, self._opening, self._measurer, final=True, exhausted=False)
+            ahead = Lookahead(seen, self._opening, self._measurer, final=True, exhausted=False)
             self._scanned = blank.start() + 1 - self._start
-            if (cut := cut_outside_code(window, resume)) is not None:
+            if (cut := cut_outside_code(ahead, resume)) is not None:
                 return cut
         return None
 
-    def _rest(self) -> Cut:
+    def _take_rest(self) -> TextCut:
         """All that is left as one part; or a cut of it, where what has to be added leaves no room for all."""
         while True:
             text = self._text[self._start :]
-            window = Window(text, self._opening, self._measurer, final=True, exhausted=False)
-            decision = whole(window) or decide(window)
-            if isinstance(decision, Cut):
+            ahead = Lookahead(text, self._opening, self._measurer, final=True, exhausted=False)
+            decision = take_whole(ahead) or decide(ahead)
+            if isinstance(decision, TextCut):
                 return decision
             assert isinstance(decision, Opening), "a text that is complete leaves nothing to wait for"
             self._begin_part(decision)
 
 
-def _is_between_words(text: str, cut: Cut) -> bool:
+def _is_between_words(text: str, cut: TextCut) -> bool:
     """Whether a cut tears neither a word nor the row of a table, and what follows it stands in what it stood in."""
-    return cut.opening.parsed is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
+    return cut.opening.hidden is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
 
 
 def split(text: str, limit: int, *, unit: str = "code_points", dialect: str = "markdown") -> list[Part]:

@@ -12,8 +12,8 @@ from itertools import zip_longest
 
 import regex
 
-from tailrace.markdown.plain import spoken
-from tailrace.markdown.tree import Alignment, Inlines, Table
+from tailrace.markdown.plain import inline_text
+from tailrace.markdown.syntax_tree import Alignment, Inlines, Table
 
 _GAP = "  "
 _CLUSTER = regex.compile(r"\X")
@@ -23,7 +23,7 @@ _EMOJI_STYLE = "\ufe0f"
 _GROWTH = 4
 
 
-def width(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns a text takes where all letters are equally wide: two for wide ones, none for marks on others."""
     if text.isascii() and text.isprintable():
         return len(text)
@@ -47,7 +47,7 @@ def aligned_width(table: Table) -> int:
     return _total(_widths(_texts(table)))
 
 
-def aligned(table: Table) -> list[str]:
+def aligned_lines(table: Table) -> list[str]:
     """The table as lines of even columns, the header underlined; the targets of links stand behind their text."""
     texts = _texts(table)
     widths = _widths(texts)
@@ -58,7 +58,7 @@ def aligned(table: Table) -> list[str]:
     return [_GAP.join(line).rstrip() for line in lines]
 
 
-def labelled(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
+def labelled_rows(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
     """For each row its cells as (label, value); either may be empty, and a table without rows has labels alone."""
     rows = table.rows or ((),)
     labels = table.header if _has_room_for_labels(table) else ()
@@ -67,19 +67,19 @@ def labelled(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
 
 
 def _has_room_for_labels(table: Table) -> bool:
-    header = sum(len(spoken(cell)) for cell in table.header)
-    return header * len(table.rows) <= _GROWTH * table.written
+    header = sum(len(inline_text(cell)) for cell in table.header)
+    return header * len(table.rows) <= _GROWTH * table.source_length
 
 
 def _texts(table: Table) -> list[list[str]]:
     """The cells as text, each on one line, as many in every row."""
-    rows = [[" ".join(spoken(cell).split()) for cell in row] for row in (table.header, *table.rows)]
+    rows = [[" ".join(inline_text(cell).split()) for cell in row] for row in (table.header, *table.rows)]
     columns = max(map(len, rows))
     return [row + [""] * (columns - len(row)) for row in rows]
 
 
 def _widths(texts: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(width, column)) for column in zip(*texts, strict=True)]
+    return [max(map(display_width, column)) for column in zip(*texts, strict=True)]
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -87,7 +87,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _padded(text: str, columns: int, alignment: Alignment) -> str:
-    missing = columns - width(text)
+    missing = columns - display_width(text)
     match alignment:
         case "right":
             return " " * missing + text

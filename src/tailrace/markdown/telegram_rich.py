@@ -14,14 +14,14 @@ from html import escape, unescape
 import msgspec
 
 from tailrace.markdown import graphemes, units
-from tailrace.markdown.html import Rules, fragment
+from tailrace.markdown.html import HtmlRules, to_html
 from tailrace.markdown.links import scheme
-from tailrace.markdown.outline import parsable
+from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.telegram import defused, linkable, seen, telegram
+from tailrace.markdown.telegram import break_mentions, is_linkable, is_visible, telegram
 from tailrace.operations import Body
 
-_MOST_COLUMNS = 20
+_MAX_COLUMNS = 20
 # A message has at most 32,768 characters and 500 blocks; with these, one of that length has no more. Blocks beyond the
 # first hundred take their share of the limit, so that they count under any other limit, too.
 _FREE_BLOCKS = 100
@@ -32,27 +32,27 @@ _ITEM = "<li>"  # one block, and another for what is in it
 
 
 def _is_web(url: str) -> bool:
-    return linkable(url) and scheme(url) in ("http", "https")
+    return is_linkable(url) and scheme(url) in ("http", "https")
 
 
-_RULES = Rules(
+_RULES = HtmlRules(
     links=_is_web,
     aligned=True,
     sectioned=False,
-    most_columns=_MOST_COLUMNS,
-    defuse=defused,
-    box='input type="checkbox"',
+    max_columns=_MAX_COLUMNS,
+    break_mentions=break_mentions,
+    checkbox='input type="checkbox"',
     # Sixteen levels of blocks and styles. Telegram does not say whether a list and its item are one or two of them.
-    deepest_container=8,
-    deepest_style=13,
+    max_container_depth=8,
+    max_style_depth=13,
 )
 
 
 def telegram_rich(source: str) -> Body:
     """The text as HTML, and as text with entities."""
     body = telegram(source)
-    html = fragment(parse(source), _RULES)
-    if graphemes.is_single(parsable(source).strip()) or not seen(_visible(html)):
+    html = to_html(parse(source), _RULES)
+    if graphemes.is_one_character(replace_surrogates(source).strip()) or not is_visible(_visible(html)):
         html = f"<p>{escape(body.text)}</p>"  # a character alone calls nobody, and must fit any limit
     return msgspec.structs.replace(body, html=html)
 

@@ -13,8 +13,8 @@ import msgspec
 
 from tailrace.markdown.cutting import closing_fence
 from tailrace.markdown.fast_scan import last_top_level_break
+from tailrace.markdown.open_markup import close_open_markup
 from tailrace.markdown.outline import read_outline
-from tailrace.markdown.unfinished import close_open_markup
 from tailrace.operations import Body
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from strategies import documents, raw_texts
 
 from example_counts import examples
 from tailrace.markdown.parsing import parse, parse_whole
-from tailrace.markdown.tree import (
+from tailrace.markdown.syntax_tree import (
     Block,
     CodeBlock,
     CodeSpan,
@@ -27,14 +27,14 @@ from tailrace.markdown.tree import (
     List,
     Paragraph,
     Quote,
-    Rule,
     SoftBreak,
     Strike,
     Strong,
     Table,
     Text,
-    closely,
-    words,
+    ThematicBreak,
+    are_tight,
+    visible_text,
 )
 
 
@@ -94,7 +94,7 @@ def test_inlines_are_read_as_what_they_are(source: str, inlines: tuple[Inline, .
 
 
 def test_words_are_what_is_seen_of_inlines() -> None:
-    assert words(_inlines("a **b** [c *d*](/u) ![e](/i) `f` <g>\nh")) == "a b c d e f <g>\nh"
+    assert visible_text(_inlines("a **b** [c *d*](/u) ![e](/i) `f` <g>\nh")) == "a b c d e f <g>\nh"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_words_are_what_is_seen_of_inlines() -> None:
         ("a\n---", Heading(2, (Text("a"),))),
         ("```py run\nx\n\n  y\n```", CodeBlock("x\n\n  y\n", "py run")),
         ("```\nx", CodeBlock("x")),
-        ("***", Rule()),
+        ("***", ThematicBreak()),
         ("<div>\nx\n</div>", HtmlBlock("<div>\nx\n</div>")),
         ("> a", Quote((Paragraph((Text("a"),)),))),
         ("[a]: /u 't'", Definition("[a]: /u 't'")),
@@ -130,9 +130,9 @@ def test_a_list_knows_its_numbers_its_tasks_and_whether_it_is_tight() -> None:
 
 def test_text_and_lists_of_a_tight_item_stand_closely() -> None:
     text, nested, code = _list("- a\n  - b\n  ```\n  c\n  ```").items[0].blocks
-    assert closely(text, nested)
-    assert not closely(nested, code)
-    assert not closely(*parse("a\n- b"))
+    assert are_tight(text, nested)
+    assert not are_tight(nested, code)
+    assert not are_tight(*parse("a\n- b"))
 
 
 def test_a_table_has_its_alignments_and_as_many_cells_a_row() -> None:
@@ -186,7 +186,7 @@ def test_what_is_nested_too_deeply_is_kept_as_written(mark: str) -> None:
         blocks = block.blocks if isinstance(block, Quote) else block.items[0].blocks
     assert depth < 30
     assert isinstance(block, Paragraph)
-    assert words(block.inlines).endswith(mark + "end")
+    assert visible_text(block.inlines).endswith(mark + "end")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_what_is_nested_too_deeply_is_kept_as_written(mark: str) -> None:
 )
 def test_styles_nested_too_deeply_are_kept_as_written(opened: str, closed: str) -> None:
     inlines = _inlines(opened * 3000 + "x" + closed * 3000)
-    assert "x" in words(inlines)  # and not a RecursionError
+    assert "x" in visible_text(inlines)  # and not a RecursionError
 
 
 @settings(max_examples=examples(100, search=1000))

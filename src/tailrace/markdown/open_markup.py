@@ -6,7 +6,7 @@ how such a text is read in the meantime. What stays is never made here: a comple
 
 from __future__ import annotations
 
-from tailrace.markdown.emphasis import Run, closers, unresolved
+from tailrace.markdown.emphasis import DelimiterRun, closers, unclosed_runs
 from tailrace.markdown.fast_scan import independent_pieces
 from tailrace.markdown.outline import Outline, read_outline
 
@@ -20,30 +20,30 @@ def close_open_markup(text: str) -> str:
         return text
     before = text[: len(text) - len(last)]
     # A delimiter at the very end may be half of one; where it was whole, it is what is put back.
-    written = last.rstrip(_DELIMITERS + "\\").rstrip()
-    if not written:
+    kept = last.rstrip(_DELIMITERS + "\\").rstrip()
+    if not kept:
         return before.rstrip() or text
-    read = read_outline(written)
-    if any(block.is_code and block.end == len(written) for block in read.blocks):
+    outline = read_outline(kept)
+    if any(block.is_code and block.end == len(kept) for block in outline.blocks):
         return text
-    return before + _closed(read)
+    return before + _close(outline)
 
 
-def _closed(read: Outline) -> str:
-    written = read.source
-    leaf = next((block for block in reversed(read.blocks) if not block.holds), None)
-    if leaf is None or leaf.kind not in ("paragraph", "heading") or leaf.end < len(written):
-        return written
-    runs = unresolved(read, leaf.start, len(written), also_literal=True)
-    link = _half_link(read, runs)
+def _close(outline: Outline) -> str:
+    text = outline.source
+    leaf = next((block for block in reversed(outline.blocks) if not block.is_container), None)
+    if leaf is None or leaf.kind not in ("paragraph", "heading") or leaf.end < len(text):
+        return text
+    runs = unclosed_runs(outline, leaf.start, len(text), with_links_and_code=True)
+    link = _without_half_link(outline, runs)
     if link is not None:
-        return _closed(read_outline(link))
-    return written + closers(_open(runs))
+        return _close(read_outline(link))
+    return text + closers(_runs_to_close(runs))
 
 
-def _open(runs: list[Run]) -> list[Run]:
+def _runs_to_close(runs: list[DelimiterRun]) -> list[DelimiterRun]:
     """The runs that are closed now, in their order: of several alike the last, and none behind an open code span."""
-    last_of_kind: dict[str, Run] = {}
+    last_of_kind: dict[str, DelimiterRun] = {}
     for run in runs:
         if run.marker[0] in _DELIMITERS:
             last_of_kind[run.marker] = run
@@ -52,13 +52,13 @@ def _open(runs: list[Run]) -> list[Run]:
     return sorted(last_of_kind.values(), key=lambda run: run.start)
 
 
-def _half_link(read: Outline, runs: list[Run]) -> str | None:
+def _without_half_link(outline: Outline, runs: list[DelimiterRun]) -> str | None:
     """The text with the words of the link that its end is in; None where it ends in none."""
-    written = read.source
+    text = outline.source
     for run in runs:
-        target = written.find("](", run.start) if run.marker == "[" else -1
-        if target >= 0 and not any(run.start <= start < target for start, _ in read.solids):
-            label = written[run.start + 1 : target]
-            start = run.start - (written[run.start - 1 : run.start] == "!")
-            return (written[:start] + label).rstrip()
+        target = text.find("](", run.start) if run.marker == "[" else -1
+        if target >= 0 and not any(run.start <= start < target for start, _ in outline.unbreakable):
+            label = text[run.start + 1 : target]
+            start = run.start - (text[run.start - 1 : run.start] == "!")
+            return (text[:start] + label).rstrip()
     return None

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from tailrace.markdown.containers import Container, containers
+from tailrace.markdown.containers import Container, read_containers
+from tailrace.markdown.cut_markup import CutPoint, Opening
 from tailrace.markdown.dialects import Measurer
-from tailrace.markdown.emphasis import closers, unresolved
-from tailrace.markdown.graphemes import past_space
+from tailrace.markdown.emphasis import closers, unclosed_runs
+from tailrace.markdown.graphemes import skip_spaces
 from tailrace.markdown.outline import Block, read_outline
-from tailrace.markdown.reopening import Opening, Place
 
 _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
 
 
-class Window:
+class Lookahead:
     """A part's text so far behind what the part opens, as parsed.
 
     `final` says that no more text will come; `exhausted`, that no more may be waited for. `base` is where the
@@ -28,89 +28,89 @@ class Window:
     """
 
     def __init__(
-        self, text: str, opening: Opening, measurer: Measurer, *, final: bool, exhausted: bool, anchor: int = 0
+        self, text: str, opening: Opening, measurer: Measurer, *, final: bool, exhausted: bool, parse_from: int = 0
     ) -> None:
         self.opening = opening
         self.measurer = measurer
         self.final = final
-        self.settled = final or exhausted
+        self.must_decide = final or exhausted
         self.base = len(opening.context)
-        self.anchor = anchor
-        self.first = self.base + anchor
+        self.parse_from = parse_from
+        self.first_cut = self.base + parse_from
         self.source = opening.context + text
-        self._end = len(self.source)  # of the text itself, before what is read behind it
+        self._text_end = len(self.source)  # of the text itself, before what is read behind it
         if exhausted and not final:
-            self._drop_half_closer()
-        self.outline = read_outline(self.source, anchor)
+            self._drop_half_delimiter()
+        self.outline = read_outline(self.source, parse_from)
         self.last_line = self.source.rfind("\n") + 1
-        self._around: dict[tuple[int, ...], tuple[Container, ...]] = {}
+        self._containers_of: dict[tuple[int, ...], tuple[Container, ...]] = {}
         self._movable: dict[tuple[int, int], bool] = {}
-        self.least = -(-measurer.limit // 3)  # a part less full than a third is a bad part
+        self.min_size = -(-measurer.limit // 3)  # a part less full than a third is a bad part
         if exhausted and not final:
-            self._take_open_styles_as_meant()
+            self._close_open_styles()
 
     @property
     def text(self) -> str:
         """The text without what the part opens, and without what is only read behind it."""
-        return self.source[self.base : self._end]
+        return self.source[self.base : self._text_end]
 
     @cached_property
-    def reach(self) -> int:
+    def fitting_length(self) -> int:
         """How many characters of the text fit, additions aside; the same for all windows of a part."""
         return self.measurer.fitting_length(self.opening.text, self.text)
 
     @cached_property
-    def furthest(self) -> int:
+    def max_end(self) -> int:
         """How far the text fits, additions aside."""
-        furthest = self.base + self.reach
+        max_end = self.base + self.fitting_length
         row_end = self.source.find("\n", self.base)
-        return min(furthest, row_end) if self.opening.one_row and row_end >= 0 else furthest
+        return min(max_end, row_end) if self.opening.in_row and row_end >= 0 else max_end
 
     @property
     def hides_wrapper(self) -> bool:
         """Whether the part stands in code or a table without showing it, for want of room."""
-        return self.opening.parsed is not None
+        return self.opening.hidden is not None
 
     @cached_property
     def kept_styles(self) -> tuple[str, ...]:
         """The styles of the opening, less those whose paragraph turned out to end without a closer."""
         if not self.opening.styles:
             return ()
-        loose = set(self.outline.loose)
+        unmatched = set(self.outline.unmatched)
         at = self.base - sum(map(len, self.opening.styles))
-        leaves = (block for block in self.outline.blocks if block.start <= at < block.end and not block.holds)
+        leaves = (block for block in self.outline.blocks if block.start <= at < block.end and not block.is_container)
         paragraph = next(leaves, None)
         if paragraph is not None and not self.paragraph_ended(paragraph):
             return self.opening.styles
         kept = []
         for style in self.opening.styles:
-            if loose.isdisjoint(range(at, at + len(style))):
+            if unmatched.isdisjoint(range(at, at + len(style))):
                 kept.append(style)
             at += len(style)
         return tuple(kept)
 
-    def _drop_half_closer(self) -> None:
+    def _drop_half_delimiter(self) -> None:
         """A delimiter at the very end may be half of a closer, which is another closer; the cut is far before it."""
-        beyond = self.source[self.furthest + 1 :].rstrip(" \t\r\n*_~`[<\\")
+        beyond = self.source[self.max_end + 1 :].rstrip(" \t\r\n*_~`[<\\")
         if beyond.strip():
-            self.source = self.source[: self.furthest + 1] + beyond
-            self._end = len(self.source)
+            self.source = self.source[: self.max_end + 1] + beyond
+            self._text_end = len(self.source)
 
-    def _take_open_styles_as_meant(self) -> None:
+    def _close_open_styles(self) -> None:
         """No more may be waited for: read the text as if every style still open were closed at its end."""
         leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
         if leaf is None or self.paragraph_ended(leaf):
             return
         # A closer matches the last opener of its kind, so of several alike only that one is taken as meant.
-        last_of_kind = {run.marker: run for run in unresolved(self.outline, leaf.start, len(self.source))}
+        last_of_kind = {run.marker: run for run in unclosed_runs(self.outline, leaf.start, len(self.source))}
         open_styles = sorted(last_of_kind.values(), key=lambda run: run.start)
-        self._end = len(self.source.rstrip())
+        self._text_end = len(self.source.rstrip())
         while open_styles:
-            source = self.source[: self._end] + closers(open_styles)
-            read = read_outline(source, self.anchor)
-            still_loose = {run for run in open_styles if run.start in read.loose}
+            source = self.source[: self._text_end] + closers(open_styles)
+            outline = read_outline(source, self.parse_from)
+            still_loose = {run for run in open_styles if run.start in outline.unmatched}
             if not still_loose:
-                self.source, self.outline = source, read
+                self.source, self.outline = source, outline
                 return
             open_styles = [run for run in open_styles if run not in still_loose]
 
@@ -119,7 +119,7 @@ class Window:
         end_of_line = self.source.find("\n", block.end - 1) + 1
         return self.final or 0 < end_of_line < self.last_line
 
-    def ended(self, block: Block) -> bool:
+    def has_ended(self, block: Block) -> bool:
         """Whether more text can no longer make the block longer."""
         return self.final or (block.end <= self.last_line and block.end < len(self.source))
 
@@ -129,7 +129,7 @@ class Window:
         if movable is None:
             before = self.source[self.base : block.start].rstrip(" \t\r\n>")
             movable = self.measurer.fits(self.source[block.start : block.end].strip())
-            movable = movable and self.measurer.size(self.opening.text + before) >= self.least
+            movable = movable and self.measurer.size(self.opening.text + before) >= self.min_size
             self._movable[block.start, block.end] = movable
         return movable
 
@@ -142,22 +142,22 @@ class Window:
         return next((block for block in self._codes if block.start < at < block.end), None)
 
     @cached_property
-    def solids(self) -> list[tuple[int, int]]:
+    def unbreakable(self) -> list[tuple[int, int]]:
         """What may not be cut because it fits a part alone: links, code spans, addresses, escapes. Last first."""
         addresses = [
             found.span() for found in _ADDRESS.finditer(self.source, self.base) if not self.code_at(found.start() + 1)
         ]
-        spans = self.outline.solids + addresses
+        spans = self.outline.unbreakable + addresses
         return sorted((span for span in spans if self.measurer.fits(self.source[slice(*span)])), reverse=True)
 
     @cached_property
     def lines(self) -> list[tuple[int, bool]]:
         """Where lines begin up to the limit, each with whether a blank line is before it; in code none is blank."""
-        source, furthest = self.source, self.furthest
+        source, max_end = self.source, self.max_end
         starts: list[tuple[int, bool]] = []
-        at, after_blank = self.first, self.anchor > 0
+        at, after_blank = self.first_cut, self.parse_from > 0
         ink = at  # where the last visible character before the line ends
-        while at < len(source) and ink <= furthest:
+        while at < len(source) and ink <= max_end:
             end = source.find("\n", at) + 1 or len(source)
             line = source[at:end]
             in_code = self.code_at(at) is not None
@@ -179,23 +179,23 @@ class Window:
 
     def _containers(self, blocks: list[Block]) -> tuple[Container, ...]:
         starts = tuple(block.start for block in blocks)
-        around = self._around.get(starts)
-        if around is None:
-            around = self._around[starts] = containers(self.source, blocks)
-        return around
+        found = self._containers_of.get(starts)
+        if found is None:
+            found = self._containers_of[starts] = read_containers(self.source, blocks)
+        return found
 
-    def place(self, at: int) -> Place:
+    def cut_point(self, at: int) -> CutPoint:
         """A place and what is open there. In code the line end stays with its line; elsewhere it is whitespace."""
         in_code = self.code_at(at) is not None and not self.hides_wrapper
         end = at if in_code else len(self.source[:at].rstrip())
-        over = [block for block in self.outline.blocks if block.start < end and block.end > at]
-        content = past_space(self.source, at)
-        return Place(
+        around = [block for block in self.outline.blocks if block.start < end and block.end > at]
+        content = skip_spaces(self.source, at)
+        return CutPoint(
             source=self.source,
             end=end,
             at=at,
-            leaf=next((block for block in reversed(over) if not block.holds), None),
-            around=self._containers([block for block in over if block.holds]),
+            leaf=next((block for block in reversed(around) if not block.is_container), None),
+            containers=self._containers([block for block in around if block.is_container]),
             styles=tuple(s.marker for s in self.outline.styles if s.start < end and s.end > at),
             item_follows=any(b.kind == "item" and at <= b.start <= content for b in self.outline.blocks),
         )

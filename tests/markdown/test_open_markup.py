@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from strategies import documents, raw_texts
 
 from example_counts import examples
-from tailrace.markdown.unfinished import close_open_markup
+from tailrace.markdown.open_markup import close_open_markup
 
 
 @pytest.mark.parametrize(

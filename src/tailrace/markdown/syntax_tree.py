@@ -63,7 +63,7 @@ class Image(msgspec.Struct, frozen=True, gc=False):
     @property
     def alt(self) -> str:
         """What is said in its place, as text."""
-        return words(self.inlines)
+        return visible_text(self.inlines)
 
 
 class SoftBreak(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +116,7 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
     blocks: Blocks
 
 
-class Item(msgspec.Struct, frozen=True, gc=False):
+class ListItem(msgspec.Struct, frozen=True, gc=False):
     """One item of a list; `done` is None where it is no task. It may be empty."""
 
     blocks: Blocks
@@ -126,7 +126,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 class List(msgspec.Struct, frozen=True, gc=False):
     """Items, numbered from `first` on, or with bullets where that is None."""
 
-    items: tuple[Item, ...]
+    items: tuple[ListItem, ...]
     first: int | None = None
 
     @property
@@ -142,10 +142,10 @@ class Table(msgspec.Struct, frozen=True, gc=False):
     alignments: tuple[Alignment, ...]
     header: Cells
     rows: tuple[Cells, ...]
-    written: int  # in how many characters
+    source_length: int  # in how many characters
 
 
-class Rule(msgspec.Struct, frozen=True, gc=False):
+class ThematicBreak(msgspec.Struct, frozen=True, gc=False):
     """A line across."""
 
 
@@ -162,11 +162,11 @@ class Definition(msgspec.Struct, frozen=True, gc=False):
 
 
 Cells: TypeAlias = tuple[Inlines, ...]
-Block: TypeAlias = Paragraph | Heading | CodeBlock | Quote | List | Table | Rule | HtmlBlock | Definition
+Block: TypeAlias = Paragraph | Heading | CodeBlock | Quote | List | Table | ThematicBreak | HtmlBlock | Definition
 Blocks: TypeAlias = tuple[Block, ...]
 
 
-def words(inlines: Sequence[Inline]) -> str:
+def visible_text(inlines: Sequence[Inline]) -> str:
     """The visible text alone: styles, targets and pictures' addresses left out, line ends as line feeds."""
     said = []
     for inline in inlines:
@@ -176,11 +176,11 @@ def words(inlines: Sequence[Inline]) -> str:
             case SoftBreak() | HardBreak():
                 said.append("\n")
             case _:
-                said.append(words(inline.inlines))
+                said.append(visible_text(inline.inlines))
     return "".join(said)
 
 
-def closely(before: Block, after: Block) -> bool:
+def are_tight(before: Block, after: Block) -> bool:
     """Whether no blank line belongs between two neighbours: both are text or lists of a tight item."""
     return _is_tight(before) and _is_tight(after)
 

@@ -1,0 +1,214 @@
+"""How the part after a cut begins, and how the part before it ends: what the cut must add on both sides.
+
+Owns the wording of every addition: fences, table headers, container markers, heading marks, inline styles. Which
+place is cut is `cutting`'s decision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tailrace.markdown.containers import (
+    Container,
+    line_prefix,
+    open_on_one_line,
+    open_on_own_lines,
+    skip_prefix,
+)
+from tailrace.markdown.graphemes import skip_spaces
+from tailrace.markdown.outline import Block
+
+_FENCE = re.compile("`+|~+")
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part begins with before its slice of the source.
+
+    `shown` is in the part; `parsed` is what the parser reads in its place where the wrapper was too wide to
+    show, so that the text still means what it meant. `styles` are the inline markers to be opened again, which
+    may yet be withdrawn. `one_row` says that the rest of a table row follows, without its header.
+    """
+
+    shown: str = ""
+    hidden: str | None = None
+    styles: tuple[str, ...] = ()
+    in_row: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the part shows before its slice."""
+        return self.shown + "".join(self.styles)
+
+    @property
+    def context(self) -> str:
+        """What the parser reads before the slice."""
+        return (self.shown if self.hidden is None else self.hidden) + "".join(self.styles)
+
+
+NO_OPENING = Opening()
+
+
+class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a source where it might be cut, and what is open there.
+
+    The slice before it ends at `end`, the one after it begins at `at`; between them is whitespace. `leaf` is the
+    block, other than a container, that reaches over it.
+    """
+
+    source: str
+    end: int
+    at: int
+    leaf: Block | None
+    containers: tuple[Container, ...]
+    styles: tuple[str, ...]
+    item_follows: bool = False
+
+    @property
+    def begins_line(self) -> bool:
+        """Whether the slice after the cut begins a line of the source."""
+        return self.at == 0 or self.source[self.at - 1] == "\n"
+
+
+class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to mend a cut: what closes the part before, and what opens the part after, from `resume` on."""
+
+    closed: str
+    opening: Opening
+    resume: int
+    wrapper: str | None = None
+
+    @property
+    def added(self) -> str:
+        """What counts against the limit on wrappers; the indentation of a line that was cut does not."""
+        return self.opening.text + self.closed if self.wrapper is None else self.wrapper
+
+
+def cut_markups(point: CutPoint) -> Iterator[CutMarkup]:
+    """The ways to mend a cut, the best first; each further one adds less."""
+    boundary = point.leaf.kind if point.leaf else ""
+    if point.leaf and boundary == "fence":
+        yield from _fence_markups(point, point.leaf)
+    elif point.leaf and boundary == "table":
+        yield from _table_markups(point, point.leaf)
+    elif boundary == "indented":
+        yield from _indented_markups(point)
+    else:
+        yield from _text_markups(point)
+
+
+def fence_marker(source: str, fence: Block) -> str:
+    """The run of backticks or tildes that opens a fence."""
+    found = _FENCE.match(source, fence.start)
+    return found[0] if found else ""
+
+
+def _fence_markups(point: CutPoint, fence: Block) -> Iterator[CutMarkup]:
+    source, containers = point.source, point.containers
+    marker = fence_marker(source, fence)
+    info = source[fence.start + len(marker) : fence.body].rstrip("\r\n")
+    indent = _fence_indent(source, fence, containers)
+    in_item = bool(containers) and not containers[-1].is_quote
+    if in_item and indent:
+        before = open_on_own_lines(containers) + line_prefix(containers) + " " * indent
+    else:
+        before = open_on_one_line(containers) + ("" if in_item else " " * indent)
+    rest_of_line = "" if point.begins_line else line_prefix(containers) + " " * indent
+    closed = ("" if source[point.end - 1] == "\n" else "\n") + line_prefix(containers) + marker
+    for words in (info, ""):
+        opened = f"{before}{marker}{words}\n"
+        wrapper = f"{opened}\n{line_prefix(containers)}{marker}"
+        yield CutMarkup(closed=closed, opening=Opening(shown=opened + rest_of_line), resume=point.at, wrapper=wrapper)
+    unseen = Opening(hidden=f"{before}{marker}\n{rest_of_line}")
+    resume = skip_spaces(source, point.at)  # code that does not show is cut as text
+    yield CutMarkup(closed=closed, opening=unseen, resume=resume)
+    yield CutMarkup(closed="", opening=unseen, resume=resume)
+
+
+def _fence_indent(source: str, fence: Block, containers: Sequence[Container]) -> int:
+    line = source.rfind("\n", 0, fence.start) + 1
+    if source[line : fence.start].strip(" \t>"):
+        return 0  # on the line of a list marker
+    return min(max(fence.start - skip_prefix(source, line, containers), 0), 3)
+
+
+def _table_markups(point: CutPoint, table: Block) -> Iterator[CutMarkup]:
+    head = open_on_one_line(point.containers) + point.source[table.start : table.body]
+    if point.begins_line:
+        yield CutMarkup(closed="", opening=Opening(shown=head), resume=point.at)
+        yield from _text_markups(point)
+    else:
+        containers = line_prefix(point.containers)
+        resume = skip_spaces(point.source, point.at)
+        yield CutMarkup(closed="", opening=Opening(hidden=head + containers, in_row=True), resume=resume)
+
+
+def _indented_markups(point: CutPoint) -> Iterator[CutMarkup]:
+    containers = point.containers
+    if not point.begins_line:
+        shown = open_on_one_line(containers) + "    "
+    elif any(not container.is_quote for container in containers):
+        shown = open_on_own_lines(containers)
+    else:
+        shown = ""
+    yield CutMarkup(closed="", opening=Opening(shown=shown), resume=point.at)
+    yield CutMarkup(closed="", opening=NO_OPENING, resume=point.at)
+
+
+def _text_markups(point: CutPoint) -> Iterator[CutMarkup]:
+    closed = "".join(reversed(point.styles))
+    prefix, resume = _reopen_containers(point)
+    yield CutMarkup(closed=closed, opening=Opening(shown=prefix, styles=point.styles), resume=resume)
+    if prefix:
+        yield CutMarkup(closed=closed, opening=Opening(styles=point.styles), resume=resume)
+    yield CutMarkup(closed="", opening=NO_OPENING, resume=resume)
+
+
+def _reopen_containers(point: CutPoint) -> tuple[str, int]:
+    """What puts the text after the cut back into its containers, and where that text begins."""
+    if not point.begins_line:
+        return open_on_one_line(point.containers) + _heading_mark(point), skip_spaces(point.source, point.at)
+    content = point.at
+    while point.source[content : content + 1] in (" ", "\t"):
+        content += 1
+    if any(not container.is_quote for container in point.containers):
+        return _reopen_in_item(point, content)
+    # Quotes mark every line, unless a lazy one goes on with a paragraph.
+    own = _count_quote_marks(point.source, point.at)
+    missing = "> " * max(len(point.containers) - own, 0)
+    return missing, content if point.leaf and not own else point.at
+
+
+def _reopen_in_item(point: CutPoint, content: int) -> tuple[str, int]:
+    """As `_standing`, for a line inside a list item, whose `content` begins after its indentation."""
+    containers = point.containers
+    quotes = [nth for nth, container in enumerate(containers) if container.is_quote]
+    if point.item_follows and not quotes and content - point.at <= 3:
+        return "", point.at  # a nested item this far left is one at the top level, too, and looks better alone
+    own = _count_quote_marks(point.source, point.at)
+    if own:
+        # The line brings its quotes; items around them open in front of it, items inside them on a line before.
+        if own == len(quotes) and quotes == list(range(quotes[0], len(containers))):
+            return open_on_one_line(containers[: quotes[0]]), content
+        return open_on_own_lines(containers), point.at
+    indented = content > skip_prefix(point.source, point.at, containers)
+    if indented and point.leaf is None:
+        return open_on_own_lines(containers), point.at
+    return open_on_one_line(containers), content
+
+
+def _count_quote_marks(source: str, at: int) -> int:
+    count = 0
+    while at < len(source) and source[at] in " \t>":
+        count += source[at] == ">"
+        at += 1
+    return count
+
+
+def _heading_mark(point: CutPoint) -> str:
+    if point.leaf is None or point.leaf.kind != "heading" or point.source[point.leaf.start] != "#":
+        return ""
+    line = point.source[point.leaf.start : point.end]
+    return line[: len(line) - len(line.lstrip("#"))] + " "
