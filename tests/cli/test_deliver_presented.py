@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from deliveries_at_work import ANSWER, COMPLETED, INPUT, KEYED, PARTS, House, ended, give, lines, said
+from command_runs import ANSWER, COMPLETED, INPUT, KEYED, PARTS, House, ended, give, lines, said
 from tailrace.capabilities import Capabilities, EditRules
 from tailrace.testing.platform_process import PlatformProcess
 

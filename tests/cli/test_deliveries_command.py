@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deliveries_at_work import (
+from command_runs import (
     ANSWER,
     COMPLETED,
     INPUT,

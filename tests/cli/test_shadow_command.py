@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pseudo_terminal import TAILRACE
-from tailrace.shadow.beside import ShadowSettings
 from tailrace.shadow.comparison import Kind
+from tailrace.shadow.live import ShadowSettings
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "shadow.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE)

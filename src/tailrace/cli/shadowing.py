@@ -11,8 +11,8 @@ import typer
 from tailrace.cli.delivery_format import one_line
 from tailrace.cli.presentation_options import settings_of
 from tailrace.delivery.sender_context import SystemClock
-from tailrace.shadow.beside import Shadow
 from tailrace.shadow.comparison import Kind
+from tailrace.shadow.live import Shadow
 from tailrace.shadow.replay import Variant
 from tailrace.shadow.shadow_turn import ShadowTurn
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
     from tailrace.operations import Target
     from tailrace.projector import ProjectorSettings
-    from tailrace.shadow.beside import Report
     from tailrace.shadow.comparison import Comparison
+    from tailrace.shadow.live import Report
 
 _WAIT_S = 15.0
 

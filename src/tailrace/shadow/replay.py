@@ -13,8 +13,8 @@ import msgspec
 
 from tailrace.delivery.dry_run import dry_run
 from tailrace.projector import Projector, ProjectorSettings
-from tailrace.shadow.accounts import rehearsed
 from tailrace.shadow.comparison import TOLERANCE_S, Account, Comparison, Kind, compare
+from tailrace.shadow.shown_turn import rehearsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

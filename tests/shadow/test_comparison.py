@@ -14,9 +14,9 @@ from tailrace.deliveries import Delivery, Policy, State, plan
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
 from tailrace.operations import Body, Delete, Durable, Edit, OpenStream, Post, PostMedia, Receipt, Target
 from tailrace.projector import ProjectorSettings
-from tailrace.shadow.accounts import delivered
 from tailrace.shadow.comparison import Account, Arrival, Calls, Comparison, Kind, Manner, Said, compare
 from tailrace.shadow.replay import Summary, Variant, replay
+from tailrace.shadow.shown_turn import delivered
 
 HERE = Target(channel="discord", chat="1")
 ANSWER = "\n\n".join(f"Paragraph {number}. " + "The river turns the wheel. " * 20 for number in range(8))

@@ -42,8 +42,8 @@ from tailrace.events import (
 )
 from tailrace.ledger.memory import MemoryLedger
 from tailrace.projector import Projector, ProjectorSettings
-from tailrace.shadow.beside import Report, Shadow, ShadowSettings
 from tailrace.shadow.comparison import GRAVE, Kind
+from tailrace.shadow.live import Report, Shadow, ShadowSettings
 from tailrace.shadow.replay import Variant
 from tailrace.testing.faults import Refuse, Rule
 from tailrace.testing.platform import SimulatedPlatform
@@ -517,7 +517,7 @@ import other_projectors
 from tailrace.capabilities import TELEGRAM
 from tailrace.delivery.sender_context import SystemClock
 from tailrace.shadow.replay import Variant
-from tailrace.shadow.beside import Shadow, ShadowSettings
+from tailrace.shadow.live import Shadow, ShadowSettings
 from tailrace.events import TurnCompleted
 from tailrace.operations import Target
 

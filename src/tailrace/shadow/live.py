@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.errors import UsageError
-from tailrace.shadow.accounts import delivered
 from tailrace.shadow.comparison import TOLERANCE_S, Comparison
 from tailrace.shadow.replay import Summary
 from tailrace.shadow.sandbox import Answer, Question, SandboxProcess
 from tailrace.shadow.shadow_turn import ShadowTurn
+from tailrace.shadow.shown_turn import delivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
