@@ -1,22 +1,25 @@
-"""`tailrace deliver` and `tailrace deliveries` as processes, with a real ledger and a real platform process."""
+"""Runs of `tailrace deliver`, `tailrace deliveries` and others, with a real ledger and a real platform process."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from pseudo_terminal import TAILRACE, default_sigint
 from tailrace.capabilities import Capabilities, Idempotency, Keyed, Unkeyed
+from tailrace.cli import main
 from tailrace.markdown import split
 from tailrace.testing.platform_process import PlatformProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 LIMIT = 120
 PARAGRAPHS = [f"Paragraph {number}. " + "The river turns the wheel. " * 3 for number in range(1, 5)]
 ANSWER = "\n\n".join(PARAGRAPHS)
@@ -24,7 +27,7 @@ PARTS = [part.text for part in split(ANSWER, LIMIT)]
 KEYED, UNKEYED = Keyed(window_s=300.0), Unkeyed()
 
 
-def platform(idempotency: Idempotency) -> PlatformProcess:
+def platform_with(idempotency: Idempotency) -> PlatformProcess:
     """A platform on which the answer takes four messages."""
     return PlatformProcess(Capabilities(idempotency=idempotency, limit=LIMIT))
 
@@ -33,46 +36,45 @@ def lines(*events: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
-def said(text: str) -> dict[str, Any]:
-    return {"type": "text_delta", "text": text}
+def text(delta: str) -> dict[str, Any]:
+    return {"type": "text_delta", "text": delta}
 
 
 COMPLETED = {"type": "turn_completed"}
-INPUT = lines(*(said(piece) for piece in (ANSWER[:50], ANSWER[50:51], ANSWER[51:])), COMPLETED)
+INPUT = lines(*(text(piece) for piece in (ANSWER[:50], ANSWER[50:51], ANSWER[51:])), COMPLETED)
 
 
 class Done:
-    """What a command left behind."""
+    """The result of a command."""
 
-    def __init__(self, exit_code: int, out: bytes, err: bytes) -> None:
+    def __init__(self, exit_code: int, out: str, err: str) -> None:
         self.exit_code = exit_code
-        self.out = out.decode()
-        self.err = err.decode()
+        self.out = out
+        self.err = err
 
     @property
     def objects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-class House:
-    """A directory with a ledger, and the commands that are run on it."""
+class CommandFolder:
+    """A folder with a ledger, and the commands that are run on it."""
 
-    def __init__(self, folder: Path, at: PlatformProcess | None = None) -> None:
+    def __init__(self, folder: Path, platform: PlatformProcess | None = None) -> None:
         self.folder = folder
         self.ledger = folder / "ledger.db"
-        self.env = {**os.environ, "XDG_DATA_HOME": str(folder), **(at.environment if at else {})}
+        self.env = {**os.environ, "XDG_DATA_HOME": str(folder), **(platform.environment if platform else {})}
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        return self._begin(*arguments, "--ledger", str(self.ledger))
+        return self._start(*arguments, "--ledger", str(self.ledger))
 
     def run(self, *arguments: str, given: bytes = b"") -> Done:
-        return ended(self.start(*arguments), given)
+        return finish(self.start(*arguments), given)
 
-    def bare(self, *arguments: str, given: bytes = b"") -> Done:
-        """Without a ledger's name: the one of the user, whose data lies in the directory."""
-        return ended(self._begin(*arguments), given)
+    def run_on_default_ledger(self, *arguments: str, given: bytes = b"") -> Done:
+        return finish(self._start(*arguments), given)
 
-    def _begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
         command = [TAILRACE, *arguments]
         with default_sigint():
@@ -82,39 +84,54 @@ class House:
         return self.start("deliver", "--channel", "simulated", "--to", "room", *arguments)
 
     def deliver(self, *arguments: str, given: bytes = INPUT) -> Done:
-        return ended(self.start_deliver(*arguments), given)
+        return finish(self.start_deliver(*arguments), given)
+
+    def deliveries(self, *arguments: str) -> Done:
+        """`tailrace deliveries`, run in this process: only for what sends nothing."""
+        return run_here("deliveries", *arguments, "--ledger", str(self.ledger))
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """What is listed, oldest first."""
-        return self.run("deliveries", "list", "--json", *arguments).objects[::-1]
+        return self.deliveries("list", "--json", *arguments).objects[::-1]
 
     def states(self, *arguments: str) -> dict[str, str]:
         return {row["id"]: row["state"] for row in self.rows(*arguments)}
 
 
-def ended(process: subprocess.Popen[bytes], given: bytes | None = None) -> Done:
-    """Give a process its input, if it still takes some, and see it end."""
-    out, err = process.communicate(given, timeout=PATIENCE_S)
-    return Done(process.returncode, out, err)
+def run_here(*arguments: str) -> Done:
+    """Run a command in this process, which takes a tenth of the time of a process of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    before, sys.argv = sys.argv, [TAILRACE, *arguments]
+    exit_code: Any = None
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as left:
+        exit_code = left.code
+    finally:
+        sys.argv = before
+    return Done(exit_code or 0, out.getvalue(), err.getvalue())
 
 
-def give(process: subprocess.Popen[bytes], given: bytes) -> None:
-    """Some of its input; more may come."""
+def finish(process: subprocess.Popen[bytes], given: bytes | None = None) -> Done:
+    """Write the input of a process, if it still takes any, and wait until it ends."""
+    out, err = process.communicate(given, timeout=TIMEOUT_S)
+    return Done(process.returncode, out.decode(), err.decode())
+
+
+def write_input(process: subprocess.Popen[bytes], given: bytes) -> None:
+    """Write some of the input of a process; more may follow."""
     assert process.stdin is not None
     process.stdin.write(given)
     process.stdin.flush()
 
 
-def hears(process: subprocess.Popen[bytes], words: str) -> list[str]:
-    """Read what a process complains of until these words come."""
+def read_until(process: subprocess.Popen[bytes], words: str) -> str:
+    """Read standard error until a line with these words. Returns that line."""
     assert process.stderr is not None
-    heard: list[str] = []
-    for line in _decoded(process.stderr):
-        heard.append(line)
-        if words in line:
-            return heard
-    raise AssertionError(f"never heard {words!r} among {heard}")
-
-
-def _decoded(stream: Iterable[bytes]) -> Iterable[str]:
-    return (line.decode().rstrip("\n") for line in stream)
+    lines_read: list[str] = []
+    for line in process.stderr:
+        lines_read.append(line.decode().rstrip("\n"))
+        if words in lines_read[-1]:
+            return lines_read[-1]
+    raise AssertionError(f"{words!r} never came, only {lines_read}")

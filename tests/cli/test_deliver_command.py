@@ -17,13 +17,13 @@ from command_runs import (
     KEYED,
     PARTS,
     UNKEYED,
-    House,
-    ended,
-    give,
-    hears,
+    CommandFolder,
+    finish,
     lines,
-    platform,
-    said,
+    platform_with,
+    read_until,
+    text,
+    write_input,
 )
 from pseudo_terminal import TAILRACE, Person
 from tailrace.capabilities import Readback
@@ -35,18 +35,18 @@ NO_ANSWER_TO_SECOND = Rule(fault=NoAnswer(), kind="post", at=2)
 
 @pytest.fixture
 def keyed() -> Iterator[PlatformProcess]:
-    with platform(KEYED) as at:
-        yield at
+    with platform_with(KEYED) as platform:
+        yield platform
 
 
 @pytest.fixture
 def unkeyed() -> Iterator[PlatformProcess]:
-    with platform(UNKEYED) as at:
-        yield at
+    with platform_with(UNKEYED) as platform:
+        yield platform
 
 
 def test_an_answer_arrives_whole_and_in_order(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = House(tmp_path, keyed).deliver("--turn", "t")
+    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t")
     assert keyed.texts("room") == PARTS
     assert len(PARTS) == 4
     assert (done.exit_code, done.out) == (0, "")
@@ -56,12 +56,12 @@ def test_an_answer_arrives_whole_and_in_order(tmp_path: Path, keyed: PlatformPro
     ]
 
 
-def test_a_turn_without_a_name_is_given_one_that_resumes_it(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
-    first = house.deliver()
+def test_a_turn_without_an_id_gets_one_that_resumes_it(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
+    first = folder.deliver()
     named = re.match(r"turn (\w+) \(--turn \1 resumes it\)\n", first.err)
     assert named is not None
-    again = house.deliver("--turn", named[1])
+    again = folder.deliver("--turn", named[1])
     assert again.exit_code == 0
     assert again.err.splitlines() == [
         *(f"part {number} sent earlier" for number in range(1, 5)),
@@ -71,184 +71,180 @@ def test_a_turn_without_a_name_is_given_one_that_resumes_it(tmp_path: Path, keye
 
 
 def test_parts_are_sent_while_the_input_still_comes(tmp_path: Path, keyed: PlatformProcess) -> None:
-    process = House(tmp_path, keyed).start_deliver("--turn", "t")
-    give(process, lines(said(ANSWER[:250])))
+    process = CommandFolder(tmp_path, keyed).start_deliver("--turn", "t")
+    write_input(process, lines(text(ANSWER[:250])))
     assert keyed.wait(messages=1).messages[0].text == PARTS[0]
-    assert ended(process, lines(said(ANSWER[250:]), COMPLETED)).exit_code == 0
+    assert finish(process, lines(text(ANSWER[250:]), COMPLETED)).exit_code == 0
     assert keyed.texts("room") == PARTS
 
 
-def test_a_thread_is_a_place_of_its_own(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
-    done = house.deliver("--thread", "7", "--turn", "t")
+def test_a_thread_is_a_conversation_of_its_own(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
+    done = folder.deliver("--thread", "7", "--turn", "t")
     assert done.err.endswith("4 parts delivered to simulated:room#7\n")
     assert {message.thread for message in keyed.history("room")} == {"7"}
-    assert house.rows()[0]["thread"] == "7"
+    assert folder.rows()[0]["thread"] == "7"
 
 
 @pytest.mark.parametrize("idempotency", [KEYED, Readback()], ids=["keyed", "readback"])
 def test_killed_in_the_middle_and_resumed_nothing_is_lost_or_doubled(tmp_path: Path, idempotency: Readback) -> None:
-    with platform(idempotency) as at:
-        house = House(tmp_path, at)
-        at.add_faults(NO_ANSWER_TO_SECOND)
-        process = house.start_deliver("--turn", "t")
-        give(process, INPUT)
-        at.wait(calls=2, kind="post")
+    with platform_with(idempotency) as platform:
+        folder = CommandFolder(tmp_path, platform)
+        platform.add_faults(NO_ANSWER_TO_SECOND)
+        process = folder.start_deliver("--turn", "t")
+        write_input(process, INPUT)
+        platform.wait(calls=2, kind="post")
         process.kill()
-        ended(process)
-        done = house.deliver("--turn", "t")
-        assert at.texts("room") == PARTS
-        assert (done.exit_code, at.account().complaints) == (0, [])
+        finish(process)
+        done = folder.deliver("--turn", "t")
+        assert platform.texts("room") == PARTS
+        assert (done.exit_code, platform.account().complaints) == (0, [])
 
 
-def test_killed_where_nobody_can_tell_the_part_is_held_and_told(tmp_path: Path, unkeyed: PlatformProcess) -> None:
-    house = House(tmp_path, unkeyed)
+def test_killed_without_keys_the_part_is_held_and_reported(tmp_path: Path, unkeyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, unkeyed)
     unkeyed.add_faults(NO_ANSWER_TO_SECOND)
-    process = house.start_deliver("--turn", "t")
-    give(process, INPUT)
+    process = folder.start_deliver("--turn", "t")
+    write_input(process, INPUT)
     unkeyed.wait(calls=2, kind="post")
     process.kill()
-    ended(process)
-    done = house.deliver("--turn", "t")
+    finish(process)
+    done = folder.deliver("--turn", "t")
     assert done.exit_code == 1
     assert [text for text in unkeyed.texts("room") if not text.startswith("⚠️")] == PARTS
     assert "part 2 may be missing: it is not known whether it arrived" in done.err
-    assert f"tailrace deliveries resend t.2 --ledger {house.ledger}" in done.err
+    assert f"tailrace deliveries resend t.2 --ledger {folder.ledger}" in done.err
 
 
 def test_the_line_about_a_missing_part_is_sent_before_the_command_ends(
     tmp_path: Path, unkeyed: PlatformProcess
 ) -> None:
     unkeyed.add_faults(Rule(fault=Refuse(), kind="post", at=4))
-    house = House(tmp_path, unkeyed)
-    assert house.deliver("--turn", "t").exit_code == 1
+    folder = CommandFolder(tmp_path, unkeyed)
+    assert folder.deliver("--turn", "t").exit_code == 1
     assert unkeyed.texts("room") == [*PARTS[:3], "⚠️ Part 4 of this answer is missing."]
-    assert house.states()["t.0"] == "delivered"
+    assert folder.states()["t.0"] == "delivered"
 
 
 def test_a_platform_that_asks_to_wait_is_waited_for(tmp_path: Path, keyed: PlatformProcess) -> None:
     keyed.add_faults(Rule(fault=TooMany(retry_after=0.3), kind="post", at=2))
-    house = House(tmp_path, keyed)
-    assert house.deliver("--turn", "t").exit_code == 0
+    folder = CommandFolder(tmp_path, keyed)
+    assert folder.deliver("--turn", "t").exit_code == 0
     assert keyed.texts("room") == PARTS
-    assert [row["attempt"] for row in house.rows()] == [1, 2, 1, 1]
+    assert [row["attempt"] for row in folder.rows()] == [1, 2, 1, 1]
 
 
-def test_a_refused_part_is_told_and_can_be_sent_again(tmp_path: Path, unkeyed: PlatformProcess) -> None:
+def test_a_refused_part_is_reported_and_can_be_sent_again(tmp_path: Path, unkeyed: PlatformProcess) -> None:
     unkeyed.add_faults(Rule(fault=Refuse(reason="the bot was blocked"), kind="post", at=2))
-    house = House(tmp_path, unkeyed)
-    done = house.deliver("--turn", "t")
+    folder = CommandFolder(tmp_path, unkeyed)
+    done = folder.deliver("--turn", "t")
     assert done.exit_code == 1
     assert "part 2 refused: the bot was blocked" in done.err.splitlines()
     assert "of 4 parts to simulated:room, part 2 was refused. Send again" in done.err
-    again = house.run("deliveries", "resend", "t.2")
+    again = folder.run("deliveries", "resend", "t.2")
     assert (again.exit_code, unkeyed.texts("room")[-1]) == (0, PARTS[1])
 
 
-def test_an_unknown_part_is_sent_again_at_once_where_that_is_wished(tmp_path: Path, unkeyed: PlatformProcess) -> None:
+def test_with_on_unknown_resend_an_unknown_part_is_sent_again(tmp_path: Path, unkeyed: PlatformProcess) -> None:
     unkeyed.add_faults(Rule(fault=Reset(), kind="post", at=2))
-    done = House(tmp_path, unkeyed).deliver("--turn", "t", "--on-unknown", "resend")
+    done = CommandFolder(tmp_path, unkeyed).deliver("--turn", "t", "--on-unknown", "resend")
     assert unkeyed.texts("room") == [PARTS[0], PARTS[1], *PARTS[1:]]
     assert done.exit_code == 0
     assert done.err.endswith("4 parts delivered to simulated:room; may be there twice: 2\n")
 
 
-def test_with_halt_nothing_is_said_behind_a_missing_part(tmp_path: Path, unkeyed: PlatformProcess) -> None:
+def test_with_on_dead_halt_nothing_is_sent_after_a_missing_part(tmp_path: Path, unkeyed: PlatformProcess) -> None:
     unkeyed.add_faults(Rule(fault=Refuse(), kind="post", at=2))
-    house = House(tmp_path, unkeyed)
-    done = house.deliver("--turn", "t", "--on-dead", "halt")
+    folder = CommandFolder(tmp_path, unkeyed)
+    done = folder.deliver("--turn", "t", "--on-dead", "halt")
     assert done.exit_code == 1
     assert unkeyed.texts("room") == [PARTS[0], "⚠️ Part 2 of this answer is missing."]
     assert "part 2 was refused; each of parts 3 to 4 was left out" in done.err
     assert "tailrace deliveries resend t.2 t.3 t.4" in done.err
 
 
-def test_a_turn_is_held_to_its_text_and_its_place(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
-    house.deliver("--turn", "t")
-    other = house.deliver("--turn", "t", given=lines(said("Another answer."), COMPLETED))
-    assert other.exit_code == 2
-    assert "tailrace: t.1 is recorded with another content." in other.err
-    shorter = house.deliver("--turn", "t", given=lines(said(ANSWER[: len(PARTS[0])]), COMPLETED))
-    assert (shorter.exit_code, "t.2 is recorded with another content" in shorter.err) == (2, True)
-    elsewhere = house.deliver("--turn", "t", "--thread", "9")
+def test_a_delivered_turn_refuses_another_text_and_another_chat(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
+    folder.deliver("--turn", "t")
+    for other_text in ("Another answer.", ANSWER[: len(PARTS[0])], f"{ANSWER}\n\nAnd more."):
+        other = folder.deliver("--turn", "t", given=lines(text(other_text), COMPLETED))
+        assert (other.exit_code, "turn t was delivered with another text." in other.err) == (2, True)
+    elsewhere = folder.deliver("--turn", "t", "--thread", "9")
     assert elsewhere.exit_code == 2
-    assert "turn t goes to simulated:room: name that place, or choose another turn id" in elsewhere.err
+    assert "turn t goes to simulated:room: name that chat, or choose another turn id" in elsewhere.err
     assert keyed.texts("room") == PARTS
 
 
 def test_one_process_at_a_time_has_the_ledger(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
+    folder = CommandFolder(tmp_path, keyed)
     keyed.add_faults(NoAnswer())
-    process = house.start_deliver("--turn", "t")
-    give(process, INPUT)
+    process = folder.start_deliver("--turn", "t")
+    write_input(process, INPUT)
     keyed.wait(calls=1)
-    second = house.deliver("--turn", "u")
+    second = folder.deliver("--turn", "u")
     assert second.exit_code == 1
     assert (
         second.err
-        == f"tailrace: {house.ledger} is in use by process {process.pid}. End that one, or name another path.\n"
+        == f"tailrace: {folder.ledger} is in use by process {process.pid}. End that one, or name another path.\n"
     )
     process.kill()
-    ended(process)
+    finish(process)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
-def test_asked_to_end_it_says_what_is_left_and_how_to_go_on(
+def test_a_signal_stops_it_with_what_is_left_and_how_to_resume(
     tmp_path: Path, keyed: PlatformProcess, number: signal.Signals
 ) -> None:
-    house = House(tmp_path, keyed)
+    folder = CommandFolder(tmp_path, keyed)
     keyed.add_faults(Rule(fault=TooMany(retry_after=1200), kind="post", at=2))
-    process = house.start_deliver("--turn", "t", "--json")
-    give(process, INPUT)
-    assert hears(process, "part 2")[-1] == "part 2 is tried again in 20 min: too many requests"
+    process = folder.start_deliver("--turn", "t", "--json")
+    write_input(process, INPUT)
+    assert read_until(process, "part 2") == "part 2 is tried again in 20 min: too many requests"
     process.send_signal(number)
-    done = ended(process)
+    done = finish(process)
     assert done.exit_code == 1
     assert "of 4 parts to simulated:room, each of parts 2 to 4 is not sent yet" in done.err
-    resume = f"tailrace deliver --channel simulated --to room --turn t --ledger {house.ledger}"
-    assert done.err.endswith(f"go on with the same input and: {resume}\n")
+    resume = f"tailrace deliver --channel simulated --to room --turn t --ledger {folder.ledger}"
+    assert done.err.endswith(f"to resume, give the same input to: {resume}\n")
     assert [row["state"] for row in done.objects] == ["delivered", "retry", "planned", "planned"]
 
 
-def test_asked_to_end_while_the_input_still_comes_it_can_be_gone_on_with(
-    tmp_path: Path, keyed: PlatformProcess
-) -> None:
-    house = House(tmp_path, keyed)
-    process = house.start_deliver("--turn", "t")
-    give(process, lines(said(ANSWER[:250])))
+def test_stopped_while_the_input_still_comes_it_can_be_resumed(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
+    process = folder.start_deliver("--turn", "t")
+    write_input(process, lines(text(ANSWER[:250])))
     keyed.wait(messages=1)
     process.terminate()
     assert process.wait(timeout=30) == 1
-    ended(process)
-    assert house.deliver("--turn", "t").exit_code == 0
+    finish(process)
+    assert folder.deliver("--turn", "t").exit_code == 0
     assert keyed.texts("room") == PARTS
 
 
-def test_asked_twice_it_ends_at_once_and_can_still_be_gone_on_with(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
+def test_a_second_signal_ends_it_at_once_and_it_can_be_resumed(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
     keyed.add_faults(NO_ANSWER_TO_SECOND)
-    process = house.start_deliver("--turn", "t")
-    give(process, INPUT)
+    process = folder.start_deliver("--turn", "t")
+    write_input(process, INPUT)
     keyed.wait(calls=2, kind="post")
     process.terminate()
-    hears(process, "stopping")
+    read_until(process, "stopping")
     process.terminate()
-    done = ended(process)
-    assert (done.exit_code, "tailrace: ended at once; go on with the same input and: " in done.err) == (1, True)
-    assert house.deliver("--turn", "t").exit_code == 0
+    done = finish(process)
+    assert (done.exit_code, "tailrace: ended at once; to resume, give the same input to: " in done.err) == (1, True)
+    assert folder.deliver("--turn", "t").exit_code == 0
     assert keyed.texts("room") == PARTS
 
 
-def test_what_an_earlier_turn_left_in_the_chat_is_said_first(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
+def test_what_an_earlier_turn_left_open_in_the_chat_is_sent_first(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
     keyed.add_faults(Rule(fault=NoAnswer(applied=False), kind="post"))
-    process = house.start_deliver("--turn", "before")
-    give(process, lines(said("The earlier answer."), COMPLETED))
+    process = folder.start_deliver("--turn", "before")
+    write_input(process, lines(text("The earlier answer."), COMPLETED))
     keyed.wait(calls=1)
     process.kill()
-    ended(process)
-    done = house.deliver("--turn", "t", given=lines(said("The later one."), COMPLETED))
+    finish(process)
+    done = folder.deliver("--turn", "t", given=lines(text("The later one."), COMPLETED))
     assert keyed.texts("room") == ["The earlier answer.", "The later one."]
     assert done.exit_code == 0
     assert done.err.splitlines()[-3:] == [
@@ -258,38 +254,38 @@ def test_what_an_earlier_turn_left_in_the_chat_is_said_first(tmp_path: Path, key
     ]
 
 
-def test_other_conversations_are_left_alone_and_told_of(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
+def test_open_deliveries_of_other_conversations_are_mentioned(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
     keyed.add_faults(NoAnswer(applied=False))
-    process = house.start_deliver("--turn", "before", "--thread", "2")
-    give(process, INPUT)
+    process = folder.start_deliver("--turn", "before", "--thread", "2")
+    write_input(process, INPUT)
     keyed.wait(calls=1)
     process.kill()
-    ended(process)
-    done = house.deliver("--turn", "t")
+    finish(process)
+    done = folder.deliver("--turn", "t")
     assert done.err.startswith(
-        "another conversation has deliveries that were not finished; "
-        f"`tailrace deliveries resend --state open --ledger {house.ledger}` goes on with them\n"
+        "another conversation has deliveries that are not finished; "
+        f"`tailrace deliveries resend --state open --ledger {folder.ledger}` sends them\n"
     )
     assert keyed.texts("room") == PARTS
-    assert house.run("deliveries", "resend", "--state", "open").exit_code == 0
+    assert folder.run("deliveries", "resend", "--state", "open").exit_code == 0
     assert keyed.texts("room") == [*PARTS, *PARTS]
 
 
 def test_tools_are_not_posted_media_and_errors_are_in_their_order(tmp_path: Path, keyed: PlatformProcess) -> None:
     events = lines(
-        said("Looking."),
+        text("Looking."),
         {"type": "tool_started", "id": "1", "name": "grep"},
         {"type": "tool_finished", "id": "1", "result": "secret"},
-        said("Here it is."),
+        text("Here it is."),
         {"type": "media", "url": "https://example.org/a.png", "caption": "The mill"},
         {"type": "media", "url": "https://example.org/a.png"},
         {"type": "error", "message": "slow", "code": "busy"},
-        said("That is all."),
+        text("That is all."),
         COMPLETED,
         {"type": "tool_output", "data": "late"},
     )
-    done = House(tmp_path, keyed).deliver("--turn", "t", given=events)
+    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=events)
     messages = keyed.history("room")
     assert [message.text or message.media for message in messages] == [
         *("Looking.", "Here it is.", messages[2].text or messages[2].media, "⚠️ slow [busy]", "That is all."),
@@ -301,27 +297,27 @@ def test_tools_are_not_posted_media_and_errors_are_in_their_order(tmp_path: Path
 def test_a_file_is_sent_from_a_copy_that_is_gone_afterwards(tmp_path: Path, keyed: PlatformProcess) -> None:
     picture = tmp_path / "mill.png"
     picture.write_bytes(b"picture")
-    house = House(tmp_path, keyed)
+    folder = CommandFolder(tmp_path, keyed)
     events = lines({"type": "media", "path": str(picture), "caption": "The mill"}, COMPLETED)
-    assert house.deliver("--turn", "t", given=events).exit_code == 0
+    assert folder.deliver("--turn", "t", given=events).exit_code == 0
     [message] = keyed.history("room")
     assert Path(message.media).parent == tmp_path / "ledger.db.spool"
     assert list((tmp_path / "ledger.db.spool").iterdir()) == []
 
 
 def test_a_turn_that_says_nothing_is_delivered(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = House(tmp_path, keyed).deliver("--turn", "t", given=lines({"type": "turn_started"}, COMPLETED))
+    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=lines({"type": "turn_started"}, COMPLETED))
     assert (done.exit_code, done.err, keyed.history()) == (0, "nothing was said to simulated:room\n", [])
 
 
-def test_an_agent_that_fails_on_its_own_word_was_delivered_well(tmp_path: Path, keyed: PlatformProcess) -> None:
-    events = lines(said("So far."), {"type": "turn_failed", "message": "no credit", "code": "quota"})
-    assert House(tmp_path, keyed).deliver(given=events).exit_code == 0
+def test_a_failed_turn_is_no_failed_delivery(tmp_path: Path, keyed: PlatformProcess) -> None:
+    events = lines(text("So far."), {"type": "turn_failed", "message": "no credit", "code": "quota"})
+    assert CommandFolder(tmp_path, keyed).deliver(given=events).exit_code == 0
     assert keyed.texts("room") == ["So far.", "⚠️ no credit [quota]"]
 
 
 def test_an_input_that_ends_too_early_is_a_failed_turn(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = House(tmp_path, keyed).deliver("--turn", "t", given=lines(said("So far.")).rstrip())
+    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=lines(text("So far.")).rstrip())
     assert done.exit_code == 1
     assert [text.split(":")[0] for text in keyed.texts("room")] == [
         *("So far.", "⚠️ the agent stopped before its turn was complete"),
@@ -329,8 +325,10 @@ def test_an_input_that_ends_too_early_is_a_failed_turn(tmp_path: Path, keyed: Pl
     assert done.err.endswith("the input ended before the turn was over: the turn has failed\n")
 
 
-def test_a_bad_line_ends_the_turn_with_what_was_said_before(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = House(tmp_path, keyed).deliver("--turn", "t", given=lines(said("So far.")) + b"\n{]\n" + lines(COMPLETED))
+def test_a_bad_line_ends_the_turn_after_what_came_before(tmp_path: Path, keyed: PlatformProcess) -> None:
+    done = CommandFolder(tmp_path, keyed).deliver(
+        "--turn", "t", given=lines(text("So far.")) + b"\n{]\n" + lines(COMPLETED)
+    )
     assert done.exit_code == 2
     assert keyed.texts("room")[0] == "So far."
     assert keyed.texts("room")[1].startswith("⚠️ this is not one JSON object: ")
@@ -340,8 +338,8 @@ def test_a_bad_line_ends_the_turn_with_what_was_said_before(tmp_path: Path, keye
     )
 
 
-def test_two_turns_in_one_input_are_not_taken_for_one(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = House(tmp_path, keyed).deliver("--turn", "t", given=INPUT + INPUT)
+def test_a_second_turn_in_the_input_is_refused(tmp_path: Path, keyed: PlatformProcess) -> None:
+    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=INPUT + INPUT)
     assert keyed.texts("room") == PARTS
     assert done.exit_code == 2
     assert "tailrace: line 5 of the input: `text_delta` is out of order: the turn has ended." in done.err
@@ -358,15 +356,15 @@ def test_two_turns_in_one_input_are_not_taken_for_one(tmp_path: Path, keyed: Pla
     ],
     ids=["empty", "blank", "text", "bytes", "unknown"],
 )
-def test_an_input_that_cannot_be_meant_sends_nothing(
+def test_an_input_that_is_wrong_from_the_start_sends_nothing(
     tmp_path: Path, keyed: PlatformProcess, given: bytes, complaint: str
 ) -> None:
-    house = House(tmp_path, keyed)
-    done = house.deliver(given=given)
+    folder = CommandFolder(tmp_path, keyed)
+    done = folder.deliver(given=given)
     assert (done.exit_code, done.out) == (2, "")
     assert done.err.startswith(f"tailrace: {complaint}")
     assert done.err.count("\n") == 1
-    assert (keyed.history(), house.rows()) == ([], [])
+    assert (keyed.history(), folder.rows()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -380,13 +378,13 @@ def test_an_input_that_cannot_be_meant_sends_nothing(
         (("--channel", "terminal", "--to", "x", "--on-unknown", "guess"), "invalid value for '--on-unknown'"),
     ],
 )
-def test_wrong_use_is_said_and_nothing_is_made(tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
-    house = House(tmp_path)
-    done = house.run("deliver", *arguments, given=INPUT)
+def test_wrong_use_is_refused_and_no_ledger_is_made(tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    folder = CommandFolder(tmp_path)
+    done = folder.run("deliver", *arguments, given=INPUT)
     assert done.exit_code == 2
     assert complaint in " ".join(done.err.replace("│", " ").split())
     assert "Traceback" not in done.err
-    assert not house.ledger.exists()
+    assert not folder.ledger.exists()
 
 
 def test_a_plugin_that_cannot_be_sent_to_is_refused(tmp_path: Path) -> None:
@@ -395,28 +393,28 @@ def test_a_plugin_that_cannot_be_sent_to_is_refused(tmp_path: Path) -> None:
     meta.mkdir()
     (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
     (meta / "entry_points.txt").write_text("[tailrace.channels]\nodd = odd:Odd\nbroken = odd:broken\n")
-    house = House(tmp_path)
-    house.env["PYTHONPATH"] = str(tmp_path)
-    odd = house.run("deliver", "--channel", "odd", "--to", "x", given=INPUT)
+    folder = CommandFolder(tmp_path)
+    folder.env["PYTHONPATH"] = str(tmp_path)
+    odd = folder.run("deliver", "--channel", "odd", "--to", "x", given=INPUT)
     assert odd.exit_code == 2
     assert odd.err.startswith("tailrace: the channel 'odd' cannot be sent to: it has not all that")
-    broken = house.run("deliver", "--channel", "broken", "--to", "x", given=INPUT)
+    broken = folder.run("deliver", "--channel", "broken", "--to", "x", given=INPUT)
     assert (broken.exit_code, broken.err) == (2, "tailrace: the channel 'broken' cannot be made: KeyError: 'token'\n")
 
 
 def test_a_platform_that_cannot_be_reached_at_the_start(tmp_path: Path, keyed: PlatformProcess) -> None:
     keyed.close_port()
-    done = House(tmp_path, keyed).deliver()
+    done = CommandFolder(tmp_path, keyed).deliver()
     expected = "tailrace: the channel 'simulated' cannot be started: the platform could not be reached\n"
     assert (done.exit_code, done.err) == (1, expected)
-    shown = House(tmp_path, keyed).deliver("--debug")
+    shown = CommandFolder(tmp_path, keyed).deliver("--debug")
     assert "Traceback" in shown.err
 
 
 def test_as_json_each_delivery_is_an_object(tmp_path: Path, unkeyed: PlatformProcess) -> None:
     unkeyed.add_faults(Rule(fault=Reset(), kind="post", at=2))
-    house = House(tmp_path, unkeyed)
-    done = house.deliver("--turn", "t", "--json")
+    folder = CommandFolder(tmp_path, unkeyed)
+    done = folder.deliver("--turn", "t", "--json")
     assert done.exit_code == 1
     first, unknown, notice, *_ = done.objects
     assert first == {
@@ -430,61 +428,61 @@ def test_as_json_each_delivery_is_an_object(tmp_path: Path, unkeyed: PlatformPro
     assert (unknown["id"], unknown["state"], unknown["message_id"]) == ("t.2", "unknown", None)
     assert unknown["error"] == "the connection was reset before the answer came"
     assert (notice["id"], notice["state"]) == ("t.0", "delivered")
-    again = house.deliver("--turn", "t", "--json")
+    again = folder.deliver("--turn", "t", "--json")
     assert [row["state"] for row in again.objects] == ["delivered", "unknown", "delivered", "delivered"]
 
 
 def test_a_reader_who_leaves_does_not_stop_the_deliveries(tmp_path: Path, keyed: PlatformProcess) -> None:
-    house = House(tmp_path, keyed)
+    folder = CommandFolder(tmp_path, keyed)
     command = f'"{TAILRACE}" deliver --channel simulated --to room --json --ledger l.db | true; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(
-        ["bash", "-c", command], input=INPUT, env=house.env, cwd=tmp_path, capture_output=True, check=False, timeout=60
+        ["bash", "-c", command], input=INPUT, env=folder.env, cwd=tmp_path, capture_output=True, check=False, timeout=60
     )
     assert keyed.texts("room") == PARTS
     assert (done.returncode, b"Traceback" in done.stderr, b"Exception" in done.stderr) == (1, False, False)
 
 
 def test_the_terminal_as_a_channel_in_a_pipe(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    done = house.run(
+    folder = CommandFolder(tmp_path)
+    done = folder.run(
         *("deliver", "--channel", "terminal", "--to", "me", "--turn", "t"),
-        given=lines(said("A \x1b[31mred\x07 word."), {"type": "error", "message": "late"}, said("The end."), COMPLETED),
+        given=lines(text("A \x1b[31mred\x07 word."), {"type": "error", "message": "late"}, text("The end."), COMPLETED),
     )
     assert done.out == "A ␛[31mred␇ word.\n\n⚠️ late\n\nThe end.\n"
     assert done.exit_code == 0
-    as_json = house.run("deliver", "--channel", "terminal", "--to", "me", "--json", given=lines(said("x"), COMPLETED))
+    as_json = folder.run("deliver", "--channel", "terminal", "--to", "me", "--json", given=lines(text("x"), COMPLETED))
     assert [row["state"] for row in as_json.objects] == ["delivered"]
 
 
 def test_the_terminal_as_a_channel_whose_reader_has_left(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    command = f'"{TAILRACE}" deliver --channel terminal --to me --turn t --ledger "{house.ledger}" | true'
+    folder = CommandFolder(tmp_path)
+    command = f'"{TAILRACE}" deliver --channel terminal --to me --turn t --ledger "{folder.ledger}" | true'
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
         input=INPUT,
-        env=house.env,
+        env=folder.env,
         capture_output=True,
         check=False,
         timeout=60,
     )
     assert done.returncode == 1
     assert b"part 1 refused: whoever read the output has left: Broken pipe" in done.stderr
-    assert house.states()["t.1"] == "failed"
+    assert folder.states()["t.1"] == "failed"
 
 
 def test_at_a_terminal_one_line_says_how_far_it_is(tmp_path: Path, unkeyed: PlatformProcess) -> None:
     (tmp_path / "in.ndjson").write_bytes(INPUT)
-    house = House(tmp_path, unkeyed)
+    folder = CommandFolder(tmp_path, unkeyed)
     unkeyed.add_faults(Rule(fault=TooMany(retry_after=1200), kind="post", at=2))
     command = f'"{TAILRACE}" deliver --channel simulated --to room --turn t --ledger l.db < in.ndjson'
-    with Person("sh", "-c", f"exec {command}", env=house.env, cwd=tmp_path) as person:
+    with Person("sh", "-c", f"exec {command}", env=folder.env, cwd=tmp_path) as person:
         person.until(lambda: person.lines() == ["part 2 is tried again in 20 min: too many requests"], "the wait")
         person.type("\x03")
         assert person.leaves() == 1
-        assert person.all_text().startswith("stopping: what is being sent may take some seconds")
+        assert person.all_text().startswith("stopping: an answer to what is being sent may take some seconds")
     unkeyed.add_faults(Rule(fault=Refuse(), kind="post", at=2))
     with Person("sh", "-c", f"exec {command.replace('turn t', 'turn u').replace('l.db', 'm.db')}",
-                env=house.env, cwd=tmp_path, columns=200) as person:  # fmt: skip
+                env=folder.env, cwd=tmp_path, columns=200) as person:  # fmt: skip
         assert person.leaves() == 1
         refused, told = person.lines()
         assert refused == "part 2 refused: the bot was blocked"
@@ -494,7 +492,7 @@ def test_at_a_terminal_one_line_says_how_far_it_is(tmp_path: Path, unkeyed: Plat
 
 
 def test_at_a_terminal_messages_to_it_are_all_that_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "in.ndjson").write_bytes(lines(said("First."), {"type": "error", "message": "late"}, COMPLETED))
+    (tmp_path / "in.ndjson").write_bytes(lines(text("First."), {"type": "error", "message": "late"}, COMPLETED))
     command = f'exec "{TAILRACE}" deliver --channel terminal --to me --turn t --ledger l.db < in.ndjson'
     with Person("sh", "-c", command, cwd=tmp_path) as person:
         assert person.leaves() == 0

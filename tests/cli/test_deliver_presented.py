@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command_runs import ANSWER, COMPLETED, INPUT, KEYED, PARTS, House, ended, give, lines, said
+from command_runs import (
+    ANSWER,
+    COMPLETED,
+    INPUT,
+    KEYED,
+    PARTS,
+    CommandFolder,
+    finish,
+    lines,
+    text,
+    write_input,
+)
 from tailrace.capabilities import Capabilities, EditRules
 from tailrace.testing.platform_process import PlatformProcess
 
@@ -20,83 +31,91 @@ LIMITS = Capabilities(idempotency=KEYED, limit=120, edits=EditRules(every_s=0.05
 
 @pytest.fixture
 def chat() -> Iterator[PlatformProcess]:
-    with PlatformProcess(LIMITS) as at:
-        yield at
+    with PlatformProcess(LIMITS) as platform:
+        yield platform
 
 
-@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final", "native", "tokens"])
-def test_the_answer_stands_whole_however_it_is_presented(
-    tmp_path: Path, chat: PlatformProcess, presentation: str
-) -> None:
-    done = House(tmp_path, chat).deliver("--turn", "t", "--presentation", presentation)
+@pytest.mark.parametrize("presentation", ["live", "processing", "blocks"])
+def test_the_answer_stands_whole_in_each_presentation(tmp_path: Path, chat: PlatformProcess, presentation: str) -> None:
+    done = CommandFolder(tmp_path, chat).deliver("--turn", "t", "--presentation", presentation)
     assert done.exit_code == 0, done.err
     assert chat.texts("room") == PARTS
 
 
 def test_a_live_answer_grows_in_the_chat_while_the_input_still_comes(tmp_path: Path, chat: PlatformProcess) -> None:
-    process = House(tmp_path, chat).start_deliver("--turn", "t", "--presentation", "live")
-    give(process, lines(said(ANSWER[:40])))
+    process = CommandFolder(tmp_path, chat).start_deliver("--turn", "t", "--presentation", "live")
+    write_input(process, lines(text(ANSWER[:40])))
     assert chat.wait(messages=1).messages[0].text == ANSWER[:40].rstrip()
-    give(process, lines(said(ANSWER[40:60])))
+    write_input(process, lines(text(ANSWER[40:60])))
     chat.wait(calls=1, kind="edit")
     assert chat.texts("room") == [ANSWER[:60].rstrip()]
-    assert ended(process, lines(said(ANSWER[60:]), COMPLETED)).exit_code == 0
+    assert finish(process, lines(text(ANSWER[60:]), COMPLETED)).exit_code == 0
     assert chat.texts("room") == PARTS
 
 
-def test_killed_while_a_message_grows_and_resumed_the_same_message_is_finished(
-    tmp_path: Path, chat: PlatformProcess
-) -> None:
-    house = House(tmp_path, chat)
-    process = house.start_deliver("--turn", "t", "--presentation", "live")
-    give(process, lines(said(ANSWER[:40])))
+def test_killed_while_a_message_grows_the_same_message_is_finished(tmp_path: Path, chat: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, chat)
+    process = folder.start_deliver("--turn", "t", "--presentation", "live")
+    write_input(process, lines(text(ANSWER[:40])))
     first = chat.wait(messages=1).messages[0]
-    give(process, lines(said(ANSWER[40:150])))
+    write_input(process, lines(text(ANSWER[40:150])))
     chat.wait(messages=2)
     process.kill()
-    ended(process)
-    done = house.deliver("--turn", "t", "--presentation", "live")
+    finish(process)
+    done = folder.deliver("--turn", "t", "--presentation", "live")
     assert done.exit_code == 0, done.err
     assert chat.texts("room") == PARTS
     assert chat.history("room")[0].message_id == first.message_id
     assert len(chat.history("room")) == len(PARTS), "no orphan, no second copy"
 
 
-def test_a_turn_that_is_delivered_is_not_said_again(tmp_path: Path, chat: PlatformProcess) -> None:
-    house = House(tmp_path, chat)
-    assert house.deliver("--turn", "t", "--presentation", "live").exit_code == 0
+def test_a_delivered_turn_is_not_sent_again(tmp_path: Path, chat: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, chat)
+    assert folder.deliver("--turn", "t", "--presentation", "live").exit_code == 0
     calls = chat.account().counts
-    again = house.deliver("--turn", "t", "--presentation", "live")
+    again = folder.deliver("--turn", "t", "--presentation", "live")
     assert again.exit_code == 0, again.err
     assert chat.account().counts == calls
 
 
-def test_asked_to_end_it_says_how_to_go_on_and_can_be_gone_on_with(tmp_path: Path, chat: PlatformProcess) -> None:
-    house = House(tmp_path, chat)
-    process = house.start_deliver("--turn", "t", "--presentation", "live")
-    give(process, lines(said(ANSWER[:150])))
+def test_a_delivered_turn_that_took_text_back_is_not_refused(tmp_path: Path, chat: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, chat)
+    process = folder.start_deliver("--turn", "t")
+    write_input(process, lines(text(ANSWER)))
+    chat.wait(messages=1)
+    rest = lines({"type": "text_retracted"}, text("Instead."), COMPLETED)
+    assert finish(process, rest).exit_code == 0
+    assert chat.texts("room") == ["Instead."]
+    assert folder.deliver("--turn", "t", given=lines(text(ANSWER)) + rest).exit_code == 0
+    assert chat.texts("room") == ["Instead."]
+
+
+def test_stopped_by_a_signal_it_can_be_resumed(tmp_path: Path, chat: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, chat)
+    process = folder.start_deliver("--turn", "t", "--presentation", "live")
+    write_input(process, lines(text(ANSWER[:150])))
     chat.wait(messages=2)
     process.send_signal(signal.SIGTERM)
-    stopped = ended(process)
+    stopped = finish(process)
     assert stopped.exit_code == 1
     assert "--presentation live --turn t" in stopped.err
-    assert house.deliver("--turn", "t", "--presentation", "live").exit_code == 0
+    assert folder.deliver("--turn", "t", "--presentation", "live").exit_code == 0
     assert chat.texts("room") == PARTS
 
 
 @pytest.mark.parametrize(
     ("given", "complaint"), [(b"", "nothing came on standard input"), (b"{\n", "Nothing was sent.")]
 )
-def test_an_input_that_cannot_be_meant_sends_nothing_in_any_presentation(
+def test_an_input_that_is_wrong_from_the_start_sends_nothing(
     tmp_path: Path, chat: PlatformProcess, given: bytes, complaint: str
 ) -> None:
-    done = House(tmp_path, chat).deliver("--presentation", "live", given=given)
+    done = CommandFolder(tmp_path, chat).deliver("--presentation", "live", given=given)
     assert (done.exit_code, chat.texts("room")) == (2, [])
     assert complaint in done.err
 
 
-def test_an_unknown_presentation_is_refused_by_the_names_there_are(tmp_path: Path, chat: PlatformProcess) -> None:
-    done = House(tmp_path, chat).deliver("--presentation", "lively", given=INPUT)
+def test_an_unknown_presentation_is_refused_with_the_known_ones(tmp_path: Path, chat: PlatformProcess) -> None:
+    done = CommandFolder(tmp_path, chat).deliver("--presentation", "lively", given=INPUT)
     assert done.exit_code == 2
     assert "live" in done.err
     assert "processing" in done.err

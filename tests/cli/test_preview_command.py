@@ -15,7 +15,7 @@ import pytest
 from pseudo_terminal import TAILRACE, Person
 from tailrace import events
 from tailrace.capabilities import CHANNELS
-from tailrace.cli.presentation_options import settings_of
+from tailrace.cli.presentation_options import projector_settings
 from tailrace.cli.preview.channel_preview import MessageSize, preview_on
 from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.recording import parse_turn
@@ -172,12 +172,14 @@ def test_settings_change_the_calls() -> None:
 )
 def test_wrong_setting_is_refused_with_what_to_write(assignment: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        settings_of([assignment])
+        projector_settings([assignment])
     assert str(refused.value).startswith(message)
 
 
 def test_values_of_settings_are_json_or_text() -> None:
-    settings = settings_of(['silent=["PSST", "HUSH"]', "reasoning=true", "human_delay_s=2"], presentation="blocks")
+    settings = projector_settings(
+        ['silent=["PSST", "HUSH"]', "reasoning=true", "human_delay_s=2"], presentation="blocks"
+    )
     assert (settings.silent, settings.reasoning) == (("PSST", "HUSH"), True)
     assert (settings.human_delay_s, settings.presentation) == (2.0, "blocks")
 

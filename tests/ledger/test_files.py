@@ -124,7 +124,7 @@ def test_row_13_a_flipped_wal_bit_is_refused(path: Path, tmp_path: Path, part: f
     image = tmp_path / "image" / "ledger.db"
     log = image.with_name("ledger.db-wal")
     flipped(log, int(log.stat().st_size * part))
-    with pytest.raises(LedgerUnusable, match=r"ledger\.db lacks its last \d+ commits.*deliveries adopt"):
+    with pytest.raises(LedgerUnusable, match=r"ledger\.db lacks its last \d+ commits.*deliveries resend --adopt"):
         asyncio.run(all_rows(image))
     with pytest.raises(LedgerUnusable):
         asyncio.run(all_rows(image))

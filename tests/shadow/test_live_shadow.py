@@ -1,21 +1,14 @@
-"""A shadow beside real turns: it tells how they would have gone, and whatever it does they go as without it.
+"""A shadow beside live turns: it reports how they would have differed, and they go as they would without it.
 
-The turns run in virtual time, through the courier, on a simulated platform. The shadow works in real threads and
-processes.
+The turns run in virtual time, through the courier, on a simulated platform. The shadow works in real threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import queue
-import select
-import subprocess
-import sys
 import threading
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import other_projectors
@@ -28,7 +21,6 @@ from tailrace.delivery import Courier
 from tailrace.delivery.observed_ledger import ObservedLedger
 from tailrace.delivery.presenting import present
 from tailrace.delivery.sender_context import SystemClock
-from tailrace.errors import UsageError
 from tailrace.events import (
     Error,
     Event,
@@ -42,7 +34,7 @@ from tailrace.events import (
 )
 from tailrace.ledger.memory import MemoryLedger
 from tailrace.projector import Projector, ProjectorSettings
-from tailrace.shadow.comparison import GRAVE, Kind
+from tailrace.shadow.comparison import GRAVE, Difference
 from tailrace.shadow.live import Report, Shadow, ShadowSettings
 from tailrace.shadow.replay import Variant
 from tailrace.testing.faults import Refuse, Rule
@@ -55,7 +47,7 @@ if TYPE_CHECKING:
     from tailrace.projector import Presentation
     from tailrace.shadow.shadow_turn import ShadowTurn
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 ANSWER = "Let me look at that for you. " * 6 + "\n\n" + "Here is what I found in the files. " * 6
 LIMITS = Capabilities(
     idempotency=Keyed(window_s=300.0), limit=200, edits=EditRules(every_s=1.5), deletes=True, presentation="live"
@@ -74,16 +66,16 @@ async def paced(events: Iterable[Event], every_s: float = 0.05) -> AsyncIterator
 
 
 class Scene:
-    """One office whose turns have a shadow; its reports are there once it was closed."""
+    """A platform and a courier whose turns have a shadow; `reports` is complete once the shadow is closed."""
 
     def __init__(
-        self, projecting: Any = Projector, *, limits: Capabilities = LIMITS, shown: Any = None, **settings: Any
+        self, make_projector: Any = Projector, *, limits: Capabilities = LIMITS, shown: Any = None, **settings: Any
     ) -> None:
         self.reports: list[Report] = []
         self.limits = limits
         self.faults: list[Rule] = []
-        self._projecting = projecting
-        self._settings = ShadowSettings(**{"within_s": PATIENCE_S, **settings})
+        self._make_projector = make_projector
+        self._settings = ShadowSettings(**{"timeout_s": TIMEOUT_S, **settings})
         self._shown = ProjectorSettings(presentation=shown)
         self._shadow: Shadow | None = None
 
@@ -93,27 +85,27 @@ class Scene:
         return self._shadow
 
     def run(self, main: Callable[[PostOffice, Shadow], Coroutine[Any, Any, Any]]) -> Any:
-        """What `main` returns; afterwards the shadow is closed, and everything is told."""
+        """Run `main` and return its result. Afterwards the shadow is closed, and everything is reported."""
 
         async def at_work(simulation: Simulation) -> Any:
             office = PostOffice(simulation, self.limits)
             office.fail(*self.faults)
-            way = Variant(capabilities=self.limits, settings=self._shown, projecting=self._projecting)
+            variant = Variant(capabilities=self.limits, settings=self._shown, make_projector=self._make_projector)
             reported = self.reports.append
-            self._shadow = Shadow(way, clock=office.clock, settings=self._settings, reported=reported)
-            office.courier = office.courier_of(ObservedLedger(office.memory, self._shadow.told))
+            self._shadow = Shadow(variant, clock=office.clock, settings=self._settings, on_report=reported)
+            office.courier = office.courier_of(ObservedLedger(office.memory, self._shadow.record))
             return await main(office, self._shadow)
 
         try:
             return run(at_work)
         finally:
-            self.shadow.close(within_s=PATIENCE_S)
+            self.shadow.close(timeout_s=TIMEOUT_S)
 
     def carry(self, events: list[Event] | None = None) -> Any:
-        """One turn, and what came of it: the deliveries with their times, the calls, and how late it is."""
+        """Run one turn. Returns its deliveries, what the chat shows, the number of calls, and the time."""
 
         async def main(office: PostOffice, shadow: Shadow) -> Any:
-            return await carried(office, shadow.beside("t", HERE), spoken() if events is None else events)
+            return await carried(office, shadow.watch("t", HERE), spoken() if events is None else events)
 
         return self.run(main)
 
@@ -130,28 +122,39 @@ async def carried(office: PostOffice, watched: ShadowTurn | None, events: list[E
         rows = await present(paced(events), turn, limits, clock=office.clock)
     else:
         with watched:
-            rows = await present(watched.hears(paced(events)), turn, limits, clock=office.clock)
+            rows = await present(watched.observe(paced(events)), turn, limits, clock=office.clock)
     return rows, office.platform.history("here"), dict(office.platform.counts), office.clock.monotonic()
 
 
-def without_a_shadow() -> Any:
+def without_shadow() -> Any:
     async def main(simulation: Simulation) -> Any:
         return await carried(PostOffice(simulation, LIMITS), None, spoken())
 
     return run(main)
 
 
-def test_the_same_way_beside_a_turn_would_have_done_the_same() -> None:
+def test_the_same_variant_is_the_same() -> None:
     scene = Scene()
-    assert scene.carry() == without_a_shadow()
+    assert scene.carry() == without_shadow()
     assert (scene.shadow.summary.turns, scene.shadow.summary.same) == (1, 1)
 
 
-@pytest.mark.parametrize("presentation", ["live", "processing", "blocks", "final", "native", "tokens"])
 @pytest.mark.parametrize(
-    "end", [TurnCompleted(), TurnFailed(message="the model is gone"), TurnCancelled(reason="stopped")]
+    ("presentation", "end"),
+    [
+        ("live", TurnCompleted()),
+        ("live", TurnFailed(message="the model is gone")),
+        ("live", TurnCancelled(reason="stopped")),
+        ("processing", TurnCompleted()),
+        ("processing", TurnCancelled(reason="stopped")),
+        ("blocks", TurnCompleted()),
+        ("parts", TurnFailed(message="the model is gone")),
+        ("final", TurnCompleted()),
+        ("native", TurnCompleted()),
+        ("tokens", TurnFailed(message="the model is gone")),
+    ],
 )
-def test_a_rehearsal_foretells_what_the_courier_does(presentation: Presentation, end: Event) -> None:
+def test_a_dry_run_predicts_what_the_courier_does(presentation: Presentation, end: Event) -> None:
     scene = Scene(limits=replace(LIMITS, presentation=presentation))
     tool = ToolStarted(id="1", name="bash"), ToolFinished(id="1", result="x")
     scene.carry([*spoken()[:40], *tool, Error(message="a hiccup"), *spoken()[40:-1], end])
@@ -159,123 +162,120 @@ def test_a_rehearsal_foretells_what_the_courier_does(presentation: Presentation,
     assert scene.only_report.comparison.is_alike, scene.only_report.comparison.examples
 
 
-def test_another_way_beside_a_turn_is_told_as_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_variant_is_reported_when_the_turn_ends(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene(other_projectors.Shouting, shown="final")
-    assert scene.carry() == without_a_shadow()
+    assert scene.carry() == without_shadow()
     assert scene.only_report.comparison is not None, scene.only_report
-    assert Kind.TEXT_DIFFERS in scene.only_report.comparison.counts
+    assert Difference.TEXT_DIFFERS in scene.only_report.comparison.counts
     assert "turn t: 1 text differs" in caplog.text
-    turn, example = scene.shadow.summary.examples[Kind.TEXT_DIFFERS]
+    turn, example = scene.shadow.summary.examples[Difference.TEXT_DIFFERS]
     assert (turn, "LET ME LOOK" in example) == ("t", True)
 
 
 @pytest.mark.parametrize(
-    ("projecting", "limits", "why"),
+    ("make_projector", "limits", "why"),
     [
-        (other_projectors.not_to_be_made, {}, "ConnectionError: there is no such projector"),
-        (other_projectors.FailsToListen, {}, "LookupError: never heard of TurnStarted"),
-        (other_projectors.FailsToAnswer, {}, "ArithmeticError"),
+        (other_projectors.FailsToFeed, {}, "LookupError: unknown event TurnStarted"),
         (other_projectors.EditsNothing, {}, "KeyError"),
-        (other_projectors.Leaves, {}, "its process ended"),
-        (other_projectors.Hangs, {"within_s": 1.0}, "it took longer than 1 s"),
-        (other_projectors.WaitsForThePast, {"within_s": 1.0}, "it took longer than 1 s"),
-        (other_projectors.Floods, {"within_s": 1.0}, "it took longer than 1 s"),
-        (other_projectors.Devours, {"memory_mb": 400}, "MemoryError"),
-        (other_projectors.takes_nothing, {}, "TypeError"),
+        (lambda: None, {}, "TypeError"),
+        (other_projectors.Hangs, {"timeout_s": 0.2}, "it took longer than 0.2 s"),
+        (other_projectors.WaitsForThePast, {"timeout_s": 0.2}, "it took longer than 0.2 s"),
+        (other_projectors.Floods, {"timeout_s": 0.2}, "it took longer than 0.2 s"),
     ],
+    ids=["feed", "edit", "call", "hangs", "past", "floods"],
 )
-def test_whatever_a_shadow_does_the_turn_goes_as_it_would_without_it(
-    projecting: Any, limits: dict[str, Any], why: str
+def test_a_projector_that_fails_or_hangs_does_not_disturb_the_turn(
+    make_projector: Any, limits: dict[str, Any], why: str
 ) -> None:
-    scene = Scene(projecting, **limits)
-    assert scene.carry() == without_a_shadow()
+    scene = Scene(make_projector, **limits)
+    assert scene.carry() == without_shadow()
     assert why in scene.only_report.given_up
     assert (scene.shadow.summary.turns, scene.shadow.summary.given_up) == (0, 1)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("shadow")] == []
 
 
-def test_after_a_shadow_that_was_given_up_the_next_turn_has_one_again(tmp_path: Path) -> None:
-    scene = Scene(partial(other_projectors.fails_once, str(tmp_path / "was_here")))
+def test_while_a_comparison_cannot_be_stopped_no_other_is_begun() -> None:
+    reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+    variant = Variant(capabilities=LIMITS, make_projector=other_projectors.CannotBeStopped)
+    settings = ShadowSettings(timeout_s=0.1)
+    shadow = Shadow(variant, clock=SystemClock(), settings=settings, on_report=reports.put)
+    why = []
+    for turn_id in ("a", "b"):
+        with shadow.watch(turn_id, HERE) as watched:
+            watched.feed(TurnCompleted())
+        why.append(reports.get(timeout=TIMEOUT_S).given_up)
+    assert why == ["it took longer than 0.1 s", "an earlier comparison does not end"]
+    other_projectors.CannotBeStopped.released = True
+    shadow.close(timeout_s=TIMEOUT_S)
 
-    async def main(office: PostOffice, shadow: Shadow) -> None:
-        for name in ("first", "second"):
-            await carried(office, shadow.beside(name, HERE), spoken(), name)
 
-    scene.run(main)
-    assert [bool(report.given_up) for report in scene.reports] == [True, False]
+def test_a_failing_on_report_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
+    reported: list[str] = []
 
-
-def test_a_way_that_cannot_be_handed_over_is_refused_before_any_turn() -> None:
-    with pytest.raises(UsageError, match="a class or a function of a module"):
-        Shadow(Variant(capabilities=LIMITS, projecting=lambda *_: Projector(HERE, LIMITS)), clock=SystemClock())
-
-
-def test_what_tells_of_a_shadow_may_fail_and_the_next_is_told_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[str] = []
-
-    def tell(report: Report) -> None:
-        told.append(report.turn_id)
+    def on_report(report: Report) -> None:
+        reported.append(report.turn_id)
         raise BrokenPipeError("nobody listens")
 
-    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), reported=tell)
+    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), on_report=on_report)
     for turn_id in ("a", "b"):
-        with shadow.beside(turn_id, HERE) as watched:
+        with shadow.watch(turn_id, HERE) as watched:
             watched.feed(TurnCompleted())
-    shadow.close(within_s=PATIENCE_S)
-    assert told == ["a", "b"]
+    shadow.close(timeout_s=TIMEOUT_S)
+    assert reported == ["a", "b"]
     assert caplog.text.count("nobody listens") == 2
 
 
-def test_turns_for_which_there_is_no_room_are_dropped_and_counted() -> None:
+def test_turns_without_room_are_dropped_and_counted() -> None:
     asked, let_go = threading.Event(), threading.Event()
 
-    def tell(_: Report) -> None:
+    def on_report(_: Report) -> None:
         asked.set()
-        let_go.wait(PATIENCE_S)
+        let_go.wait(TIMEOUT_S)
 
-    settings = ShadowSettings(most_turns=1)
-    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings, reported=tell)
-    with shadow.beside("a", HERE) as watched:
+    settings = ShadowSettings(max_turns=1)
+    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings, on_report=on_report)
+    with shadow.watch("a", HERE) as watched:
         watched.feed(TurnCompleted())
-    assert asked.wait(PATIENCE_S)
-    with shadow.beside("b", HERE) as watched:
+    assert asked.wait(TIMEOUT_S)
+    with shadow.watch("b", HERE) as watched:
         watched.feed(TurnCompleted())
         assert not watched.events
     let_go.set()
-    shadow.close(within_s=PATIENCE_S)
+    shadow.close(timeout_s=TIMEOUT_S)
     assert (shadow.summary.turns, shadow.summary.dropped) == (1, 1)
 
 
-def test_a_turn_that_was_told_of_makes_room_for_the_next() -> None:
+def test_a_reported_turn_makes_room_for_the_next() -> None:
     told: queue.SimpleQueue[Report] = queue.SimpleQueue()
-    settings = ShadowSettings(most_turns=2)
-    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings, reported=told.put)
+    settings = ShadowSettings(max_turns=2)
+    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings, on_report=told.put)
     for number in range(6):
-        with shadow.beside(f"{number}", HERE) as watched:
+        with shadow.watch(f"{number}", HERE) as watched:
             watched.feed(TurnCompleted())
-        assert told.get(timeout=PATIENCE_S).turn_id == f"{number}"
-    shadow.close(within_s=PATIENCE_S)
+        assert told.get(timeout=TIMEOUT_S).turn_id == f"{number}"
+    shadow.close(timeout_s=TIMEOUT_S)
     assert (shadow.summary.turns, shadow.summary.dropped) == (6, 0)
 
 
-def test_closing_does_not_wait_for_somebody_who_never_stops_being_told() -> None:
+def test_close_does_not_wait_for_a_report_that_hangs() -> None:
     asked, let_go = threading.Event(), threading.Event()
 
-    def tell(_: Report) -> None:
+    def on_report(_: Report) -> None:
         asked.set()
-        let_go.wait(PATIENCE_S)
+        let_go.wait(TIMEOUT_S)
 
-    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), reported=tell)
-    with shadow.beside("t", HERE) as watched:
+    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), on_report=on_report)
+    with shadow.watch("t", HERE) as watched:
         watched.feed(TurnCompleted())
-    assert asked.wait(PATIENCE_S)
+    assert asked.wait(TIMEOUT_S)
     shadow.close()
     assert not let_go.is_set()
     let_go.set()
 
 
-def test_a_flood_of_events_is_not_kept_and_the_turn_has_them_all() -> None:
-    scene = Scene(most_events=50)
-    assert scene.carry() == without_a_shadow()
+def test_too_many_events_are_not_kept_but_reach_the_turn() -> None:
+    scene = Scene(max_events=50)
+    assert scene.carry() == without_shadow()
     assert scene.only_report.given_up == "the turn is longer than its shadow may keep"
 
 
@@ -288,20 +288,20 @@ def test_a_flood_of_events_is_not_kept_and_the_turn_has_them_all() -> None:
         ToolFinished(id="1", result=[[]] * 20_000),
     ],
 )
-def test_an_event_that_weighs_too_much_is_not_kept(heavy: Event) -> None:
-    settings = ShadowSettings(most_characters=1000)
+def test_a_turn_with_too_many_characters_is_given_up(heavy: Event) -> None:
+    settings = ShadowSettings(max_characters=1000)
     shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings)
-    with shadow.beside("t", HERE) as watched:
+    with shadow.watch("t", HERE) as watched:
         watched.feed(TextDelta(text="light"))
         assert len(watched.events) == 1
         watched.feed(heavy)
         assert watched.given_up
         assert not watched.events
-    shadow.close(within_s=PATIENCE_S)
+    shadow.close(timeout_s=TIMEOUT_S)
     assert shadow.summary.given_up == 1
 
 
-def test_which_turns_have_a_shadow_follows_from_their_ids() -> None:
+def test_the_share_follows_from_the_ids_of_the_turns() -> None:
     names = [f"turn {number}" for number in range(2000)]
     chosen: list[list[str]] = []
     for share in (0.0, 0.1, 0.1, 0.5, 1.0):
@@ -315,13 +315,13 @@ def test_which_turns_have_a_shadow_follows_from_their_ids() -> None:
     assert set(tenth) < set(half)
 
 
-def test_a_turn_that_is_not_of_the_share_is_let_alone() -> None:
+def test_a_turn_outside_the_share_is_not_watched() -> None:
     scene = Scene(share=0.0)
 
     async def main(office: PostOffice, shadow: Shadow) -> None:
-        watched = shadow.beside("t", HERE)
+        watched = shadow.watch("t", HERE)
         events = paced(spoken())
-        assert watched.hears(events) is events
+        assert watched.observe(events) is events
         await events.aclose()  # type: ignore[attr-defined]  # it is a generator
         await carried(office, watched, spoken())
 
@@ -329,11 +329,11 @@ def test_a_turn_that_is_not_of_the_share_is_let_alone() -> None:
     assert scene.reports == []
 
 
-def test_a_turn_that_did_not_come_to_its_end_is_not_compared() -> None:
+def test_a_turn_that_was_not_delivered_to_its_end_is_not_compared() -> None:
     scene = Scene()
 
     async def main(office: PostOffice, shadow: Shadow) -> None:
-        going_on = asyncio.create_task(carried(office, shadow.beside("t", HERE), spoken()))
+        going_on = asyncio.create_task(carried(office, shadow.watch("t", HERE), spoken()))
         await asyncio.sleep(2.0)
         await office.courier.drain()
         going_on.cancel()
@@ -350,20 +350,20 @@ def test_a_turn_that_did_not_come_to_its_end_is_not_compared() -> None:
         ("live", "delivered (no rights), posted anew against delivered, finished in place"),
     ],
 )
-def test_what_arrived_otherwise_than_the_shadow_expects_is_told(presentation: Presentation, told: str) -> None:
+def test_a_refused_message_is_a_difference_of_receipts(presentation: Presentation, told: str) -> None:
     scene = Scene(limits=replace(LIMITS, presentation=presentation))
     scene.faults = [Rule(kind="post", fault=Refuse(403, "no rights"), times=1)]
     scene.carry()
     assert scene.only_report.comparison is not None, scene.only_report
     assert scene.only_report.comparison.is_same
-    assert told in scene.only_report.comparison.examples[Kind.RECEIPT]
+    assert told in scene.only_report.comparison.examples[Difference.RECEIPT]
 
 
-def test_a_message_that_somebody_took_away_is_told_as_posted_anew() -> None:
+def test_a_message_that_was_deleted_is_posted_anew() -> None:
     scene = Scene()
 
     async def main(office: PostOffice, shadow: Shadow) -> None:
-        going_on = asyncio.create_task(carried(office, shadow.beside("t", HERE), spoken()))
+        going_on = asyncio.create_task(carried(office, shadow.watch("t", HERE), spoken()))
         await asyncio.sleep(2.6)
         office.take_away(office.shown())
         await going_on
@@ -371,10 +371,10 @@ def test_a_message_that_somebody_took_away_is_told_as_posted_anew() -> None:
     scene.run(main)
     assert scene.only_report.comparison is not None, scene.only_report
     assert scene.only_report.comparison.is_same
-    assert "posted anew against delivered" in scene.only_report.comparison.examples[Kind.RECEIPT]
+    assert "posted anew against delivered" in scene.only_report.comparison.examples[Difference.RECEIPT]
 
 
-def test_a_stream_that_was_refused_is_told_as_degraded() -> None:
+def test_a_refused_stream_is_degraded() -> None:
     limits = Capabilities(
         idempotency=Keyed(window_s=300.0),
         native=StreamRules(every_s=0.5),
@@ -386,15 +386,15 @@ def test_a_stream_that_was_refused_is_told_as_degraded() -> None:
     scene.carry()
     assert scene.only_report.comparison is not None, scene.only_report
     assert scene.only_report.comparison.is_same
-    assert "degraded (the platform refused the stream)" in scene.only_report.comparison.examples[Kind.RECEIPT]
+    assert "degraded (the platform refused the stream)" in scene.only_report.comparison.examples[Difference.RECEIPT]
 
 
 def followed(other: Callable[[], AsyncIterator[Event]], **settings: Any) -> tuple[Scene, Any]:
-    """A turn whose shadow presents another stream, and what came of the turn."""
+    """Run a turn whose shadow presents another stream. Returns the scene, and the result of the turn."""
     scene = Scene(**settings)
 
     async def main(office: PostOffice, shadow: Shadow) -> Any:
-        watched = shadow.beside("t", HERE)
+        watched = shadow.watch("t", HERE)
         following = asyncio.create_task(watched.follow(other()))
         done = await carried(office, watched, spoken())
         await following
@@ -404,13 +404,13 @@ def followed(other: Callable[[], AsyncIterator[Event]], **settings: Any) -> tupl
 
 
 @pytest.mark.parametrize("every_s", [0.02, 0.05, 0.09])
-def test_a_shadow_presents_the_events_of_another_path(every_s: float) -> None:
+def test_the_events_of_another_path_are_compared(every_s: float) -> None:
     scene, done = followed(lambda: paced(spoken(ANSWER.replace("files", "house")), every_s))
-    assert done == without_a_shadow()
+    assert done == without_shadow()
     found = scene.only_report.comparison
     assert found is not None, scene.only_report
-    assert found.counts.keys() & GRAVE == {Kind.TEXT_DIFFERS}
-    assert "house" in found.examples[Kind.TEXT_DIFFERS]
+    assert found.counts.keys() & GRAVE == {Difference.TEXT_DIFFERS}
+    assert "house" in found.examples[Difference.TEXT_DIFFERS]
     assert (found.later_s > 1.0, found.later_s < -1.0) == (every_s > 0.05, every_s < 0.05)
 
 
@@ -438,18 +438,18 @@ async def flooding() -> AsyncIterator[Event]:
         (flooding, "the turn is longer than its shadow may keep"),
     ],
 )
-def test_whatever_another_path_does_the_turn_goes_as_it_would_without_it(
+def test_another_path_that_fails_or_floods_does_not_disturb_the_turn(
     other: Callable[[], AsyncIterator[Event]], why: str
 ) -> None:
     scene, done = followed(other)
-    assert done == without_a_shadow()
+    assert done == without_shadow()
     assert scene.only_report.given_up == why
 
 
-def test_a_flood_of_another_path_does_not_keep_the_turn_from_being_heard() -> None:
+def test_a_flood_from_another_path_does_not_starve_the_turn() -> None:
     order: list[str] = []
 
-    async def told(name: str) -> AsyncIterator[Event]:
+    async def events_of(name: str) -> AsyncIterator[Event]:
         for _ in range(100):
             order.append(name)
             yield TextDelta(text="x")
@@ -457,9 +457,9 @@ def test_a_flood_of_another_path_does_not_keep_the_turn_from_being_heard() -> No
                 await asyncio.sleep(0)
 
     async def main(_: PostOffice, shadow: Shadow) -> None:
-        with shadow.beside("t", HERE) as watched:
-            following = asyncio.create_task(watched.follow(told("other")))
-            heard = [event async for event in watched.hears(told("turn"))]
+        with shadow.watch("t", HERE) as watched:
+            following = asyncio.create_task(watched.follow(events_of("other")))
+            heard = [event async for event in watched.observe(events_of("turn"))]
             await following
         assert len(heard) == 100
 
@@ -467,7 +467,7 @@ def test_a_flood_of_another_path_does_not_keep_the_turn_from_being_heard() -> No
     assert order[:20].count("turn") > 5
 
 
-def test_another_path_is_not_asked_for_where_the_turn_is_not_watched() -> None:
+def test_another_path_is_not_read_if_the_turn_is_not_watched() -> None:
     asked: list[str] = []
 
     async def other() -> AsyncIterator[Event]:
@@ -478,89 +478,17 @@ def test_another_path_is_not_asked_for_where_the_turn_is_not_watched() -> None:
     assert (asked, scene.reports) == ([], [])
 
 
-def test_closing_ends_the_process_and_all_that_it_started(tmp_path: Path) -> None:
-    place = tmp_path / "pipe"
-    os.mkfifo(place)
-    way = Variant(capabilities=LIMITS, projecting=partial(other_projectors.leaves_a_child, str(place)))
-    shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=10 * PATIENCE_S))
-    with shadow.beside("t", HERE) as watched:
-        watched.feed(TurnCompleted())
-    with place.open("rb", buffering=0) as pipe:
-        assert pipe.read(4) == b"here"
-        shadow.close()
-        assert select.select([pipe], [], [], PATIENCE_S)[0], "nobody has its other end any more"
-        assert pipe.read() == b""
-    with shadow.beside("later", HERE) as watched:
-        watched.feed(TurnCompleted())
-    assert shadow.summary.turns == 0
-
-
-def test_what_a_process_leaves_behind_ends_with_it(tmp_path: Path) -> None:
-    place = tmp_path / "pipe"
-    os.mkfifo(place)
-    way = Variant(capabilities=LIMITS, projecting=partial(other_projectors.leaves_a_child_and_goes, str(place)))
-    shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=PATIENCE_S))
-    with shadow.beside("t", HERE) as watched:
-        watched.feed(TurnCompleted())
-    with place.open("rb", buffering=0) as pipe:
-        assert pipe.read(4) == b"here"
-        assert select.select([pipe], [], [], PATIENCE_S)[0], "nobody has its other end any more"
-        assert pipe.read() == b""
-    shadow.close(within_s=PATIENCE_S)
-    assert shadow.summary.given_up == 1
-
-
-LEFT_ALONE = """
-import os, sys
-from functools import partial
-import other_projectors
-from tailrace.capabilities import TELEGRAM
-from tailrace.delivery.sender_context import SystemClock
-from tailrace.shadow.replay import Variant
-from tailrace.shadow.live import Shadow, ShadowSettings
-from tailrace.events import TurnCompleted
-from tailrace.operations import Target
-
-way = Variant(capabilities=TELEGRAM, projecting=partial(other_projectors.hangs_with_a_pipe, sys.argv[1]))
-shadow = Shadow(way, clock=SystemClock(), settings=ShadowSettings(within_s=3.0))
-with shadow.beside("t", Target(channel="telegram", chat="1")) as watched:
-    watched.feed(TurnCompleted())
-sys.stdin.read()
-"""
-
-
-def test_a_shadow_that_hangs_ends_also_where_we_were_killed(tmp_path: Path) -> None:
-    place = tmp_path / "pipe"
-    os.mkfifo(place)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    ours = subprocess.Popen([sys.executable, "-c", LEFT_ALONE, str(place)], stdin=subprocess.PIPE, env=env)
-    with place.open("rb", buffering=0) as pipe:
-        assert pipe.read(4) == b"here"
-        ours.kill()
-        ours.communicate()
-        assert select.select([pipe], [], [], PATIENCE_S)[0], "its end is closed once it has ended"
-        assert pipe.read() == b""
-
-
-def test_the_process_knows_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TELEGRAM_TOKEN", "secret")
-    scene = Scene(other_projectors.TellsItsEnvironment)
-    scene.carry()
-    assert "PYTHONPATH" in scene.only_report.given_up
-    assert "TELEGRAM_TOKEN" not in scene.only_report.given_up
-
-
-def test_nothing_that_a_shadow_holds_leads_to_a_channel() -> None:
+def test_a_shadow_holds_no_reference_to_a_channel() -> None:
     unreachable = (Courier, ObservedLedger, MemoryLedger, SimulatedPlatform, PostOffice)
 
     async def main(simulation: Simulation) -> None:
         office = PostOffice(simulation, LIMITS)
         shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock())
-        office.courier = office.courier_of(ObservedLedger(office.memory, shadow.told))
+        office.courier = office.courier_of(ObservedLedger(office.memory, shadow.record))
         turn = await office.courier.begin("t", HERE)
-        with shadow.beside("t", HERE) as watched:
-            await present(watched.hears(paced(spoken())), turn, LIMITS, clock=office.clock)
-            assert watched.rows
+        with shadow.watch("t", HERE) as watched:
+            await present(watched.observe(paced(spoken())), turn, LIMITS, clock=office.clock)
+            assert watched.deliveries
             held = reachable_from([shadow, watched])
             assert any(each is watched.events for each in held)
             assert [each for each in held if isinstance(each, unreachable)] == []
@@ -571,7 +499,7 @@ def test_nothing_that_a_shadow_holds_leads_to_a_channel() -> None:
 
 def reachable_from(roots: list[Any]) -> list[Any]:
     """All that can be reached through what objects hold; not through their code."""
-    code = (type, type(os), type(reachable_from), type(len))
+    code = (type, type(gc), type(reachable_from), type(len))
     seen: dict[int, Any] = {}
     waiting = list(roots)
     while waiting:

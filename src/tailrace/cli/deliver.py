@@ -1,7 +1,6 @@
-"""`tailrace deliver`: what an agent says, from standard input to a chat, whole, in order and once.
+"""`tailrace deliver`: send what an agent says from standard input to a chat, whole, in order and once.
 
-Three things go on side by side: events are read and become operations, operations are recorded and sent, and somebody
-may ask it all to stop. Input is read while earlier parts are still on their way.
+Events are read while earlier messages are still being sent. A signal stops both.
 """
 
 from __future__ import annotations
@@ -13,49 +12,45 @@ import uuid
 from contextlib import aclosing, nullcontext, redirect_stdout, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
 
 import typer
+from msgspec.structs import replace
 
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
-from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_path, naming
-from tailrace.cli.presentation_options import Presented
+from tailrace.cli.ledgers import DebugOption, LedgerOption, all_deliveries, ledger_argument, ledger_path
+from tailrace.cli.presentation_options import PresentationName
 from tailrace.cli.progress import Progress
-from tailrace.cli.sending import DRAIN_S, EXIT_AFTER_S, dispatch, made_channel
-from tailrace.cli.shadowing import ShadowSetOption, hearing, shadow_beside, shadow_settings, watched_by
-from tailrace.cli.speech import Speech
+from tailrace.cli.sending import DRAIN_S, EXIT_AFTER_S, load_channel, open_courier
 from tailrace.cli.standard_input import EventLines
-from tailrace.cli.turn_summary import reckoned
+from tailrace.cli.turn_summary import summarize
 from tailrace.contract import checked
-from tailrace.deliveries import UNDELIVERED, TurnState
+from tailrace.deliveries import NOTICE_ORDINAL, UNDELIVERED, Query, fingerprint_of
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.presenting import present
 from tailrace.delivery.stopping import stops_on_signals
-from tailrace.errors import TurnMismatch, UsageError
-from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.errors import UsageError
+from tailrace.events import TextRetracted, TurnFailed
 from tailrace.operations import Target
-from tailrace.projector import ProjectorSettings
+from tailrace.projector import Idle, Projector, ProjectorSettings, restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier, OpenTurn
     from tailrace.events import Event
-    from tailrace.operations import Durable
     from tailrace.ports import Channel
-    from tailrace.shadow.shadow_turn import ShadowTurn
 
 
 class OnUnknown(StrEnum):
-    """What to do where nobody can tell whether a part arrived."""
+    """What to do if nobody knows whether a message arrived."""
 
     HOLD = "hold"
     RESEND = "resend"
 
 
 class OnDead(StrEnum):
-    """What to do when a part cannot be delivered."""
+    """What to do if a message cannot be delivered."""
 
     SKIP = "skip"
     HALT = "halt"
@@ -63,53 +58,49 @@ class OnDead(StrEnum):
 
 def deliver(  # noqa: PLR0913 -- one for each option of the command
     *,
-    channel: Annotated[str, typer.Option("--channel", help="The channel: terminal, or another installed one.")],
-    to: Annotated[str, typer.Option("--to", metavar="TARGET", help="The chat, as the channel names it.")],
+    channel: Annotated[str, typer.Option("--channel", help="The channel: terminal, or another that is installed.")],
+    to: Annotated[str, typer.Option("--to", metavar="CHAT", help="The chat on that channel, such as its id.")],
     thread: Annotated[str | None, typer.Option("--thread", help="The thread in the chat.")] = None,
     presentation: Annotated[
-        Presented | None,
+        PresentationName,
         typer.Option(
-            "--presentation", help="Show how the answer comes to be; without it, its parts once they are whole."
+            "--presentation", help="How the answer appears: parts sends messages once, live edits one while it grows."
         ),
-    ] = None,
+    ] = PresentationName.PARTS,
     turn: Annotated[
-        str | None, typer.Option("--turn", metavar="ID", help="Go on with this turn: what was sent is not sent again.")
+        str | None,
+        typer.Option("--turn", metavar="ID", help="The id of the turn. Used again, it sends only what is missing."),
     ] = None,
     ledger: LedgerOption = None,
     on_unknown: Annotated[
-        OnUnknown, typer.Option("--on-unknown", help="A part that may have arrived: hold it and say so, or resend it.")
+        OnUnknown,
+        typer.Option("--on-unknown", help="If nobody knows whether a message arrived: hold it, or resend it."),
     ] = OnUnknown.HOLD,
     on_dead: Annotated[
-        OnDead, typer.Option("--on-dead", help="A part that cannot arrive: skip it, or halt the turn there.")
+        OnDead,
+        typer.Option("--on-dead", help="If a message is refused or too old: skip it, or halt the rest of the turn."),
     ] = OnDead.SKIP,
-    shadow_presentation: Annotated[
-        Presented | None,
-        typer.Option("--shadow-presentation", help="Say at the end what would have differed, had it looked like this."),
-    ] = None,
-    shadow_wishes: ShadowSetOption = None,
     json: Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Deliver what an agent says: events on standard input, one JSON object per line.
+    """Deliver what an agent says: read events from standard input, one JSON object per line.
 
-    The parts are sent while the input still comes. A turn that was interrupted is gone on with by the same input and
-    its --turn.
+    Messages are sent while the input still comes. To resume a turn, run again with the same input and --turn ID.
     """
     with errors_in_one_line(debug=debug):
-        target = Target(channel=channel, chat=_named("--to", to), thread=thread and _named("--thread", thread))
-        errand = DeliverOptions(
+        target = Target(channel=channel, chat=_readable("--to", to), thread=thread and _readable("--thread", thread))
+        options = DeliverOptions(
             target=target,
-            turn_id=_named("--turn", turn) if turn is not None else uuid.uuid4().hex[:16],
+            turn_id=_readable("--turn", turn) if turn is not None else uuid.uuid4().hex[:16],
             is_new=turn is None,
             presentation=presentation,
             ledger=ledger,
             settings=CourierSettings(on_unknown=on_unknown.value, on_dead=on_dead.value),
-            shadow=shadow_settings(shadow_wishes, shadow_presentation),
             json=sys.stdout if json else None,
         )
         # A channel that prints must not come between lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
-            exit_code = asyncio.run(_deliver(errand, debug=debug))
+            exit_code = asyncio.run(_deliver(options, debug=debug))
     raise typer.Exit(exit_code)
 
 
@@ -119,245 +110,181 @@ class DeliverOptions(NamedTuple):
     target: Target
     turn_id: str
     is_new: bool
-    presentation: Presented | None
+    presentation: PresentationName
     ledger: Path | None
     settings: CourierSettings
-    shadow: ProjectorSettings | None
     json: TextIO | None
 
     @property
-    def resumption(self) -> str:
-        """What to run to go on."""
-        named = ["--channel", self.target.channel, "--to", self.target.chat]
+    def resume_command(self) -> str:
+        """The command that resumes the turn."""
+        arguments = ["--channel", self.target.channel, "--to", self.target.chat]
         if self.target.thread is not None:
-            named += ["--thread", self.target.thread]
-        if self.presentation is not None:
-            named += ["--presentation", self.presentation.value]
-        return f"tailrace deliver {shlex.join([*named, '--turn', self.turn_id])}{naming(self.ledger)}"
+            arguments += ["--thread", self.target.thread]
+        if self.presentation is not PresentationName.PARTS:
+            arguments += ["--presentation", self.presentation.value]
+        return f"tailrace deliver {shlex.join([*arguments, '--turn', self.turn_id])}{ledger_argument(self.ledger)}"
 
 
-def _named(option: str, value: str) -> str:
-    """A name that a person gave, if it can be kept and said again."""
+def _readable(option: str, value: str) -> str:
     if not value.strip() or not value.isprintable():
         raise UsageError(f"{option} is {value!r}: give a name that can be read")
     return value
 
 
-async def _deliver(errand: DeliverOptions, *, debug: bool) -> int:
-    channel = made_channel(errand.target.channel)
-    is_seen_here = channel.name == "terminal" and sys.stdout.isatty() and sys.stderr.isatty()
-    progress = Progress(errand.turn_id, json=errand.json, quiet=is_seen_here)
-    last_words = f"ended at once; go on with the same input and: {errand.resumption}"
+async def _deliver(options: DeliverOptions, *, debug: bool) -> int:
+    channel = load_channel(options.target.channel)
+    is_same_terminal = channel.name == "terminal" and sys.stdout.isatty() and sys.stderr.isatty()
+    progress = Progress(options.turn_id, json=options.json, quiet=is_same_terminal)
+    last_words = f"ended at once; to resume, give the same input to: {options.resume_command}"
     with (
-        warnings_in_one_line(progress.say, debug=debug),
+        warnings_in_one_line(progress.write_line, debug=debug),
         stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
     ):
-        async with (
-            shadow_beside(errand.shadow, channel.capabilities, progress) as shadow,
-            dispatch(ledger_path(errand.ledger), errand.settings, hearing(progress.tell, shadow)) as at_work,
-        ):
-            await at_work.connect(channel)
-            with watched_by(shadow, errand.turn_id, errand.target) as watched:
-                return await DeliverCommand(errand, channel, at_work.courier, progress, watched).run(stop)
-
-
-_Batch: TypeAlias = tuple[list["Durable"], TurnState | None]
+        async with open_courier(ledger_path(options.ledger), options.settings, progress.update) as connections:
+            await connections.connect(channel)
+            return await DeliverCommand(options, channel, connections.courier, progress, stop).run()
 
 
 class DeliverCommand:
     """One turn on its way from standard input to its chat."""
 
     def __init__(
-        self, errand: DeliverOptions, channel: Channel, courier: Courier, progress: Progress, watched: ShadowTurn
+        self, options: DeliverOptions, channel: Channel, courier: Courier, progress: Progress, stop: asyncio.Event
     ) -> None:
-        self._errand = errand
-        self._watched = watched
+        self._options = options
+        self._capabilities = channel.capabilities
+        self._settings = ProjectorSettings(presentation=options.presentation.value)
         self._courier = courier
         self._progress = progress
         self._lines = EventLines()
-        self._limits = channel.capabilities
-        self._speech = Speech(errand.target, channel.capabilities)
-        self._batches: asyncio.Queue[_Batch | None] = asyncio.Queue()
-        self._parts: list[Delivery] = []
-        self._is_closed = False
+        self._stop = stop
         self._is_stopped = False
-        self._stop_asked = asyncio.Event()
 
-    async def run(self, stop: asyncio.Event) -> int:
-        """Carry the turn until all of it is delivered, or until the stop that is asked for; the exit code."""
-        self._stop_asked = stop
-        await self._mention_others()
+    async def run(self) -> int:
+        """Deliver the turn, until all of it is sent or `stop` is set. Returns the exit code."""
+        await self._mention_other_conversations()
         if sys.stdin.isatty():
-            self._progress.say("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
-        ticking = asyncio.create_task(self._progress.tick())
-        if self._errand.presentation is None:
-            reading, sending = asyncio.create_task(self._read()), asyncio.create_task(self._send())
-        else:
-            settings = ProjectorSettings(presentation=self._errand.presentation.value)
-            reading = sending = asyncio.create_task(self._present(settings))
-        stopping = asyncio.create_task(stop.wait())
+            self._progress.write_line("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
+        tasks = [
+            asyncio.create_task(self._present()),
+            asyncio.create_task(self._stop.wait()),
+            asyncio.create_task(self._progress.tick()),
+        ]
+        presenting, stopping, _ = tasks
         try:
-            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not (sending.done() and sending.exception()):
-                await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if stopping.done():
-                await self._stop(sending)
+            await asyncio.wait({presenting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not presenting.done():
+                self._is_stopped = True
+                self._progress.write_line("stopping: an answer to what is being sent may take some seconds")
+                await self._courier.drain(DRAIN_S)
+                presenting.cancel()  # it still waits for input
             with suppress(asyncio.CancelledError):
-                await sending
-            if reading.done() and not reading.cancelled():
-                reading.result()
-            return self._reckon(is_whole=not self._is_stopped)
+                await presenting
+            return self._summarize()
         finally:
-            await _ended(ticking, reading, sending, stopping)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _stop(self, sending: asyncio.Task[None]) -> None:
-        self._is_stopped = not sending.done()
-        self._progress.say("stopping: what is being sent may take some seconds to be answered")
-        self._batches.put_nowait(None)
-        await self._courier.drain(DRAIN_S)
-        if self._errand.presentation is not None:
-            sending.cancel()  # it would go on listening
+    async def _present(self) -> None:
+        """Read the events and send what the projector makes of them."""
+        lines = self._lines
+        events = checked(self._read_events(), turn_id=self._options.turn_id, on_diagnostic=lines.refuse)
+        async with aclosing(events):
+            # If the input is wrong from its beginning, say so before anything is sent.
+            first = [await anext(events), await anext(events)]
+            if lines.problem:
+                raise UsageError(f"{lines.problem} Nothing was sent.")
+            if isinstance(first[-1], TurnFailed) and not lines.count:
+                raise UsageError("nothing came on standard input: give it events, one JSON object per line")
+            turn = await self._begin()
+            if turn.is_finished and self._options.presentation is PresentationName.PARTS:
+                await self._compare(_chain(first, events), turn)
+            else:
+                clock = self._courier.clock
+                await present(_chain(first, events), turn, self._capabilities, self._settings, clock=clock)
+        if any(part.state in UNDELIVERED for part in self._progress.parts):
+            await self._wait_for_notice()
 
-    async def _events(self) -> AsyncGenerator[Event, None]:
-        """What comes in. Ctrl-C ends whoever writes to us as well: that the input ends then is no end of the turn."""
+    async def _read_events(self) -> AsyncGenerator[Event, None]:
         async with aclosing(self._lines.events()) as events:
             async for event in events:
                 yield event
-        if self._stop_asked.is_set() and not self._lines.has_ended:
-            await asyncio.get_running_loop().create_future()  # until we are stopped
-
-    async def _read(self) -> None:
-        """Turn events into batches of operations; the last one ends the turn."""
-        lines = self._lines
-        try:
-            events = checked(self._events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
-            async with aclosing(events) as turn:
-                async for event in self._watched.hears(turn):
-                    if lines.problem and not self._speech.has_begun:
-                        raise UsageError(f"{lines.problem} Nothing was sent.")
-                    if isinstance(event, TurnFailed) and not lines.count:
-                        raise UsageError("nothing came on standard input: give it events, one JSON object per line")
-                    self._take(event)
-        finally:
-            self._batches.put_nowait(None)
-
-    async def _present(self, settings: ProjectorSettings) -> None:
-        """Carry the turn as a projector decides."""
-        lines = self._lines
-        listening = checked(self._events(), turn_id=self._errand.turn_id, on_diagnostic=lines.refuse)
-        async with aclosing(listening) as heard:
-            # What is wrong from the start is said before anything is sent.
-            beginning = [await anext(heard), await anext(heard)]
-            if lines.problem:
-                raise UsageError(f"{lines.problem} Nothing was sent.")
-            if isinstance(beginning[-1], TurnFailed) and not lines.count:
-                raise UsageError("nothing came on standard input: give it events, one JSON object per line")
-            turn = await self._begin()
-            events = self._watched.hears(_behind(beginning, heard))
-            self._parts += await present(events, turn, self._limits, settings, clock=self._courier.clock)
-        if any(part.state in UNDELIVERED for part in self._parts):
-            await self._say_what_is_missing()
-
-    def _take(self, event: Any) -> None:
-        operations = self._speech.feed(event)
-        ends = _ENDS.get(type(event))
-        if operations or ends is not None:
-            self._batches.put_nowait((operations, ends))
-
-    async def _send(self) -> None:
-        """Record and send the batches as they come, all that there are at a time."""
-        turn: OpenTurn | None = None
-        ends: TurnState | None = None
-        while ends is None and (batch := await self._next_batch()) is not None:
-            operations, ends = batch
-            turn = turn or await self._begin()
-            if ends is None or turn.turn.last_ordinal:
-                self._parts += await turn.send(*operations)
-                operations = []
-            if ends is not None:
-                if turn.turn.last_ordinal > len(self._parts) + len(operations):
-                    raise TurnMismatch(f"{turn.turn.turn_id}.{len(self._parts) + 1}")
-                self._parts += await turn.end(*operations, state=ends)
-        if any(part.state in UNDELIVERED for part in self._parts):
-            await self._say_what_is_missing()
-
-    async def _next_batch(self) -> _Batch | None:
-        """All that is to be said by now; None where nothing more comes, or nothing more may be begun."""
-        if self._is_closed or (batch := await self._batches.get()) is None:
-            return None
-        operations, ends = batch
-        while ends is None and not self._batches.empty():
-            if (more := self._batches.get_nowait()) is None:
-                self._is_closed = True
-                break
-            operations, ends = operations + more[0], more[1]
-        return None if self._is_stopped else (operations, ends)
+        # Ctrl-C also ends the program that writes to us. The turn is not over because the input ends then.
+        if self._stop.is_set() and not self._lines.has_ended:
+            await asyncio.get_running_loop().create_future()
 
     async def _begin(self) -> OpenTurn:
-        if self._errand.is_new:
-            self._progress.say(f"turn {self._errand.turn_id} (--turn {self._errand.turn_id} resumes it)")
-        turn = await self._courier.begin(self._errand.turn_id, self._errand.target)
-        if turn.turn.attempt > 1:
-            self._watched.give_up("what a former process said of the turn has no times")
-        if turn.turn.target != self._errand.target:
+        options = self._options
+        if options.is_new:
+            self._progress.write_line(f"turn {options.turn_id} (--turn {options.turn_id} resumes it)")
+        turn = await self._courier.begin(options.turn_id, options.target)
+        if turn.turn.target != options.target:
             raise UsageError(
-                f"turn {self._errand.turn_id} goes to {turn.turn.target.conversation}: name that place, or choose "
-                "another turn id"
+                f"turn {options.turn_id} goes to {turn.turn.target.conversation}: name that chat, or choose another "
+                "turn id"
             )
+        recorded = [found async for found in all_deliveries(self._courier.ledger, Query(turn_id=options.turn_id))]
+        for delivery in reversed(recorded):
+            if delivery.ordinal != NOTICE_ORDINAL:
+                self._progress.update(delivery)
         return turn
 
-    async def _say_what_is_missing(self) -> None:
-        """The line that people are told of a missing part stands behind it: let it be sent before we leave."""
-        conversation = self._errand.target.conversation
-        while (going_on := self._courier.resume(conversation)) is None and not self._is_stopped:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)  # the lane is at it; it has no other end to wait for
-        if going_on is not None:
-            await going_on
+    async def _compare(self, events: AsyncIterator[Event], turn: OpenTurn) -> None:
+        """Read the input of a turn that was delivered before. Raises `UsageError` if it has another text."""
+        recorded = await turn.earlier_deliveries()
+        # If messages can be deleted, the projector asks for that where the new text is shorter.
+        capabilities = replace(self._capabilities, deletes=True)
+        earlier = restored_messages(recorded)
+        projector = Projector(self._options.target, capabilities, self._settings, earlier=earlier)
+        is_comparable = all(fingerprint_of(delivery.operation) == delivery.fingerprint for delivery in recorded)
+        async for event in events:
+            projector.feed(event, 0.0)
+            # What was taken back may stand in the chat all the same.
+            is_comparable = is_comparable and not isinstance(event, TextRetracted)
+        projector.close(0.0)
+        if is_comparable and not isinstance(projector.next(0.0), Idle):
+            raise UsageError(
+                f"turn {self._options.turn_id} was delivered with another text. Choose another turn id for this one."
+            )
 
-    async def _mention_others(self) -> None:
-        own = self._errand.target.conversation
+    async def _wait_for_notice(self) -> None:
+        """Wait until the line about a missing part was sent, which comes behind that part."""
+        conversation = self._options.target.conversation
+        while (sending := self._courier.resume(conversation)) is None and not self._is_stopped:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # the conversation is being sent, and there is nothing else to wait for
+        if sending is not None:
+            await sending
+
+    async def _mention_other_conversations(self) -> None:
+        own = self._options.target.conversation
         others = [other for other in await self._courier.ledger.open_conversations() if other.name != own]
         if others:
             which = "another conversation has" if len(others) == 1 else f"{len(others)} other conversations have"
-            command = f"tailrace deliveries resend --state open{naming(self._errand.ledger)}"
-            self._progress.say(f"{which} deliveries that were not finished; `{command}` goes on with them")
+            command = f"tailrace deliveries resend --state open{ledger_argument(self._options.ledger)}"
+            self._progress.write_line(f"{which} deliveries that are not finished; `{command}` sends them")
 
-    def _reckon(self, *, is_whole: bool) -> int:
-        """Say what came of it; the exit code."""
-        parts = [self._progress.latest.get(part.id, part) for part in self._parts]
-        reckoning = reckoned(parts, errand_place=self._errand.target.conversation, ledger=naming(self._errand.ledger))
-        is_cut = is_whole and not self._lines.has_ended and not self._lines.problem
-        if reckoning.is_complete and is_whole and not is_cut:
-            self._progress.conclude(reckoning.summary, parts)
-            exit_code = FAILED if self._progress.is_unread else DONE
-        else:
-            self._progress.report(parts)
-            self._progress.say(f"tailrace: {reckoning.summary}")
-            if not is_whole or reckoning.is_open:
-                self._progress.say(f"go on with the same input and: {self._errand.resumption}")
-            if is_cut:
-                self._progress.say("the input ended before the turn was over: the turn has failed")
-            exit_code = FAILED
-        if self._lines.problem:
-            raise UsageError(self._lines.problem)
-        return exit_code
+    def _summarize(self) -> int:
+        """Say how the turn ended. Returns the exit code."""
+        lines, progress = self._lines, self._progress
+        progress.write_json_of_parts()
+        conversation = self._options.target.conversation
+        summary = summarize(progress.parts, conversation, ledger=ledger_argument(self._options.ledger))
+        is_cut = not (self._is_stopped or lines.has_ended or lines.problem)
+        is_done = summary.is_complete and not self._is_stopped and not is_cut
+        progress.write_line(summary.text if is_done else f"tailrace: {summary.text}")
+        if self._is_stopped or summary.is_open:
+            progress.write_line(f"to resume, give the same input to: {self._options.resume_command}")
+        if is_cut:
+            progress.write_line("the input ended before the turn was over: the turn has failed")
+        if lines.problem:
+            raise UsageError(lines.problem)
+        return DONE if is_done and not progress.is_reader_gone else FAILED
 
 
-_ENDS: dict[type, TurnState] = {
-    TurnCompleted: TurnState.DONE,
-    TurnFailed: TurnState.FAILED,
-    TurnCancelled: TurnState.CANCELLED,
-}
-
-
-async def _behind(beginning: list[Event], rest: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    for event in beginning:
+async def _chain(first: list[Event], rest: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    for event in first:
         yield event
     async for event in rest:
         yield event
-
-
-async def _ended(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

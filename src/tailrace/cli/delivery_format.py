@@ -1,4 +1,4 @@
-"""How a delivery is told to people and to programs: on one line, as JSON, with times as people read them."""
+"""How a delivery is shown to people and to programs: on one line, as JSON, with times as people read them."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ if TYPE_CHECKING:
 
 _EXCERPT = 200
 _LONG_WAIT_S = 5.0
-_WAITING = {State.RETRY: "is tried again", State.AMBIGUOUS: "may be there: it is found out"}
+_WAITING = {State.RETRY: "is tried again", State.AMBIGUOUS: "may have arrived: it is looked up"}
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with nothing in it that a terminal would obey."""
+    """The text on one line, with control characters made visible."""
     return visible(" ".join(text.split()))
 
 
 def text_of(operation: Durable) -> str:
-    """All that it says, or what there is to say of it."""
+    """The text of an operation, or a description of what has none."""
     match operation:
         case Post() | Edit() | OpenStream() | CloseStream():
             return operation.body.text
         case PostMedia():
             return " ".join(filter(None, ("▸", operation.caption, operation.url or operation.path, operation.mime)))
         case Delete():
-            return f"(takes message {operation.message_id} away)"
+            return f"(deletes message {operation.message_id})"
         case _:
             assert_never(operation)
 
 
 def excerpt(delivery: Delivery) -> str:
-    """The beginning of what it says, on one line."""
+    """The beginning of its text, on one line."""
     return one_line(text_of(delivery.operation)[: 2 * _EXCERPT])[:_EXCERPT]
 
 
-def span(seconds: float) -> str:
-    """How long something takes, in the unit that suits it."""
+def format_duration(seconds: float) -> str:
+    """A duration in the unit that suits it."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
 
 
-def moment(at: float) -> str:
-    """A time as the clock on the wall shows it."""
+def format_time(at: float) -> str:
+    """A moment in local time."""
     return datetime.fromtimestamp(at, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def wait_of(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT_S) -> str | None:
-    """What is waited for with a delivery, and how long; None where that is not worth a word."""
+def format_wait(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT_S) -> str | None:
+    """What a delivery waits for, and how long. None if it waits for nothing, or not long enough to mention."""
     left = (delivery.not_before or 0.0) - time.time()
     if delivery.not_before is None or delivery.state not in _WAITING or left < at_least_s:
         return None
     why = f": {one_line(delivery.error)}" if delivery.error else ""
-    return f"{name} {_WAITING[delivery.state]} in {span(left)}{why}"
+    return f"{name} {_WAITING[delivery.state]} in {format_duration(left)}{why}"
 
 
-def place(target: Target) -> str:
-    """Where it goes."""
+def format_target(target: Target) -> str:
+    """The chat it goes to."""
     return visible(target.conversation)
 
 
-def outcome(delivery: Delivery) -> dict[str, Any]:
-    """What became of a delivery, for a program that sent it."""
+def result_record(delivery: Delivery) -> dict[str, Any]:
+    """The result of a delivery as JSON."""
     return {
         "id": delivery.id,
         "state": delivery.state.value,
@@ -83,11 +83,11 @@ def outcome(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def row(delivery: Delivery) -> dict[str, Any]:
-    """A delivery as it is listed for a program."""
+def list_record(delivery: Delivery) -> dict[str, Any]:
+    """A delivery in a list, as JSON."""
     target = delivery.operation.target
     return {
-        **outcome(delivery),
+        **result_record(delivery),
         "turn_id": delivery.turn_id,
         "ordinal": delivery.ordinal,
         "channel": target.channel,
@@ -99,10 +99,10 @@ def row(delivery: Delivery) -> dict[str, Any]:
     }
 
 
-def everything(delivery: Delivery) -> dict[str, Any]:
-    """A delivery with all that is known of it, for a program."""
+def full_record(delivery: Delivery) -> dict[str, Any]:
+    """All that is known of a delivery, as JSON."""
     return {
-        **row(delivery),
+        **list_record(delivery),
         "first_try_at": _utc(delivery.first_try_at),
         "last_try_at": _utc(delivery.last_try_at),
         "not_before": _utc(delivery.not_before),

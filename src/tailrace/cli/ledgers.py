@@ -1,6 +1,6 @@
-"""The ledger that a command reads or writes: where it lies, and how it is opened and let go of.
+"""The ledger that a command reads or writes: where its file is, and how it is opened and closed.
 
-SQLite is imported here, when a ledger is opened, and by no other file of the commands.
+Of all command files only this one imports SQLite, and only when a ledger is opened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.ports import Ledger
 
 LedgerOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--ledger", metavar="PATH", help="The ledger; without it the one of your user.")
+    Path | None, typer.Option("--ledger", metavar="PATH", help="The ledger; without it your user's.")
 ]
 DebugOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
@@ -32,31 +32,39 @@ _PAGE = 200
 
 
 def ledger_path(given: Path | None) -> Path:
-    """The ledger that is meant, by its one name: what is beside it is found from any directory."""
+    """The path of the ledger, resolved: the files beside it are found by it from any directory."""
     try:
         return (given or default_path()).resolve()
     except RuntimeError as error:
-        raise UsageError("it cannot be told where your data is kept: name the ledger with --ledger PATH") from error
+        raise UsageError("your data directory cannot be found: name the ledger with --ledger PATH") from error
 
 
-def naming(given: Path | None) -> str:
-    """What a command needs to mean the same ledger, for those who are told what to run next."""
+def existing_ledger(given: Path | None) -> Path:
+    """The path of a ledger that is there. Raises `UsageError` if it is not."""
+    path = ledger_path(given)
+    if not ledger_exists(path):
+        raise UsageError(no_ledger(path))
+    return path
+
+
+def ledger_argument(given: Path | None) -> str:
+    """The argument by which a command that a message recommends finds the same ledger."""
     return f" --ledger {shlex.quote(str(given))}" if given is not None else ""
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is a ledger; a file without a byte is none yet."""
+def ledger_exists(path: Path) -> bool:
+    """Whether there is a ledger; an empty file is none yet."""
     return path.exists() and (not path.is_file() or path.stat().st_size > 0)
 
 
-def nothing_there(path: Path) -> str:
-    """What to say where there is none."""
+def no_ledger(path: Path) -> str:
+    """The message that there is none."""
     return f"there is no ledger at {path}: nothing was delivered yet, or it lies elsewhere (--ledger PATH)"
 
 
 @asynccontextmanager
 async def read_ledger(path: Path) -> AsyncIterator[SqliteReader]:
-    """The ledger for questions alone, whether or not another process writes it."""
+    """Open the ledger for reading, also while another process writes it."""
     from tailrace.ledger.reader import SqliteReader  # noqa: PLC0415 -- most commands need no SQLite
 
     reader = await SqliteReader.open(path)
@@ -68,7 +76,7 @@ async def read_ledger(path: Path) -> AsyncIterator[SqliteReader]:
 
 @asynccontextmanager
 async def write_ledger(path: Path, *, adopt_restored: bool = False) -> AsyncIterator[SqliteLedger]:
-    """The ledger as its one owner, made where there is none."""
+    """Open the ledger as its one owner; it is made if there is none."""
     from tailrace.ledger.sqlite import SqliteLedger  # noqa: PLC0415 -- most commands need no SQLite
 
     ledger = await SqliteLedger.open(path, adopt_restored=adopt_restored)
@@ -78,8 +86,8 @@ async def write_ledger(path: Path, *, adopt_restored: bool = False) -> AsyncIter
         await ledger.close()
 
 
-async def each(ledger: SqliteReader | Ledger, query: Query) -> AsyncIterator[Delivery]:
-    """Every delivery that is meant, newest first."""
+async def all_deliveries(ledger: SqliteReader | Ledger, query: Query) -> AsyncIterator[Delivery]:
+    """Every delivery that the query selects, newest first, read page by page."""
     position: int | None = None
     while page := await ledger.find(query, after=position, limit=_PAGE):
         for delivery in page:

@@ -14,7 +14,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonLines:
-    """Writes each event it is shown as one line."""
+    """Writes each event as one line."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -22,23 +22,23 @@ class JsonLines:
     async def show(self, event: Event) -> None:
         """Write one event of a turn that has passed the contract.
 
-        Two things the contract lets through are mended: halves of surrogate pairs, which UTF-8 cannot carry,
-        are replaced, and keys that are no text become text.
+        Two things that the contract lets through are repaired: lone surrogates, which UTF-8 cannot encode, are
+        replaced, and keys that are not text become text.
         """
         try:
             line = encode_event(event)
         except ContractViolation:
-            line = msgspec.json.encode(_mended(msgspec.to_builtins(event)))
+            line = msgspec.json.encode(_repaired(msgspec.to_builtins(event)))
         self._out.write(line + b"\n")
         self._out.flush()
 
 
-def _mended(value: Any) -> Any:
-    """The value with its text valid and its keys text."""
+def _repaired(value: Any) -> Any:
+    """The value with valid text, and with text as keys."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {_mended(str(key)): _mended(item) for key, item in value.items()}
+        return {_repaired(str(key)): _repaired(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mended(item) for item in value]
+        return [_repaired(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""How a person wishes an answer to look: a presentation, and settings as `name=value`, as a projector takes them."""
+"""The options that say how an answer appears: a presentation, and settings of the projector as `name=value`."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 _NAMES = ProjectorSettings.__struct_fields__
 
 
-class Presented(StrEnum):
+class PresentationName(StrEnum):
     """How people see the answer while it comes."""
 
+    PARTS = "parts"
     LIVE = "live"
     NATIVE = "native"
     PROCESSING = "processing"
-    PARTS = "parts"
     BLOCKS = "blocks"
     FINAL = "final"
     TOKENS = "tokens"
 
 
-def settings_of(wishes: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:
-    """The settings with these wishes; a value is JSON, or else the text it is.
+def projector_settings(assignments: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:
+    """The settings after these assignments `name=value`. A value is JSON, or else the text itself.
 
-    Raises `UsageError` that says which wish cannot be, and what could.
+    Raises `UsageError` that names the assignment that is wrong, and what is possible.
     """
-    wished: dict[str, Any] = {} if presentation is None else {"presentation": presentation}
-    for wish in wishes:
-        name, equals, value = wish.partition("=")
+    values: dict[str, Any] = {} if presentation is None else {"presentation": presentation}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not equals:
-            raise UsageError(f"--set {wish}: write name=value, such as --set edit_every_s=3")
+            raise UsageError(f"--set {assignment}: write name=value, such as --set edit_every_s=3")
         if name not in _NAMES:
             near = get_close_matches(name, _NAMES, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UsageError(f"there is no setting {name!r}.{hint} Settings: {', '.join(_NAMES)}.")
-        wished[name] = _value(value)
+        values[name] = _value(value)
     try:
-        return msgspec.convert(wished, ProjectorSettings)
+        return msgspec.convert(values, ProjectorSettings)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$.")
-        raise UsageError(f"--set {place.rstrip('`')}: {reason}") from error
+        reason, _, name = str(error).partition(" - at `$.")
+        raise UsageError(f"--set {name.rstrip('`')}: {reason}") from error
 
 
 def _value(text: str) -> Any:

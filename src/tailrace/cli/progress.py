@@ -1,7 +1,7 @@
-"""How a turn's deliveries are told while they happen: a line that changes on a terminal, a line each anywhere else.
+"""How the deliveries of a turn are reported while they happen: one changing line on a terminal, lines anywhere else.
 
-Everything goes to standard error but the JSON that was asked for. Whoever reads may leave at any time: the deliveries
-go on, and that nobody read of them is told by the exit code.
+Everything goes to standard error but the JSON that was asked for. If the reader of the JSON leaves, the deliveries go
+on, and the exit code says that they were not read.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from tailrace.channels.terminal.lines import DIM, Line, Lines
-from tailrace.cli.delivery_format import json_line, one_line, outcome, wait_of
+from tailrace.cli.delivery_format import format_wait, json_line, one_line, result_record
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, State
 
 if TYPE_CHECKING:
@@ -23,118 +23,114 @@ _VERDICTS = {
     State.DELIVERED: "sent",
     State.FAILED: "refused",
     State.DEAD: "given up",
-    State.UNKNOWN: "may be there, or not",
+    State.UNKNOWN: "may have arrived, or not",
     State.CANCELLED: "left out",
-    State.SUPERSEDED: "said by another message",
+    State.SUPERSEDED: "replaced by another message",
 }
 
 
 class Progress:
-    """What becomes of the parts of one turn, and of what goes with them.
+    """The deliveries of one turn, and those that are sent before it in the same chat.
 
-    `json` is where each ended delivery is written as an object. `quiet` leaves out what went well and changes no line:
-    for messages that are seen on this very terminal. `latest` is every delivery as it was last heard of.
+    `json` is where each final delivery is written as an object. `quiet` leaves out what went well and shows no changing
+    line: for messages that appear on this very terminal.
     """
 
     def __init__(self, turn_id: str, *, json: TextIO | None = None, quiet: bool = False) -> None:
-        self.latest: dict[str, Delivery] = {}
-        self.is_unread = False
+        self.is_reader_gone = False
         self._turn_id = turn_id
         self._json = json
         self._quiet = quiet
         self._lines = Lines(sys.stderr)
         self._lines.in_place = self._lines.in_place and not quiet
-        self._waits: Delivery | None = None
-        self._ended: set[str] = set()
+        self._latest: dict[str, Delivery] = {}
+        self._waiting: Delivery | None = None
+        self._reported: set[str] = set()
 
-    def tell(self, delivery: Delivery) -> None:
-        """A delivery has changed."""
-        is_old = delivery.id not in self.latest
-        self.latest[delivery.id] = delivery
+    @property
+    def parts(self) -> list[Delivery]:
+        """The deliveries of the turn in their order, each as it was last seen."""
+        own = [delivery for delivery in self._latest.values() if delivery.turn_id == self._turn_id]
+        parts = [part for part in own if part.ordinal != NOTICE_ORDINAL and part.state is not State.SUPERSEDED]
+        return sorted(parts, key=lambda part: abs(part.ordinal))
+
+    def update(self, delivery: Delivery) -> None:
+        """Report a delivery that was recorded or has changed."""
+        is_old = delivery.id not in self._latest
+        self._latest[delivery.id] = delivery
         if delivery.state in FINAL:
-            self._waits = None
-            self._end(delivery, is_old=is_old)
+            self._waiting = None
+            self._report(delivery, is_old=is_old)
         elif delivery.not_before is not None and delivery.state is not State.SENDING:
-            self._waits = delivery
+            self._waiting = delivery
             if self._lines.in_place:
-                self.redraw()
-            elif (wait := wait_of(self.name(delivery), delivery)) is not None:
-                self.say(wait)
+                self._show_wait()
+            elif (wait := format_wait(self._name(delivery), delivery)) is not None:
+                self.write_line(wait)
         elif delivery.state is State.SENDING:
-            self._waits = None
-            self._live(f"{self.name(delivery)} is being sent…")
-
-    def redraw(self) -> None:
-        """Show how long is still waited."""
-        if self._waits is not None:
-            self._live(wait_of(self.name(self._waits), self._waits, at_least_s=0.0) or "")
+            self._waiting = None
+            self._show(f"{self._name(delivery)} is being sent…")
 
     async def tick(self) -> None:
-        """Redraw each second until cancelled."""
+        """Show each second how long is still to wait, until cancelled."""
         while True:
             await asyncio.sleep(1)
-            self.redraw()
+            self._show_wait()
 
-    def say(self, text: str) -> None:
-        """A line that stays."""
+    def write_line(self, text: str) -> None:
+        """Write a line that stays."""
         with suppress(OSError, ValueError):
             self._lines.withdraw("progress")
             self._lines.space(1)
             self._lines.write(f"{text}\n")
 
-    def conclude(self, text: str, parts: list[Delivery]) -> None:
-        """The last line of a turn that went well."""
-        self.report(parts)
-        self.say(text)
+    def write_json_of_parts(self) -> None:
+        """Write the parts as JSON that were not written yet because they are not final."""
+        for part in self.parts:
+            if part.id not in self._reported:
+                self._write_json(part)
 
-    def report(self, parts: list[Delivery]) -> None:
-        """See to it that each of these was written as JSON, also those that ended before, or not at all."""
-        for delivery in parts:
-            if delivery.id not in self._ended:
-                self._write(delivery)
-
-    def name(self, delivery: Delivery) -> str:
-        """What people call it."""
+    def _name(self, delivery: Delivery) -> str:
         if delivery.turn_id != self._turn_id:
             return f"{one_line(delivery.id)} (from before)"
         if delivery.ordinal == NOTICE_ORDINAL:
-            return "the line that a part is missing"
+            return "the line about a missing part"
         return f"part {abs(delivery.ordinal)}"
 
-    def _end(self, delivery: Delivery, *, is_old: bool) -> None:
-        if delivery.id in self._ended:
+    def _report(self, delivery: Delivery, *, is_old: bool) -> None:
+        if delivery.id in self._reported:
             return
-        self._write(delivery)
-        verdict = _VERDICTS[delivery.state] + (" earlier" if is_old else "")
+        self._write_json(delivery)
+        text = f"{self._name(delivery)} {_VERDICTS[delivery.state]}" + (" earlier" if is_old else "")
         if delivery.may_be_double:
-            verdict += " again, may be there twice"
+            text += " again, may be there twice"
         if delivery.state is not State.DELIVERED:
-            why = f": {one_line(delivery.error)}" if delivery.error else ""
-            self.say(f"{self.name(delivery)} {verdict}{why}")
+            self.write_line(f"{text}: {one_line(delivery.error)}" if delivery.error else text)
         elif self._lines.in_place:
-            self._live(f"{self.name(delivery)} {verdict}…")
+            self._show(f"{text}…")
         elif not self._quiet and self._json is None:
-            self.say(f"{self.name(delivery)} {verdict}")
+            self.write_line(text)
 
-    def _live(self, text: str) -> None:
+    def _show_wait(self) -> None:
+        if self._waiting is not None:
+            self._show(format_wait(self._name(self._waiting), self._waiting, at_least_s=0.0) or "")
+
+    def _show(self, text: str) -> None:
+        """Show this in the line that changes, if there is one."""
         if self._lines.in_place:
             with suppress(OSError, ValueError):
                 line = Line(text)
                 if not self._lines.renew("progress", line, style=DIM):
                     self._lines.add("progress", line, style=DIM)
 
-    def _write(self, delivery: Delivery) -> None:
-        self._ended.add(delivery.id)
-        self.put(outcome(delivery))
-
-    def put(self, record: dict[str, Any]) -> None:
-        """Write an object where JSON was asked for."""
+    def _write_json(self, delivery: Delivery) -> None:
+        self._reported.add(delivery.id)
         if self._json is None:
             return
         try:
-            self._json.write(json_line(record))
+            self._json.write(json_line(result_record(delivery)))
             self._json.flush()
         except BrokenPipeError:
-            self.is_unread = True
+            self.is_reader_gone = True
             # Nothing may be flushed into the pipe when the interpreter ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._json.fileno())

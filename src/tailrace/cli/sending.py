@@ -1,7 +1,6 @@
-"""What a command needs to send: the ledger in its hands, a courier, and the channels that it is asked for.
+"""What a command needs to send: the ledger, a courier, and the channels that are named.
 
-Owns how a channel that is named becomes one that can send, and the order in which everything is let go of. It sends
-nothing on its own, and takes in nothing that people write.
+It loads a channel by its name, and closes everything in the right order. It receives nothing that people write.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ EXIT_AFTER_S = DRAIN_S + 3.0
 
 
 class _ClosedInbox:
-    """Nobody here answers: the platform keeps what people write for whoever does."""
+    """Refuses what people write, so that the platform keeps it for the process that answers."""
 
     async def receive(self, inbound: Inbound) -> NoReturn:
-        """Refuse it."""
-        raise LedgerUnavailable(f"this command only sends; {inbound.event_id} is left for whoever answers")
+        raise LedgerUnavailable(f"this command only sends; {inbound.event_id} is left for the process that answers")
 
 
-def made_channel(name: str) -> Channel:
-    """The channel of that name, not started. Raises `UsageError` where there is none that can send."""
+def load_channel(name: str) -> Channel:
+    """Make the channel of that name; it is not started. Raises `UsageError` if no such channel can send."""
     make = load("channel", name)
     try:
         channel: Any = make()
@@ -56,30 +54,32 @@ def made_channel(name: str) -> Channel:
     return channel
 
 
-class Dispatch:
-    """A courier at work, and the channels it was given."""
+class Connections:
+    """A courier and the channels that were connected to it."""
 
-    def __init__(self, courier: Courier, held: AsyncExitStack) -> None:
+    def __init__(self, courier: Courier, channels: AsyncExitStack) -> None:
         self.courier = courier
-        self._held = held
+        self._channels = channels
 
     async def connect(self, channel: Channel) -> None:
-        """Start the channel and let the courier use it. Raises `ChannelFault` where it cannot be started."""
+        """Start the channel and connect it to the courier. Raises `ChannelFault` if it cannot be started."""
         try:
             await channel.start(_ClosedInbox())
         except (ChannelFault, UsageError, OSError) as error:
             raise ChannelFault(f"the channel {channel.name!r} cannot be started: {error}") from error
-        self._held.push_async_callback(channel.stop)
+        self._channels.push_async_callback(channel.stop)
         self.courier.connect(channel)
 
 
 @asynccontextmanager
-async def dispatch(path: Path, settings: CourierSettings, told: Callable[[Delivery], None]) -> AsyncIterator[Dispatch]:
-    """Take the ledger and send with it; `told` hears of every delivery that changes. Leaving drains the courier."""
-    async with write_ledger(path) as ledger, AsyncExitStack() as channels:
+async def open_courier(
+    path: Path, settings: CourierSettings, on_change: Callable[[Delivery], None], *, adopt_restored: bool = False
+) -> AsyncIterator[Connections]:
+    """Open the ledger and a courier. `on_change` gets each delivery that changes. Leaving drains the courier."""
+    async with write_ledger(path, adopt_restored=adopt_restored) as ledger, AsyncExitStack() as channels:
         spool = Spool(path.with_name(f"{path.name}.spool"))
-        courier = Courier(ObservedLedger(ledger, told), settings=settings, spool=spool)
+        courier = Courier(ObservedLedger(ledger, on_change), settings=settings, spool=spool)
         try:
-            yield Dispatch(courier, channels)
+            yield Connections(courier, channels)
         finally:
             await courier.drain(DRAIN_S)

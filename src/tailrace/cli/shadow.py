@@ -1,7 +1,7 @@
 """`tailrace shadow`: recorded turns presented in two ways, and what people would have seen otherwise.
 
-Nothing is sent: both ways are rehearsals. This is how a change of settings, another projector or another path to the
-same agent is tried on what agents really said, before anybody meets it.
+Nothing is sent: both are dry runs. So a change of settings, another projector or another path to the same agent is
+tried on what agents really said.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,25 +17,20 @@ from tailrace.capabilities import CHANNELS
 from tailrace.cli.delivery_format import json_line, one_line
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.presentation_options import Presented, settings_of
+from tailrace.cli.presentation_options import PresentationName, projector_settings
 from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.recording import read_turn
-from tailrace.cli.shadowing import ShadowSetOption, comparison_record
 from tailrace.errors import AgentNotFound, UsageError
 from tailrace.operations import Target
 from tailrace.projector import Projector
 from tailrace.runtimes.function import load_object
-from tailrace.shadow.comparison import GRAVE, TOLERANCE_S, Kind
+from tailrace.shadow.comparison import GRAVE, TOLERANCE_S, Difference
 from tailrace.shadow.replay import Summary, Variant, replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, TypeAlias
 
     from tailrace.shadow.comparison import Comparison
-
-    Pair: TypeAlias = tuple[str, Path | None, Path | None]
-    """The name of a turn, and its file in the one folder and in the other, where it has them."""
 
 _RATE = 50.0
 
@@ -45,144 +40,160 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
     folder: Annotated[Path, typer.Option("--replay", metavar="DIR", help="A folder of recorded turns.")],
     against: Annotated[
         Path | None,
-        typer.Option("--against", metavar="DIR", help="The same turns, recorded on another way to the agent."),
+        typer.Option("--against", metavar="DIR", help="The same turns, recorded on another path to the agent."),
     ] = None,
     channel: Annotated[ChannelName, typer.Option("--channel", help="The channel.")] = ChannelName.TELEGRAM,
     group: Annotated[bool, typer.Option("--group", help="In a chat of several people.")] = False,
-    presentation: Annotated[Presented | None, typer.Option("--presentation", help="How the answer looks now.")] = None,
-    wishes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting as it is now; again for more.")
+    presentation: Annotated[
+        PresentationName | None, typer.Option("--presentation", help="The presentation now.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting now; may be repeated."),
     ] = None,
     shadow_presentation: Annotated[
-        Presented | None, typer.Option("--shadow-presentation", help="How the answer would look.")
+        PresentationName | None, typer.Option("--shadow-presentation", help="The presentation to try.")
     ] = None,
-    shadow_wishes: ShadowSetOption = None,
+    shadow_assignments: Annotated[
+        list[str] | None,
+        typer.Option("--shadow-set", metavar="NAME=VALUE", help="A setting to try; may be repeated."),
+    ] = None,
     shadow_projector: Annotated[
         str | None,
-        typer.Option("--shadow-projector", metavar="MODULE:OBJECT", help="Another projector in place of ours."),
+        typer.Option("--shadow-projector", metavar="MODULE:OBJECT", help="Another projector to try."),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="SECONDS", min=0.0, help="What is no difference in time.")
+        float, typer.Option("--tolerance", metavar="SECONDS", min=0.0, help="Less than this is no difference in time.")
     ] = TOLERANCE_S,
     json: Annotated[bool, typer.Option("--json", help="Write each turn as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Present recorded turns in two ways and say what people would have seen otherwise.
+    """Present recorded turns in two ways, and say what people would have seen otherwise.
 
-    Nothing is sent. Ends with 1 where text would be lost, doubled or changed.
+    Nothing is sent. Ends with 1 if text would be lost, doubled or changed.
     """
     with errors_in_one_line(debug=debug):
-        table = CHANNELS[channel.value]
-        ours = Variant(capabilities=table, settings=settings_of(wishes or (), presentation=presentation), name="now")
+        capabilities = CHANNELS[channel.value]
+        ours = Variant(
+            capabilities=capabilities,
+            settings=projector_settings(assignments or (), presentation=presentation),
+            name="now",
+        )
         theirs = Variant(
-            capabilities=table,
-            settings=settings_of(shadow_wishes or (), presentation=shadow_presentation),
-            projecting=Projector if shadow_projector is None else _projecting(shadow_projector),
+            capabilities=capabilities,
+            settings=projector_settings(shadow_assignments or (), presentation=shadow_presentation),
+            make_projector=Projector if shadow_projector is None else _load_projector(shadow_projector),
             name="shadow",
         )
-        place = Target(channel=channel.value, chat="shadow", thread="1", group=group)
-        turns = _turns(folder) if against is None else list(_paired(_turns(folder), _turns(against, "--against")))
-        told = _Told(json=json)
-        for name, mine, yours in turns:
-            if mine is None or yours is None:
-                told.alone(name, "--replay" if yours is None else "--against")
-                continue
-            events = read_turn(str(mine), rate=_RATE)
-            others = events if against is None else read_turn(str(yours), rate=_RATE)
-            try:
-                found = replay(place, (ours, events), (theirs, others), tolerance_s=tolerance)
-            except Exception as error:
-                if shadow_projector is None:
-                    raise
-                told.give_up(name, error)
-            else:
-                told.turn(name, found)
-        told.end()
-    raise typer.Exit(FAILED if told.is_grave else DONE)
+        target = Target(channel=channel.value, chat="shadow", thread="1", group=group)
+        report = _Report(ours, theirs, target, tolerance_s=tolerance, json=json)
+        for name, our_file, their_file in _paired(folder, against or folder):
+            report.compare(name, our_file, their_file)
+        report.finish()
+    raise typer.Exit(FAILED if report.is_grave else DONE)
 
 
-class _Told:
-    """Tells of each turn as it was compared, and of all of them in the end."""
+class _Report:
+    """Compares turn by turn, writes how each differs, and a summary in the end."""
 
-    def __init__(self, *, json: bool) -> None:
+    def __init__(self, ours: Variant, theirs: Variant, target: Target, *, tolerance_s: float, json: bool) -> None:
+        self._ours = ours
+        self._theirs = theirs
+        self._target = target
+        self._tolerance_s = tolerance_s
         self._json = json
         self._summary = Summary()
-        self._alone = 0
+        self._unpaired = 0
 
     @property
     def is_grave(self) -> bool:
-        return bool(self._alone or self._summary.given_up or self._summary.counts.keys() & GRAVE)
+        return bool(self._unpaired or self._summary.given_up or self._summary.counts.keys() & GRAVE)
 
-    def turn(self, name: str, found: Comparison) -> None:
+    def compare(self, name: str, our_file: Path | None, their_file: Path | None) -> None:
+        if our_file is None or their_file is None:
+            option = "replay" if their_file is None else "against"
+            self._unpaired += 1
+            self._write(name, f"only in the folder of --{option}", {"only_in": option})
+            return
+        ours = self._ours, read_turn(str(our_file), rate=_RATE)
+        theirs = self._theirs, read_turn(str(their_file), rate=_RATE)
+        try:
+            found = replay(self._target, ours, theirs, tolerance_s=self._tolerance_s)
+        except Exception as error:
+            if self._theirs.make_projector is Projector:
+                raise
+            self._summary.given_up += 1
+            why = f"{type(error).__name__}: {error}"
+            self._write(name, f"the shadow was given up: {one_line(why)}", {"given_up": why})
+            return
         self._summary.add(name, found)
         if self._json or not found.is_alike:
-            self._say(name, str(found), comparison_record(found))
+            self._write(name, str(found), _record(found))
 
-    def alone(self, name: str, option: str) -> None:
-        self._alone += 1
-        self._say(name, f"only in the folder of {option}", {"only_in": option.removeprefix("--")})
-
-    def give_up(self, name: str, error: Exception) -> None:
-        self._summary.given_up += 1
-        why = f"{type(error).__name__}: {error}"
-        self._say(name, f"the shadow was given up: {one_line(why)}", {"given_up": why})
-
-    def _say(self, name: str, line: str, record: dict[str, Any]) -> None:
+    def _write(self, name: str, line: str, record: dict[str, Any]) -> None:
         if self._json:
             sys.stdout.write(json_line({"turn": name, **record}))
         else:
             typer.echo(f"{name}: {line}")
 
-    def end(self) -> None:
+    def finish(self) -> None:
         if self._json:
             return
         summary = self._summary
+        different = summary.turns - summary.same
         given_up = f", {summary.given_up} given up" if summary.given_up else ""
-        alone = f", {self._alone} without a counterpart" if self._alone else ""
-        typer.echo(f"{summary.turns} turns, {summary.same} of them the same{given_up}{alone}")
-        for kind in Kind:
-            if not summary.counts[kind]:
-                continue
-            typer.echo(f"  {summary.counts[kind]:>6} {kind}")
+        unpaired = f", {self._unpaired} without a counterpart" if self._unpaired else ""
+        turns = "1 turn" if summary.turns == 1 else f"{summary.turns} turns"
+        typer.echo(f"{turns} compared: {summary.same} the same, {different} different{given_up}{unpaired}")
+        for kind in Difference:
+            if summary.counts[kind]:
+                typer.echo(f"  {summary.counts[kind]:>6} {kind}")
             if kind in summary.examples:
                 turn, example = summary.examples[kind]
                 typer.echo(f"         first in {turn}: {example}")
 
 
-def _turns(folder: Path, option: str = "--replay") -> list[Pair]:
+def _turns(folder: Path, option: str) -> dict[str, Path]:
+    """The files of the turns by their names."""
     if not folder.is_dir():
         raise UsageError(f"{option} {folder}: there is no such folder. `tailrace chat --record DIR` makes one.")
     paths = sorted(folder.glob("*.ndjson"))
     if not paths:
         raise UsageError(f"{option} {folder}: it holds no turns (files that end in .ndjson)")
-    return [(path.name, path, path) for path in paths]
+    return {path.name: path for path in paths}
 
 
-def _paired(ours: list[Pair], theirs: list[Pair]) -> Iterator[Pair]:
-    """The turns of two folders by the names of their files; where a recorder named them, by their numbers."""
-    left = {name: path for name, path, _ in theirs}
-    unpaired: list[Pair] = []
-    pairs: list[Pair] = []
-    for name, path, _ in ours:
-        if name in left:
-            pairs.append((name, path, left.pop(name)))
-        else:
-            unpaired.append((name, path, None))
-    by_number = {_number(name): name for name in left if _number(name)}
-    for name, path, _ in unpaired:
-        twin = by_number.pop(_number(name), None)
-        pairs.append((name, path, left.pop(twin) if twin is not None else None))
-    yield from sorted(pairs)
-    yield from ((name, None, path) for name, path in left.items())
+def _paired(folder: Path, against: Path) -> Iterator[tuple[str, Path | None, Path | None]]:
+    """Pair the turns of two folders by the names of their files, or else by the numbers that a recorder gave them.
+
+    Gives a name and both files; None for a file that is missing.
+    """
+    ours, theirs = _turns(folder, "--replay"), _turns(against, "--against")
+    by_number = {_number(name): name for name in theirs if _number(name) and name not in ours}
+    for name, path in ours.items():
+        their_name = name if name in theirs else by_number.pop(_number(name), "")
+        yield name, path, theirs.pop(their_name, None)
+    yield from ((name, None, path) for name, path in theirs.items())
 
 
 def _number(name: str) -> str:
-    """The number that a recorder gave the turn; what comes behind it is an id that no other run has."""
+    """The number that a recorder gave the turn; the id behind it differs in each recording."""
     found = re.match(r"\d{4,}(?=-)", name)
     return found[0] if found is not None else ""
 
 
-def _projecting(path: str) -> Any:
+def _record(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "same": comparison.is_same,
+        "counts": {str(kind): count for kind, count in comparison.counts.items()},
+        "first_s": round(comparison.first_s, 3),
+        "later_s": round(comparison.later_s, 3),
+        "apart_s": round(comparison.apart_s, 3),
+        "examples": {str(kind): example for kind, example in comparison.examples.items()},
+    }
+
+
+def _load_projector(path: str) -> Any:
     if ":" not in path:
         raise UsageError(f"--shadow-projector {path}: write module:object, such as my_projector:Projector")
     try:

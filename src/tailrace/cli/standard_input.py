@@ -1,8 +1,7 @@
-"""Events from standard input: one JSON object per line, each given on as soon as its line is there.
+"""Events from standard input: one JSON object per line, each given as soon as its line is there.
 
-A line may also be of a recording, which says when its event came: that is past, and of no use here.
-A line that is no event fails the turn, as the contract has it, and what is wrong with it is kept with its number for
-the person who can mend it.
+A line may also come from a recording, with the time of its event, which is ignored. A line that is no event fails the
+turn, as the contract says; what is wrong with it is kept, with the number of the line.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 _CHUNK = 65_536
+_MAX_CHUNKS_AHEAD = 16
 # As `tailrace chat --record` writes it; an event itself begins with its type.
 _RECORDED = re.compile(rb'^\s*\{"at":\s*[\d.e+-]+,\s*"event":\s*(\{.*\})\s*\}\s*$', re.DOTALL)
-_CHUNKS_AHEAD = 16
 
 
 class EventLines:
-    """The events that come in.
+    """The events of the input.
 
-    `count` is how many there were, `has_ended` whether the last of a turn was among them, and `problem` what is wrong
-    with the first bad line.
+    `count` is how many there were, `has_ended` whether one of them ended the turn, and `problem` what is wrong with the
+    first bad line.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class EventLines:
         self._line = 0
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Each event in turn; a line that is none is a `turn_failed`, and nothing is read behind it."""
+        """Read the events. A line that is no event becomes a `turn_failed`, and nothing is read after it."""
         try:
             async for line in _lines(sys.stdin.fileno()):
                 self._line += 1
@@ -60,14 +59,14 @@ class EventLines:
             raise
 
     def refuse(self, diagnostic: Diagnostic) -> None:
-        """Keep what is wrong with the line that came last, unless something was wrong before."""
+        """Keep what is wrong with the current line, if nothing was wrong before."""
         self.problem = self.problem or f"line {self._line} of the input: {diagnostic.message} [{diagnostic.code}]"
 
 
 async def _lines(descriptor: int) -> AsyncGenerator[bytes, None]:
-    """The lines of a file, a pipe or a keyboard; the last one may lack its end."""
-    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_CHUNKS_AHEAD)
-    # A thread of its own, because no event loop can wait for a file. It may be left behind in the middle of a read.
+    """The lines of a file, a pipe or a keyboard; the last one may lack its line end."""
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_MAX_CHUNKS_AHEAD)
+    # A thread, because no event loop can wait for a file. It may be abandoned in the middle of a read.
     threading.Thread(target=_pump, args=(descriptor, asyncio.get_running_loop(), chunks), daemon=True).start()
     pieces: list[bytes] = []
     while chunk := await chunks.get():
@@ -84,11 +83,11 @@ async def _lines(descriptor: int) -> AsyncGenerator[bytes, None]:
 
 def _pump(descriptor: int, loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[bytes | OSError]) -> None:
     chunk: bytes | OSError = b"begin"
-    # The loop may end before the input does; then nobody wants it any more.
+    # The loop may end before the input does.
     with suppress(RuntimeError, CancelledError):
         while chunk and not isinstance(chunk, OSError):
             try:
-                # By its number: a reader of `sys.stdin` would hold a lock that the interpreter needs to end.
+                # Not through `sys.stdin`: its reader holds a lock that the interpreter needs in order to exit.
                 chunk = os.read(descriptor, _CHUNK)
             except OSError as error:
                 chunk = error

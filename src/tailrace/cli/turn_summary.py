@@ -1,4 +1,4 @@
-"""What came of a turn's parts, in one line: all there, or which are missing and what to do about them."""
+"""How a turn ended, in one line: all parts were delivered, or which are missing and what to do about them."""
 
 from __future__ import annotations
 
@@ -13,72 +13,62 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Delivery
 
-
 _FEW = 3
+_VERDICTS: list[tuple[set[State], str]] = [
+    ({State.UNKNOWN}, "may be missing: it is not known whether it arrived"),
+    ({State.FAILED}, "was refused"),
+    ({State.DEAD}, "was given up"),
+    ({State.CANCELLED}, "was left out"),
+    ({State.AMBIGUOUS}, "may have arrived, which is still being found out"),
+    ({State.PLANNED, State.SENDING, State.RETRY}, "is not sent yet"),
+]
 
 
-class Reckoning(NamedTuple):
-    """`is_complete`: every part was delivered. `is_open`: some were not finished, and can be gone on with."""
+class TurnSummary(NamedTuple):
+    """`is_complete`: every part was delivered. `is_open`: some are not finished, and the turn can be resumed."""
 
     is_complete: bool
     is_open: bool
-    summary: str
+    text: str
 
 
-def reckoned(parts: Sequence[Delivery], *, errand_place: str, ledger: str) -> Reckoning:
-    """Count the parts; `ledger` is what a command needs to find them."""
+def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str) -> TurnSummary:
+    """Count the parts; `ledger` is the argument by which a command finds them."""
     missing = [part for part in parts if part.state is not State.DELIVERED]
-    unfinished = [part for part in missing if part.state in OPEN]
-    left_out = [part for part in missing if part.state not in OPEN]
-    where = one_line(errand_place)
+    chat = one_line(conversation)
     if not missing:
-        said = f"{_count(len(parts))} delivered to {where}" if parts else f"nothing was said to {where}"
+        text = f"{_count(len(parts))} delivered to {chat}" if parts else f"nothing was said to {chat}"
         doubled = [part for part in parts if part.may_be_double]
-        said += f"; may be there twice: {_named(doubled)}" if doubled else ""
-        return Reckoning(is_complete=True, is_open=False, summary=said)
-    said = f"of {_count(len(parts))} to {where}, " + "; ".join(
-        f"{_which(group)} {verdict}" for group, verdict in _groups(missing) if group
+        text += f"; may be there twice: {_numbers(doubled)}" if doubled else ""
+        return TurnSummary(is_complete=True, is_open=False, text=text)
+    groups = [([part for part in missing if part.state in states], verdict) for states, verdict in _VERDICTS]
+    text = f"of {_count(len(parts))} to {chat}, " + "; ".join(
+        f"{'part' if len(group) == 1 else 'each of parts'} {_numbers(group)} {verdict}"
+        for group, verdict in groups
+        if group
     )
-    if left_out:
-        look = "Look in the chat, then send" if any(part.state is State.UNKNOWN for part in left_out) else "Send"
-        said += f". {look} again what is missing: tailrace deliveries resend {_meant(left_out)}{ledger}"
-    return Reckoning(is_complete=False, is_open=bool(unfinished), summary=said)
+    if final := [part for part in missing if part.state not in OPEN]:
+        send = "Look in the chat, then send" if any(part.state is State.UNKNOWN for part in final) else "Send"
+        text += f". {send} again what is missing: tailrace deliveries resend {_arguments(final)}{ledger}"
+    return TurnSummary(is_complete=False, is_open=len(final) < len(missing), text=text)
 
 
-def _groups(missing: list[Delivery]) -> list[tuple[list[Delivery], str]]:
-    def among(*states: State) -> list[Delivery]:
-        return [part for part in missing if part.state in states]
-
-    return [
-        (among(State.UNKNOWN), "may be missing: it is not known whether it arrived"),
-        (among(State.FAILED), "was refused"),
-        (among(State.DEAD), "was given up"),
-        (among(State.CANCELLED, State.SUPERSEDED), "was left out"),
-        (among(State.AMBIGUOUS), "may be there, which is not yet found out"),
-        (among(State.PLANNED, State.SENDING, State.RETRY), "is not sent yet"),
-    ]
+def _arguments(parts: list[Delivery]) -> str:
+    """How to name the parts on a command line: one by one while they are few."""
+    if len(parts) > _FEW and all(part.state in UNDELIVERED for part in parts):
+        return f"--turn {shlex.quote(parts[0].turn_id)}"
+    return shlex.join(part.id for part in parts)
 
 
-def _meant(left_out: list[Delivery]) -> str:
-    """How to name them on a command line: one by one while they are few."""
-    if len(left_out) > _FEW and all(part.state in UNDELIVERED for part in left_out):
-        return f"--turn {shlex.quote(left_out[0].turn_id)}"
-    return shlex.join(part.id for part in left_out)
-
-
-def _which(group: list[Delivery]) -> str:
-    return f"{'part' if len(group) == 1 else 'each of parts'} {_named(group)}"
-
-
-def _named(group: list[Delivery]) -> str:
-    """The numbers of the parts, with neighbours drawn together."""
-    spans: list[tuple[int, int]] = []
-    for number in sorted(abs(part.ordinal) for part in group):
-        if spans and spans[-1][1] == number - 1:
-            spans[-1] = (spans[-1][0], number)
+def _numbers(parts: list[Delivery]) -> str:
+    """The numbers of the parts, neighbours as a range."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(abs(part.ordinal) for part in parts):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            spans.append((number, number))
-    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans)
+            ranges.append((number, number))
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in ranges)
 
 
 def _count(number: int) -> str:

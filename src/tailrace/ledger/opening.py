@@ -138,12 +138,12 @@ def _compare(path: Path, mark: HighWaterMark, found: HighWaterMark) -> None:
     if mark.ledger_id != found.ledger_id:
         raise LedgerUnusable(
             f"{path} is another ledger than the one its mark is of: the file was swapped. Put the right one back, or "
-            "run `tailrace deliveries adopt` to go on with this one."
+            "run `tailrace deliveries resend --adopt` to go on with this one."
         )
     missing = max(mark.commits - found.commits, mark.epoch - found.epoch)
     if missing > 0:
         raise LedgerUnusable(
             f"{path} lacks its last {missing} commits: it was damaged, or an older copy was put in its place. Restore "
-            "the newest copy, or run `tailrace deliveries adopt` to go on with what is left; whatever was open counts "
-            "then as maybe sent."
+            "the newest copy, or run `tailrace deliveries resend --adopt` to go on with what is left; what was open "
+            "counts as maybe sent then."
         )

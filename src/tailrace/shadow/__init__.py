@@ -1,1 +1,1 @@
-"""Shadow mode: a turn presented another way and compared with what was sent. Nothing is sent from here."""
+"""Shadow mode: the same turn presented another way, compared, and sent to nobody. Nothing else depends on it."""

@@ -1,9 +1,7 @@
-"""Two accounts of the same turn held against each other: what one said that the other did not, said otherwise or cut
-elsewhere; and what arrived otherwise, took other calls or came at another time.
+"""Compares two shown turns: texts that differ, messages that are lost, extra, moved or cut elsewhere; and messages that
+arrived otherwise, took other calls or came at another time.
 
-Pure. An account is the messages that stand in the end, in order, with what is known of each; how it came to be is left
-to whoever made it (`accounting`). Every difference has one kind. What a comparison keeps does not grow with the turn:
-how many there are of each kind, and where the first of each parts.
+Pure. What a comparison keeps does not grow with the turn: a count for each kind of difference, and its first example.
 """
 
 from __future__ import annotations
@@ -15,18 +13,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tailrace.shadow.shown_turn import Arrival, ShownMessage, ShownTurn
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TOLERANCE_S = 1.0
 """Two messages that come no further apart than this came at the same time."""
 
-_SHORT = 120
+_EXCERPT = 120
 _NAME = 40
 
 
-class Kind(enum.StrEnum):
-    """How two accounts stand to each other: of what people read, then of how it came there."""
+class Difference(enum.StrEnum):
+    """How two shown turns differ: first in what people read, then in how it got there."""
 
     IDENTICAL = "identical"
     WHITESPACE = "whitespace"
@@ -40,76 +40,20 @@ class Kind(enum.StrEnum):
     TIMING = "timing"
 
 
-GRAVE = frozenset({Kind.TEXT_DIFFERS, Kind.LOST, Kind.EXTRA, Kind.ORDER})
-"""What nobody wants of a change: people would read something else."""
-_READ = GRAVE | {Kind.WHITESPACE, Kind.CUT_MOVED}
-
-
-class Arrival(enum.StrEnum):
-    """What is known of a message in the end."""
-
-    DELIVERED = "delivered"
-    DEGRADED = "degraded"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-    UNDELIVERED = "left out"
-
-
-class Manner(enum.StrEnum):
-    """How a message came to say what it says in the end."""
-
-    WHOLE = "posted whole"
-    IN_PLACE = "finished in place"
-    ANEW = "posted anew"
-
-
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as it was to stand in the end. Times are in seconds from the turn's beginning.
-
-    `at` is when it was first there, `done` when it said all it says. `why` is what was given up, or what went wrong.
-    """
-
-    text: str
-    at: float = 0.0
-    done: float = 0.0
-    media: str = ""
-    arrival: Arrival = Arrival.DELIVERED
-    manner: Manner = Manner.WHOLE
-    why: str = ""
-
-
-class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """How many calls of each sort a turn took, without typing.
-
-    `messages` are new ones, which notify people; `changes` are edits that stay, ends of streams and deletions;
-    `passing` is what was only shown in between, None where nobody counted it.
-    """
-
-    messages: int = 0
-    changes: int = 0
-    passing: int | None = None
-
-    def __str__(self) -> str:
-        passing = "" if self.passing is None else f" and {self.passing} in between"
-        return f"{self.messages} new, {self.changes} changed{passing}"
-
-
-class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What one way made of a turn."""
-
-    said: tuple[Said, ...] = ()
-    calls: Calls = Calls()
+GRAVE = frozenset({Difference.TEXT_DIFFERS, Difference.LOST, Difference.EXTRA, Difference.ORDER})
+"""With these people would read something else."""
+_VISIBLE = GRAVE | {Difference.WHITESPACE, Difference.CUT_MOVED}
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """How one turn differs, by kind: how many there are, and where the first of each parts.
+    """How one turn differs: for each kind how often, and its first example.
 
-    Seconds are by how much they come later than we do, less than 0 where they come earlier: `first_s` until anything
-    is there, `later_s` until everything is, `apart_s` of the message that moved most.
+    Seconds are how much later the shadow is, below 0 if it is earlier: `first_s` until the first message is there,
+    `later_s` until everything is, `apart_s` for the message that moved most.
     """
 
-    counts: dict[Kind, int]
-    examples: dict[Kind, str]
+    counts: dict[Difference, int]
+    examples: dict[Difference, str]
     first_s: float = 0.0
     later_s: float = 0.0
     apart_s: float = 0.0
@@ -117,12 +61,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_same(self) -> bool:
         """Whether people read the same."""
-        return not self.counts.keys() & _READ
+        return not self.counts.keys() & _VISIBLE
 
     @property
     def is_alike(self) -> bool:
-        """Whether it also came there in the same way and at the same time."""
-        return self.counts.keys() <= {Kind.IDENTICAL}
+        """Whether it also got there in the same way and at the same time."""
+        return self.counts.keys() <= {Difference.IDENTICAL}
 
     @property
     def is_grave(self) -> bool:
@@ -130,133 +74,135 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.counts.keys() & GRAVE)
 
     def __str__(self) -> str:
-        said = ", ".join(f"{self.counts[kind]} {kind}" for kind in Kind if self.counts.get(kind)) or "nothing said"
+        text = ", ".join(f"{self.counts[kind]} {kind}" for kind in Difference if self.counts.get(kind)) or "no message"
         first = f", first there {self.first_s:+.1f} s" if abs(self.first_s) >= 0.05 else ""
         later = f", done {self.later_s:+.1f} s" if abs(self.later_s) >= 0.05 else ""
-        return said + first + later
+        return text + first + later
 
 
-def compare(ours: Account, theirs: Account, *, tolerance_s: float = TOLERANCE_S) -> Comparison:
-    """How what they made of the turn differs from what we did."""
-    return _Examination(ours, theirs, tolerance_s).result()
+def compare(ours: ShownTurn, theirs: ShownTurn, *, tolerance_s: float = TOLERANCE_S) -> Comparison:
+    """How theirs differs from ours."""
+    found = _Differences(tolerance_s)
+    pairs = found.compare_messages(ours.messages, theirs.messages)
+    for mine, yours in pairs:
+        found.compare_receipts(mine, yours)
+        if mine.arrival is yours.arrival is Arrival.DELIVERED:
+            found.compare_times(mine, yours)
+    found.compare_calls(ours, theirs)
+    return found.result(ours.messages, theirs.messages)
 
 
-class _Examination:
-    """Two accounts while they are compared."""
+class _Differences:
+    """The differences that were found so far."""
 
-    def __init__(self, ours: Account, theirs: Account, tolerance_s: float) -> None:
-        self._ours = ours
-        self._theirs = theirs
+    def __init__(self, tolerance_s: float) -> None:
         self._tolerance_s = tolerance_s
-        self._counts: Counter[Kind] = Counter()
-        self._examples: dict[Kind, str] = {}
-        self._pairs: list[tuple[Said, Said]] = []
+        self._counts: Counter[Difference] = Counter()
+        self._examples: dict[Difference, str] = {}
         self._apart_s = 0.0
 
-    def result(self) -> Comparison:
-        self._compare_messages()
-        for mine, yours in self._pairs:
-            self._compare_receipts(mine, yours)
-            if mine.arrival is yours.arrival is Arrival.DELIVERED:
-                self._compare_times(mine, yours)
-        self._compare_calls()
+    def result(self, ours: tuple[ShownMessage, ...], theirs: tuple[ShownMessage, ...]) -> Comparison:
         first_s = later_s = 0.0
-        ours, theirs = self._ours.said, self._theirs.said
         if ours and theirs:
-            first_s = min(said.at for said in theirs) - min(said.at for said in ours)
-            later_s = max(said.done for said in theirs) - max(said.done for said in ours)
-            if not self._counts[Kind.TIMING] and max(abs(first_s), abs(later_s)) > self._tolerance_s:
-                self._find(Kind.TIMING, f"first there {first_s:+.1f} s, done {later_s:+.1f} s")
-        counts = {kind: count for kind in Kind if (count := self._counts[kind])}
+            first_s = min(message.at for message in theirs) - min(message.at for message in ours)
+            later_s = max(message.done for message in theirs) - max(message.done for message in ours)
+            if not self._counts[Difference.TIMING] and max(abs(first_s), abs(later_s)) > self._tolerance_s:
+                self._add(Difference.TIMING, f"first there {first_s:+.1f} s, done {later_s:+.1f} s")
+        counts = {kind: count for kind in Difference if (count := self._counts[kind])}
         return Comparison(
             counts=counts, examples=self._examples, first_s=first_s, later_s=later_s, apart_s=self._apart_s
         )
 
-    def _find(self, kind: Kind, example: str) -> None:
+    def _add(self, kind: Difference, example: str) -> None:
         self._counts[kind] += 1
         self._examples.setdefault(kind, example)
 
-    def _compare_messages(self) -> None:
-        ours, theirs = self._ours.said, self._theirs.said
-        lost: list[Said] = []
-        extra: list[Said] = []
-        matcher = SequenceMatcher(None, list(map(_name, ours)), list(map(_name, theirs)), autojunk=False)
+    def compare_messages(
+        self, ours: tuple[ShownMessage, ...], theirs: tuple[ShownMessage, ...]
+    ) -> list[tuple[ShownMessage, ShownMessage]]:
+        """Compare what people read. Returns the messages that correspond."""
+        lost: list[ShownMessage] = []
+        extra: list[ShownMessage] = []
+        pairs: list[tuple[ShownMessage, ShownMessage]] = []
+        matcher = SequenceMatcher(None, list(map(_content, ours)), list(map(_content, theirs)), autojunk=False)
         for tag, a, b, c, d in matcher.get_opcodes():
             mine, yours = ours[a:b], theirs[c:d]
             if tag == "equal":
-                self._counts[Kind.IDENTICAL] += b - a
+                self._counts[Difference.IDENTICAL] += b - a
             elif not yours:
-                # What was withdrawn before it was sent, and that they do not say either, is no loss.
-                lost += [said for said in mine if said.arrival is not Arrival.UNDELIVERED]
+                # A message that was withdrawn before it was sent is not lost.
+                lost += [message for message in mine if message.arrival is not Arrival.UNDELIVERED]
             elif not mine:
                 extra += yours
             else:
-                self._find(_kind(mine, yours), _apart(_joined(mine), _joined(yours)))
+                self._add(_kind(mine, yours), _where_they_part(_joined(mine), _joined(yours)))
             if len(mine) == len(yours):
-                self._pairs += zip(mine, yours, strict=True)
-        self._compare_places(lost, extra)
+                pairs += zip(mine, yours, strict=True)
+        self._compare_order(lost, extra)
+        return pairs
 
-    def _compare_places(self, lost: list[Said], extra: list[Said]) -> None:
-        """A message that is lost in one place and extra in another is there, and stands elsewhere."""
-        moved = Counter(map(_name, lost)) & Counter(map(_name, extra))
-        found = Counter(moved)
-        for said in lost:
-            is_moved = found[_name(said)] > 0
-            found[_name(said)] -= is_moved
-            self._find(Kind.ORDER if is_moved else Kind.LOST, _short(said))
-        for said in extra:
-            if moved[_name(said)] > 0:
-                moved[_name(said)] -= 1
+    def _compare_order(self, lost: list[ShownMessage], extra: list[ShownMessage]) -> None:
+        """A message that is lost in one place and extra in another has only moved."""
+        moved = Counter(map(_content, lost)) & Counter(map(_content, extra))
+        left = Counter(moved)
+        for message in lost:
+            is_moved = left[_content(message)] > 0
+            left[_content(message)] -= is_moved
+            self._add(Difference.ORDER if is_moved else Difference.LOST, _short(message))
+        for message in extra:
+            if moved[_content(message)] > 0:
+                moved[_content(message)] -= 1
             else:
-                self._find(Kind.EXTRA, _short(said))
+                self._add(Difference.EXTRA, _short(message))
 
-    def _compare_receipts(self, mine: Said, yours: Said) -> None:
-        if (mine.arrival, mine.manner) != (yours.arrival, yours.manner):
-            self._find(Kind.RECEIPT, f"{_short(mine)}: {_receipt(mine)} against {_receipt(yours)}")
+    def compare_receipts(self, mine: ShownMessage, yours: ShownMessage) -> None:
+        if (mine.arrival, mine.completion) != (yours.arrival, yours.completion):
+            self._add(Difference.RECEIPT, f"{_short(mine)}: {_receipt(mine)} against {_receipt(yours)}")
 
-    def _compare_times(self, mine: Said, yours: Said) -> None:
+    def compare_times(self, mine: ShownMessage, yours: ShownMessage) -> None:
         apart = max(yours.at - mine.at, yours.done - mine.done, key=abs)
         self._apart_s = max(self._apart_s, apart, key=abs)
         if abs(apart) > self._tolerance_s:
             there = f"there at {mine.at:.1f} s against {yours.at:.1f} s"
-            self._find(Kind.TIMING, f"{_short(mine)}: {there}, done at {mine.done:.1f} s against {yours.done:.1f} s")
+            done = f"done at {mine.done:.1f} s against {yours.done:.1f} s"
+            self._add(Difference.TIMING, f"{_short(mine)}: {there}, {done}")
 
-    def _compare_calls(self) -> None:
-        ours, theirs = self._ours.calls, self._theirs.calls
-        if ours.passing is None or theirs.passing is None:
-            ours, theirs = (msgspec.structs.replace(calls, passing=None) for calls in (ours, theirs))
-        if ours != theirs:
-            self._find(Kind.CALLS, f"{ours} against {theirs}")
+    def compare_calls(self, ours: ShownTurn, theirs: ShownTurn) -> None:
+        mine, yours = ours.calls, theirs.calls
+        if mine.previews is None or yours.previews is None:
+            mine, yours = (msgspec.structs.replace(calls, previews=None) for calls in (mine, yours))
+        if mine != yours:
+            self._add(Difference.CALLS, f"{mine} against {yours}")
 
 
-def _kind(ours: tuple[Said, ...], theirs: tuple[Said, ...]) -> Kind:
+def _kind(ours: tuple[ShownMessage, ...], theirs: tuple[ShownMessage, ...]) -> Difference:
     if "".join(_joined(ours).split()) != "".join(_joined(theirs).split()):
-        return Kind.TEXT_DIFFERS
-    is_cut_alike = [said.text.split() for said in ours] == [said.text.split() for said in theirs]
-    return Kind.WHITESPACE if is_cut_alike else Kind.CUT_MOVED
+        return Difference.TEXT_DIFFERS
+    is_cut_alike = [message.text.split() for message in ours] == [message.text.split() for message in theirs]
+    return Difference.WHITESPACE if is_cut_alike else Difference.CUT_MOVED
 
 
-def _name(said: Said) -> tuple[str, str]:
-    return said.text, said.media
+def _content(message: ShownMessage) -> tuple[str, str]:
+    return message.text, message.media
 
 
-def _joined(said: Iterable[Said]) -> str:
-    return "\n".join(message.text or message.media for message in said)
+def _joined(messages: Iterable[ShownMessage]) -> str:
+    return "\n".join(message.text or message.media for message in messages)
 
 
-def _short(said: Said) -> str:
-    text = said.text or said.media
+def _short(message: ShownMessage) -> str:
+    text = message.text or message.media
     return repr(text if len(text) <= _NAME else f"{text[: _NAME - 1]}…")
 
 
-def _receipt(said: Said) -> str:
-    why = f" ({said.why[:_SHORT]})" if said.why else ""
-    return f"{said.arrival}{why}, {said.manner}"
+def _receipt(message: ShownMessage) -> str:
+    why = f" ({message.why[:_EXCERPT]})" if message.why else ""
+    return f"{message.arrival}{why}, {message.completion}"
 
 
-def _apart(ours: str, theirs: str) -> str:
-    """Where two texts part, in a line for people."""
+def _where_they_part(ours: str, theirs: str) -> str:
+    """An excerpt of both texts around their first difference, on one line."""
     pairs = enumerate(zip(ours, theirs, strict=False))
     alike = next((at for at, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
-    start = max(0, alike - _SHORT // 3)
-    return f"{ours[start : start + _SHORT]!r} against {theirs[start : start + _SHORT]!r}"
+    start = max(0, alike - _EXCERPT // 3)
+    return f"{ours[start : start + _EXCERPT]!r} against {theirs[start : start + _EXCERPT]!r}"

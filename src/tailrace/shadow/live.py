@@ -1,28 +1,28 @@
-"""Shadow mode beside live turns: another way of presenting a share of them, and what it would have done otherwise.
+"""Shadow mode beside live turns: another variant for a share of them, and how it would have differed.
 
-A shadow is handed values and nothing else: what the turn says, and what the ledger recorded of its deliveries. It has
-no channel, no courier and no ledger, so nothing it does can reach anybody. Of a turn it takes the time to keep an event
-and no more. The comparison is made once the turn is over, by a thread that has it made in another process
-(`examination`); where that fails, hangs or is short of memory the shadow of that turn is given up, and where it cannot
-keep up turns are dropped. Both are counted, and no turn ever hears of either.
+A shadow gets values and nothing else: the events of the turn, and what the ledger recorded of its deliveries. It has no
+channel, no courier and no ledger, so nothing that it does reaches anybody. While the turn runs, each event is kept and
+nothing more is done. The comparison is made in a thread once the turn is over. A comparison that fails or takes too
+long is given up, and turns for which there is no room are dropped. Both are counted, and no turn notices either.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import logging
 import queue
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tailrace.errors import UsageError
-from tailrace.shadow.comparison import TOLERANCE_S, Comparison
+from tailrace.shadow.comparison import TOLERANCE_S, Comparison, compare
 from tailrace.shadow.replay import Summary
-from tailrace.shadow.sandbox import Answer, Question, SandboxProcess
 from tailrace.shadow.shadow_turn import ShadowTurn
-from tailrace.shadow.shown_turn import delivered
+from tailrace.shadow.shown_turn import from_deliveries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,141 +33,162 @@ if TYPE_CHECKING:
     from tailrace.shadow.replay import Variant
 
 _log = logging.getLogger(__name__)
-_LEAVE_S = 1.0
+_CLOSED = "the shadow was closed"
+_GRACE_S = 1.0
 
 
 class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a shadow may take.
+    """Limits of a shadow.
 
-    `share` of the turns have one, from 0 to 1; which ones follows from their ids. A comparison takes at most `within_s`
-    and `memory_mb`. At most `most_turns` are under way or waiting at once, each of at most `most_events` events with
-    `most_characters`. Messages that come no further apart than `tolerance_s` came at the same time.
+    `share` of the turns, from 0 to 1, have a shadow; which ones follows from their ids. A comparison takes at most
+    `timeout_s`. At most `max_turns` are watched or compared at once, each of at most `max_events` events with
+    `max_characters`. Messages that come no further apart than `tolerance_s` came at the same time.
     """
 
     share: float = 1.0
-    within_s: float = 10.0
-    memory_mb: int = 1024
-    most_turns: int = 8
-    most_events: int = 100_000
-    most_characters: int = 4_000_000
+    timeout_s: float = 10.0
+    max_turns: int = 8
+    max_events: int = 100_000
+    max_characters: int = 4_000_000
     tolerance_s: float = TOLERANCE_S
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
             raise UsageError(f"share is {self.share:g}; it is a part of all turns, from 0 to 1")
-        if not (0 < self.within_s < float("inf") and self.tolerance_s >= 0):
-            raise UsageError("within_s is a number of seconds above 0, tolerance_s one of 0 or more")
-        if min(self.memory_mb, self.most_turns, self.most_events, self.most_characters) < 1:
-            raise UsageError("memory_mb, most_turns, most_events and most_characters are numbers of 1 or more")
+        if not (0 < self.timeout_s < float("inf") and self.tolerance_s >= 0):
+            raise UsageError("timeout_s is a number of seconds above 0, tolerance_s one of 0 or more")
+        if min(self.max_turns, self.max_events, self.max_characters) < 1:
+            raise UsageError("max_turns, max_events and max_characters are numbers of 1 or more")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one turn's shadow: how it differs, or why nobody can tell."""
+    """The result for one turn: how it differs, or why that is not known."""
 
     turn_id: str
     comparison: Comparison | None = None
     given_up: str = ""
 
     def __str__(self) -> str:
-        if self.comparison is None:
-            return f"the shadow was given up: {self.given_up}"
-        return str(self.comparison)
+        return f"the shadow was given up: {self.given_up}" if self.comparison is None else str(self.comparison)
 
 
 class Shadow:
-    """Another way beside live turns. Nothing but making one raises, and nothing waits but `close`.
+    """Another variant beside live turns. Only `__init__` raises, and only `close` waits.
 
-    `reported` is told of each turn as it was compared, in a thread of the shadow's: what it raises is logged, and while
-    it takes its time further turns are dropped.
+    `on_report` is called for each turn once it is compared, in a thread of the shadow. What it raises is logged; while
+    it runs, further turns may be dropped.
     """
 
     def __init__(
         self,
-        way: Variant,
+        variant: Variant,
         *,
         clock: Clock,
         settings: ShadowSettings | None = None,
-        reported: Callable[[Report], None] | None = None,
+        on_report: Callable[[Report], None] | None = None,
     ) -> None:
         self.summary = Summary()
+        self._variant = variant
         self._settings = settings or ShadowSettings()
         self._clock = clock
-        self._reported = reported
-        limits = self._settings
-        self._examiner = SandboxProcess(way, within_s=limits.within_s, memory_mb=limits.memory_mb)
-        self._room = threading.BoundedSemaphore(limits.most_turns)
-        self._watching: dict[str, ShadowTurn] = {}
-        self._over: queue.SimpleQueue[ShadowTurn | None] = queue.SimpleQueue()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._work, name=f"shadow {way.name}".rstrip(), daemon=True)
+        self._on_report = on_report
+        self._room = threading.BoundedSemaphore(self._settings.max_turns)
+        self._watched: dict[str, ShadowTurn] = {}
+        self._finished: queue.SimpleQueue[ShadowTurn | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._comparing: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._work, name=f"shadow {variant.name}".rstrip(), daemon=True)
         self._thread.start()
 
     def is_chosen(self, turn_id: str) -> bool:
-        """Whether the turn of this id is one of the share."""
-        drawn = hashlib.blake2b(turn_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(drawn) < self._settings.share * 2**64
+        """Whether the turn of this id belongs to the share."""
+        digest = hashlib.blake2b(turn_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest) < self._settings.share * 2**64
 
-    def beside(self, turn_id: str, target: Target) -> ShadowTurn:
-        """Whoever presents a turn has it watched, `with` this, from its first event until all is delivered.
+    def watch(self, turn_id: str, target: Target) -> ShadowTurn:
+        """Watch a turn; use it as `with`, from the first event until everything is delivered.
 
-        A turn that was begun by a former process is not to be watched: its times are not known. One that is not of the
-        share, or for which there is no room, is let alone.
+        Do not watch a turn that an earlier process began: its times are not known. A turn that does not belong to the
+        share, or for which there is no room, is not watched.
         """
-        limits = self._settings
-        if self._is_closed or turn_id in self._watching or not self.is_chosen(turn_id):
-            return ShadowTurn(turn_id, target, self._clock)
+        turn = ShadowTurn(turn_id, target, self._clock)
+        if self._closed.is_set() or turn_id in self._watched or not self.is_chosen(turn_id):
+            return turn
         if not self._room.acquire(blocking=False):
             self.summary.dropped += 1
-            return ShadowTurn(turn_id, target, self._clock)
-        watched = ShadowTurn(turn_id, target, self._clock)
-        watched.begin(limits.most_events, limits.most_characters, within_s=limits.within_s, over=self._end)
-        self._watching[turn_id] = watched
-        return watched
+            return turn
+        limits = self._settings
+        turn.begin(limits.max_events, limits.max_characters, timeout_s=limits.timeout_s, on_finished=self._finish)
+        self._watched[turn_id] = turn
+        return turn
 
-    def told(self, delivery: Delivery) -> None:
-        """A delivery of some turn was recorded, or has changed."""
-        if (watched := self._watching.get(delivery.turn_id)) is not None:
-            watched.told(delivery)
+    def record(self, delivery: Delivery) -> None:
+        """Take in a delivery of any turn that was recorded or has changed."""
+        if (turn := self._watched.get(delivery.turn_id)) is not None:
+            turn.record(delivery)
 
-    def close(self, *, within_s: float = 0.0) -> None:
-        """Give what is over so long to be compared and told, then end that, and give up what is still watched.
+    def close(self, *, timeout_s: float = 0.0) -> None:
+        """Wait this long for the turns that are finished to be compared, then give up all that is left.
 
-        Where another path is followed it is to be called by whoever runs that.
+        Call it in the thread of the event loop if `follow` was used.
         """
-        self._over.put(None)
-        if within_s:
-            self._thread.join(within_s)
-        self._is_closed = True
-        for watched in list(self._watching.values()):
-            watched.give_up("the shadow was closed")
-        self._examiner.close()
-        # What `reported` does can only be waited for.
-        self._thread.join(_LEAVE_S)
+        self._finished.put(None)
+        if timeout_s:
+            self._thread.join(timeout_s)
+        self._closed.set()
+        for turn in list(self._watched.values()):
+            turn.give_up(_CLOSED)
+        if self._comparing is not None:
+            _stop_thread(self._comparing)
+        self._thread.join(_GRACE_S)
 
-    def _end(self, watched: ShadowTurn) -> None:
-        self._watching.pop(watched.turn_id, None)
-        self._over.put(watched)
+    def _finish(self, turn: ShadowTurn) -> None:
+        self._watched.pop(turn.turn_id, None)
+        self._finished.put(turn)
 
     def _work(self) -> None:
-        while (watched := self._over.get()) is not None:
+        while (turn := self._finished.get()) is not None:
             try:
-                self._tell(self._examined(watched))
-            except Exception as error:  # noqa: BLE001 -- whatever happens here is the shadow's business alone
-                _log.warning("turn %s: its shadow could not be told of: %r", watched.turn_id, error)
+                self._report(self._compare_in_time(turn))
+            except Exception as error:  # noqa: BLE001 -- `on_report` may raise anything
+                _log.warning("turn %s: its shadow could not be reported: %r", turn.turn_id, error)
             finally:
-                watched.forget()
+                turn.forget()
                 self._room.release()
 
-    def _examined(self, watched: ShadowTurn) -> Report:
-        given_up = "the shadow was closed" if self._is_closed else watched.given_up
-        answer = Answer(given_up=given_up)
-        if not given_up:
-            ours = delivered(watched.rows.values(), began=watched.began_wall)
-            question = Question(target=watched.target, ours=ours, tolerance_s=self._settings.tolerance_s)
-            answer = self._examiner.examine(question, watched.events)
-        return Report(turn_id=watched.turn_id, comparison=answer.comparison, given_up=answer.given_up)
+    def _compare_in_time(self, turn: ShadowTurn) -> Report:
+        """Compare in a thread of its own, which is given up when it takes too long."""
+        if turn.given_up or self._closed.is_set():
+            return Report(turn_id=turn.turn_id, given_up=turn.given_up or _CLOSED)
+        if self._comparing is not None and self._comparing.is_alive():
+            return Report(turn_id=turn.turn_id, given_up="an earlier comparison does not end")
+        reports: list[Report] = []
 
-    def _tell(self, report: Report) -> None:
+        def run() -> None:
+            with suppress(SystemExit):
+                reports.append(self._compare(turn))
+
+        self._comparing = threading.Thread(target=run, name=f"{self._thread.name}: comparison", daemon=True)
+        self._comparing.start()
+        self._comparing.join(self._settings.timeout_s)
+        if not reports:
+            _stop_thread(self._comparing)
+            self._comparing.join(_GRACE_S)
+        if not reports:
+            why = _CLOSED if self._closed.is_set() else f"it took longer than {self._settings.timeout_s:g} s"
+            return Report(turn_id=turn.turn_id, given_up=why)
+        return reports[0]
+
+    def _compare(self, turn: ShadowTurn) -> Report:
+        try:
+            ours = from_deliveries(turn.deliveries.values(), began_at=turn.began_at)
+            theirs = self._variant.show(turn.events, turn.target)
+            comparison = compare(ours, theirs, tolerance_s=self._settings.tolerance_s)
+            return Report(turn_id=turn.turn_id, comparison=comparison)
+        except Exception as error:  # noqa: BLE001 -- the projector of a shadow may be anything
+            return Report(turn_id=turn.turn_id, given_up=f"{type(error).__name__}: {error}"[:1000].rstrip(": "))
+
+    def _report(self, report: Report) -> None:
         if report.comparison is None:
             self.summary.given_up += 1
             _log.warning("turn %s: %s", report.turn_id, report)
@@ -175,5 +196,14 @@ class Shadow:
             self.summary.add(report.turn_id, report.comparison)
             level = logging.WARNING if report.comparison.is_grave else logging.INFO
             _log.log(level, "turn %s: %s", report.turn_id, report)
-        if self._reported is not None:
-            self._reported(report)
+        if self._on_report is not None:
+            self._on_report(report)
+
+
+def _stop_thread(thread: threading.Thread) -> None:
+    """Raise SystemExit in a thread that may never end: a projector that loops would take the processor from live turns.
+
+    It reaches Python code at its next instruction, and code that waits in C once that returns.
+    """
+    if thread.is_alive() and thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))

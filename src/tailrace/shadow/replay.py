@@ -1,7 +1,7 @@
-"""Ways of presenting turns, recorded turns presented in two of them, and what many comparisons come to.
+"""Variants of presenting turns, recorded turns presented in two variants, and a summary of many comparisons.
 
-A way has no channel, no courier and no ledger, only what a channel can do as a table: whatever it says is rehearsed and
-reaches nobody. Beside a live turn it is `shadow` that uses it.
+A variant has no channel, no courier and no ledger, only the table of what a channel can do. It makes a dry run, so
+nothing that it does reaches anybody.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from tailrace.delivery.dry_run import dry_run
 from tailrace.projector import Projector, ProjectorSettings
-from tailrace.shadow.comparison import TOLERANCE_S, Account, Comparison, Kind, compare
-from tailrace.shadow.shown_turn import rehearsed
+from tailrace.shadow.comparison import TOLERANCE_S, Comparison, Difference, compare
+from tailrace.shadow.shown_turn import ShownTurn, from_dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.operations import Target
 
-    Timed: TypeAlias = Iterable[tuple[float, Event]]
-    """The events of a turn, each with the seconds since its beginning."""
+    TimedEvents: TypeAlias = Iterable[tuple[float, Event]]
+    """The events of a turn, each with the seconds since the turn began."""
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,27 +34,32 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     capabilities: Capabilities
     settings: ProjectorSettings = ProjectorSettings()
-    projecting: MakeProjector = Projector
+    make_projector: MakeProjector = Projector
     name: str = ""
 
-    def account(self, events: Timed, target: Target) -> Account:
-        """What it makes of a turn."""
-        return rehearsed(dry_run(events, target, self.capabilities, self.settings, make_projector=self.projecting))
+    def show(self, events: TimedEvents, target: Target) -> ShownTurn:
+        """What people would see of a turn."""
+        calls = dry_run(events, target, self.capabilities, self.settings, make_projector=self.make_projector)
+        return from_dry_run(calls)
 
 
 def replay(
-    target: Target, ours: tuple[Variant, Timed], theirs: tuple[Variant, Timed], *, tolerance_s: float = TOLERANCE_S
+    target: Target,
+    ours: tuple[Variant, TimedEvents],
+    theirs: tuple[Variant, TimedEvents],
+    *,
+    tolerance_s: float = TOLERANCE_S,
 ) -> Comparison:
-    """A recorded turn presented in both ways; the events are the same, or those of another path to the same agent."""
-    accounts = [way.account(events, target) for way, events in (ours, theirs)]
-    return compare(*accounts, tolerance_s=tolerance_s)
+    """Compare a recorded turn in two variants; the events are the same, or those of another path to the agent."""
+    shown = [variant.show(events, target) for variant, events in (ours, theirs)]
+    return compare(*shown, tolerance_s=tolerance_s)
 
 
 class Summary:
-    """What many comparisons came to, with the first example of each kind: the turn, and where it parts.
+    """The sum of many comparisons, with the first example of each kind: the name of the turn, and the example.
 
-    `same` counts the turns of which people read the same, `given_up` those of which a shadow could not tell, `dropped`
-    those that it had no time for.
+    `same` counts the turns of which people read the same, `given_up` those that could not be compared, `dropped` those
+    for which there was no room.
     """
 
     def __init__(self) -> None:
@@ -62,11 +67,11 @@ class Summary:
         self.same = 0
         self.given_up = 0
         self.dropped = 0
-        self.counts: Counter[Kind] = Counter()
-        self.examples: dict[Kind, tuple[str, str]] = {}
+        self.counts: Counter[Difference] = Counter()
+        self.examples: dict[Difference, tuple[str, str]] = {}
 
     def add(self, turn_id: str, comparison: Comparison) -> None:
-        """One more turn."""
+        """Add one turn."""
         self.turns += 1
         self.same += comparison.is_same
         self.counts.update(comparison.counts)

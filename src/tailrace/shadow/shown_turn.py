@@ -1,18 +1,19 @@
-"""The account of a turn: the messages it left, what is known of each, and the calls they took.
+"""What people saw of one turn: the messages that stand in the end, what is known of each, and the calls they took.
 
-Made of what was really delivered, as the ledger has it, or of what a rehearsal would have; both by one hand, so that
-two accounts differ only where the turns do. Pure: deliveries and moments in, an account out.
+A shown turn is made either of recorded deliveries or of a dry run. Both go through `_Builder`, so that two shown turns
+differ only if the turns do. Pure: deliveries or calls in, a value out.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from tailrace.deliveries import NOTICE_ORDINAL, State
 from tailrace.operations import AppendStream, CloseStream, Delete, Draft, Edit, OpenStream, Post, PostMedia, Typing
-from tailrace.shadow.comparison import Account, Arrival, Calls, Manner, Said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,71 +22,123 @@ if TYPE_CHECKING:
     from tailrace.delivery.dry_run import PerformedCall
     from tailrace.operations import Durable, Operation
 
+
+class Arrival(enum.StrEnum):
+    """What is known of a message in the end."""
+
+    DELIVERED = "delivered"
+    DEGRADED = "degraded"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    UNDELIVERED = "left out"
+
+
+class Completion(enum.StrEnum):
+    """How a message got its final text."""
+
+    WHOLE = "posted whole"
+    IN_PLACE = "finished in place"
+    ANEW = "posted anew"
+
+
+class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as it stands in the end. Times are in seconds since the turn began.
+
+    `at` is when it appeared, `done` when it had its final text. `why` is what was given up, or what went wrong.
+    """
+
+    text: str
+    at: float = 0.0
+    done: float = 0.0
+    media: str = ""
+    arrival: Arrival = Arrival.DELIVERED
+    completion: Completion = Completion.WHOLE
+    why: str = ""
+
+
+class CallCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many calls of each sort a turn took, without typing.
+
+    `messages` are new ones, which notify people; `changes` are final edits, ends of streams and deletions; `previews`
+    are calls whose effect does not stay, None if they were not counted.
+    """
+
+    messages: int = 0
+    changes: int = 0
+    previews: int | None = None
+
+    def __str__(self) -> str:
+        previews = "" if self.previews is None else f" and {self.previews} in between"
+        return f"{self.messages} new, {self.changes} changed{previews}"
+
+
+class ShownTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What people saw of a turn."""
+
+    messages: tuple[ShownMessage, ...] = ()
+    calls: CallCounts = CallCounts()
+
+
 _ARRIVALS = {
     State.DELIVERED: Arrival.DELIVERED,
     State.FAILED: Arrival.REFUSED,
     State.DEAD: Arrival.REFUSED,
     State.UNKNOWN: Arrival.UNKNOWN,
 }
-_THERE = (Arrival.DELIVERED, Arrival.DEGRADED)
 
 
-def rehearsed(moments: Iterable[PerformedCall]) -> Account:
-    """What a rehearsal comes to."""
-    book = _Book()
-    passing = 0
-    for moment in moments:
-        if moment.is_durable:
-            book.take(moment.operation, moment.message_id, at=moment.at)
-        elif not isinstance(moment.operation, Typing):
-            book.show(moment.operation)
-            passing += 1
-    return book.account(passing=passing)
+def from_dry_run(calls: Iterable[PerformedCall]) -> ShownTurn:
+    """What a dry run shows."""
+    builder = _Builder()
+    previews = 0
+    for call in calls:
+        if call.is_durable:
+            builder.take(call.operation, call.message_id, at=call.at)
+        elif not isinstance(call.operation, Typing):
+            builder.preview(call.operation)
+            previews += 1
+    return builder.result(previews=previews)
 
 
-def delivered(deliveries: Iterable[Delivery], *, began: float) -> Account:
-    """What the deliveries of one turn come to, all of them final; `began` is when it did by the clock on the wall.
+def from_deliveries(deliveries: Iterable[Delivery], *, began_at: float) -> ShownTurn:
+    """What the deliveries of one turn show, all of them final; `began_at` is when it began, in wall clock time.
 
-    What was superseded belongs to them: it tells which message the new one stands for. What was shown in between is in
-    no ledger, and the line that tells people of a missing part is no part of the turn.
+    They include those that were superseded, which tell what message a new one replaces. The ledger holds no previews,
+    and the line about a missing part does not belong to the turn.
     """
-    book = _Book()
+    builder = _Builder()
     for delivery in sorted(deliveries, key=lambda known: (abs(known.ordinal), -known.ordinal)):
         if delivery.ordinal == NOTICE_ORDINAL:
             continue
         if delivery.state is State.SUPERSEDED:
-            book.forget(delivery.operation)
+            builder.supersede(delivery.operation)
             continue
         receipt = delivery.receipt
-        arrival = _ARRIVALS.get(delivery.state, Arrival.UNDELIVERED)
-        if receipt is not None and receipt.degraded:
-            arrival = Arrival.DEGRADED
-        book.take(
+        degraded = receipt.degraded if receipt is not None else ""
+        builder.take(
             delivery.operation,
             receipt.message_id if receipt is not None else "",
-            at=(delivery.last_try_at or delivery.updated_at) - began,
-            arrival=arrival,
-            why=delivery.error or (receipt.degraded if receipt is not None else ""),
+            at=(delivery.last_try_at or delivery.updated_at) - began_at,
+            arrival=Arrival.DEGRADED if degraded else _ARRIVALS.get(delivery.state, Arrival.UNDELIVERED),
+            why=delivery.error or degraded,
         )
         if delivery.ordinal < 0 and not isinstance(delivery.operation, Delete):
-            book.mark_anew()
-    return book.account()
+            builder.mark_posted_anew()
+    return builder.result()
 
 
-class _Book:
-    """Messages as they come to be."""
+class _Builder:
+    """The messages of a turn while its calls are gone through."""
 
     def __init__(self) -> None:
-        self._said: dict[str, Said] = {}
-        self._processing_messages: set[str] = set()
+        self._messages: dict[str, ShownMessage] = {}
         self._new = 0
         self._changes = 0
         self._last = ""
 
-    def account(self, *, passing: int | None = None) -> Account:
-        """What stands."""
-        calls = Calls(messages=self._new, changes=self._changes, passing=passing)
-        return Account(said=tuple(self._said.values()), calls=calls)
+    def result(self, *, previews: int | None = None) -> ShownTurn:
+        calls = CallCounts(messages=self._new, changes=self._changes, previews=previews)
+        return ShownTurn(messages=tuple(self._messages.values()), calls=calls)
 
     def take(
         self,
@@ -96,72 +149,73 @@ class _Book:
         arrival: Arrival = Arrival.DELIVERED,
         why: str = "",
     ) -> None:
-        """Something that stays was asked for, and this became of it."""
+        """Apply an operation whose effect stays."""
         match operation:
             case Post() | OpenStream() | PostMedia():
                 self._new += 1
-                before = self._said.get(self._last)
-                # What never arrived has no name; no platform has names like these.
+                before = self._messages.get(self._last)
+                # A message that never arrived has no id. No platform has ids like these.
                 self._last = message_id or f"\0{self._new}"
                 if isinstance(operation, Post) and operation.is_processing:
-                    self._processing_messages.add(self._last)
                     return
                 text, media = _content(operation)
-                said = Said(text=text, media=media, at=at, done=at, arrival=arrival, why=why)
-                self._said[self._last] = said if before is None else self._instead(before, said)
+                message = ShownMessage(text=text, media=media, at=at, done=at, arrival=arrival, why=why)
+                self._messages[self._last] = message if before is None else self._merged(before, message)
             case Edit() | CloseStream():
                 self._changes += 1
-                self._finish(_changed(operation), operation, at=at, arrival=arrival, why=why)
+                self._finish(operation, at=at, arrival=arrival, why=why)
             case Delete():
                 self._changes += 1
-                if arrival in _THERE:
-                    self._said.pop(operation.message_id, None)
+                if arrival in {Arrival.DELIVERED, Arrival.DEGRADED}:
+                    self._messages.pop(operation.message_id, None)
             case AppendStream() | Draft() | Typing():
-                pass  # nothing of these stays
+                pass  # their effect does not stay
 
-    def show(self, operation: Operation) -> None:
-        """Something was shown in between: it stands until something else does."""
-        if isinstance(operation, Edit) and (before := self._said.get(operation.message_id)) is not None:
-            self._said[operation.message_id] = replace(before, text=operation.body.text)
+    def preview(self, operation: Operation) -> None:
+        """Apply an operation that only shows something until the next one."""
+        if isinstance(operation, Edit) and (before := self._messages.get(operation.message_id)) is not None:
+            self._messages[operation.message_id] = replace(before, text=operation.body.text)
 
-    def forget(self, replaced: Durable) -> None:
-        """Another message says what this was to: the one it was about is gone, or never was."""
+    def supersede(self, replaced: Durable) -> None:
+        """Count an operation whose text another message has; the message it was about is gone, or never was."""
         if isinstance(replaced, Edit | CloseStream):
-            self._said.pop(_changed(replaced), None)
+            self._messages.pop(_message_id(replaced), None)
             self._changes += 1
         else:
             self._new += 1
 
-    def mark_anew(self) -> None:
-        """The last message stands for one that could not be finished."""
-        if (said := self._said.get(self._last)) is not None:
-            self._said[self._last] = replace(said, manner=Manner.ANEW)
+    def mark_posted_anew(self) -> None:
+        """The last message replaces one that could not be finished."""
+        if (message := self._messages.get(self._last)) is not None:
+            self._messages[self._last] = replace(message, completion=Completion.ANEW)
 
-    def _instead(self, before: Said, said: Said) -> Said:
-        """The message; where the one before it was refused as its beginning, it stands for that as well."""
+    def _merged(self, before: ShownMessage, message: ShownMessage) -> ShownMessage:
+        """The message; if the one before it was refused and is its beginning, it replaces that one."""
         beginning = before.text.rstrip()
-        if before.arrival is not Arrival.REFUSED or not beginning or not said.text.startswith(beginning):
-            return said
-        self._said = {name: each for name, each in self._said.items() if each is not before}
-        return replace(said, manner=Manner.ANEW, why=said.why or before.why)
+        if before.arrival is not Arrival.REFUSED or not beginning or not message.text.startswith(beginning):
+            return message
+        self._messages = {name: each for name, each in self._messages.items() if each is not before}
+        return replace(message, completion=Completion.ANEW, why=message.why or before.why)
 
-    def _finish(self, message_id: str, operation: Edit | CloseStream, *, at: float, arrival: Arrival, why: str) -> None:
-        before = self._said.get(message_id)
+    def _finish(self, operation: Edit | CloseStream, *, at: float, arrival: Arrival, why: str) -> None:
+        message_id = _message_id(operation)
+        before = self._messages.get(message_id)
         if before is None:
             return
         if arrival is Arrival.DELIVERED and before.arrival is Arrival.DEGRADED:
             arrival, why = before.arrival, before.why
-        manner = before.manner if before.manner is Manner.ANEW else Manner.IN_PLACE
-        text = operation.body.text
-        self._said[message_id] = replace(before, text=text, done=at, arrival=arrival, why=why, manner=manner)
+        completion = before.completion if before.completion is Completion.ANEW else Completion.IN_PLACE
+        self._messages[message_id] = replace(
+            before, text=operation.body.text, done=at, arrival=arrival, why=why, completion=completion
+        )
 
 
-def _changed(operation: Edit | CloseStream) -> str:
+def _message_id(operation: Edit | CloseStream) -> str:
     return operation.message_id if isinstance(operation, Edit) else operation.stream_id
 
 
 def _content(operation: Post | OpenStream | PostMedia) -> tuple[str, str]:
     if isinstance(operation, PostMedia):
-        # The courier sends a copy of a file, under a name of its own.
+        # A file is sent from a copy, whose name differs each time.
         return operation.caption, operation.url or f"a file {operation.mime}".rstrip()
     return operation.body.text, ""

@@ -1,29 +1,51 @@
-"""`tailrace deliveries`: what the ledger knows of what was sent, and what a person can do about it.
+"""`tailrace deliveries`: what was sent, as the ledger knows it, and what a person can do about it.
 
-One file for each of its commands, put together here. Looking needs nothing but the file, and works beside a process
-that writes it; sending, forgetting and taking over need the ledger for themselves.
+Each of its commands is a file. `list`, `show` and `purge --dry-run` only read the ledger, also while another process
+writes it; `resend` and `purge` need the ledger for themselves.
 """
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
-from tailrace.cli.deliveries.adopting import adopt
+import typer
+from typer.core import TyperGroup
+
 from tailrace.cli.deliveries.listing import list_deliveries
 from tailrace.cli.deliveries.purging import purge
 from tailrace.cli.deliveries.resending import resend
 from tailrace.cli.deliveries.showing import show
 
-deliveries = typer.Typer(add_completion=False)
+
+class _CommandAnywhere(TyperGroup):
+    """Takes options before the command as well as behind it. Without a command it lists."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        index = self._index_of_command(args)
+        if index is not None:
+            args = [args[index], *args[:index], *args[index + 1 :]]
+        elif not set(args) & set(ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+    def _index_of_command(self, args: list[str]) -> int | None:
+        options = [option for command in self.commands.values() for option in command.params]
+        with_value = {name for option in options if not getattr(option, "is_flag", False) for name in option.opts}
+        index = 0
+        while index < len(args):
+            if not args[index].startswith("-"):
+                return index
+            index += 2 if args[index] in with_value else 1
+        return None
+
+
+deliveries = typer.Typer(
+    cls=_CommandAnywhere,
+    add_completion=False,
+    help="List what was sent, show it, send it again, or delete it. Without a command it lists; options may stand "
+    "before the command or behind it.",
+)
 deliveries.command("list")(list_deliveries)
 deliveries.command()(show)
 deliveries.command()(resend)
 deliveries.command()(purge)
-deliveries.command()(adopt)
-
-
-@deliveries.callback(invoke_without_command=True)
-def _deliveries(context: typer.Context) -> None:
-    """List, show, resend and forget what was delivered. Alone it lists."""
-    if context.invoked_subcommand is None:
-        list_deliveries()

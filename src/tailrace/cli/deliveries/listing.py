@@ -11,15 +11,24 @@ import typer
 
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
+    JsonOption,
     OlderOption,
     StateOption,
     ToOption,
     TurnOption,
-    query_of,
+    selected,
 )
-from tailrace.cli.delivery_format import excerpt, json_line, one_line, place, row, span
+from tailrace.cli.delivery_format import excerpt, format_duration, format_target, json_line, list_record, one_line
 from tailrace.cli.failures import FAILED, errors_in_one_line
-from tailrace.cli.ledgers import DebugOption, LedgerOption, is_there, ledger_path, naming, nothing_there, read_ledger
+from tailrace.cli.ledgers import (
+    DebugOption,
+    LedgerOption,
+    ledger_argument,
+    ledger_exists,
+    ledger_path,
+    no_ledger,
+    read_ledger,
+)
 from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query, State
 
 if TYPE_CHECKING:
@@ -39,62 +48,62 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
     to: ToOption = None,
     channel: ChannelOption = None,
     older_than: OlderOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Not more than this many.")] = 50,
     ledger: LedgerOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")] = False,
+    json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """List deliveries, newest first."""
     with errors_in_one_line(debug=debug):
-        query = query_of(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
+        query = selected(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
         path = ledger_path(ledger)
-        if not is_there(path):
-            typer.echo(nothing_there(path), err=True)
+        if not ledger_exists(path):
+            typer.echo(no_ledger(path), err=True)
             return
-        found, missing, illegible = asyncio.run(_found(path, query, limit))
+        found, missing, damaged = asyncio.run(_find(path, query, limit))
         shown = found[:limit]
         if json:
-            sys.stdout.writelines(json_line(row(delivery)) for delivery in shown)
+            sys.stdout.writelines(json_line(list_record(delivery)) for delivery in shown)
             sys.stdout.flush()
         elif shown:
             _print(shown)
-        hints = [] if json else _hints(shown, missing, naming(ledger), is_all=len(found) <= limit)
-        for line in (*hints, *(f"tailrace: {damage}" for damage in illegible)):
+        hints = [] if json else _hints(shown, missing, ledger_argument(ledger), is_all=len(found) <= limit)
+        for line in (*hints, *(f"tailrace: {damage}" for damage in damaged)):
             typer.echo(line, err=True)
-    if illegible:
+    if damaged:
         raise typer.Exit(FAILED)
 
 
-async def _found(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
-    """What is to be shown and one more, the names of those that are missing and were not sent again, and damages."""
+async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
+    """The deliveries and one more, the ids of those that may be missing and were not sent again, and damaged rows."""
     async with read_ledger(path) as reader:
-        found, illegible = await reader.find_legible(query, limit=limit + 1)
+        found, damaged = await reader.find_legible(query, limit=limit + 1)
         missing = []
         for delivery in found[:limit]:
             if delivery.state in UNDELIVERED and delivery.ordinal != NOTICE_ORDINAL:
-                again = Query(turn_id=f"{delivery.turn_id}/resend", states=frozenset({State.DELIVERED}))
-                sent_again, _ = await reader.find_legible(again)
-                if not any(sent.ordinal == delivery.ordinal for sent in sent_again):
+                resent = Query(turn_id=f"{delivery.turn_id}/resend", states=frozenset({State.DELIVERED}))
+                delivered, _ = await reader.find_legible(resent)
+                if all(other.ordinal != delivery.ordinal for other in delivered):
                     missing.append(delivery.id)
-        return found, missing, illegible
+        return found, missing, damaged
 
 
 def _print(shown: list[Delivery]) -> None:
-    rows = [_columns(delivery) for delivery in shown]
+    rows = [_cells(delivery) for delivery in shown]
     if sys.stdout.isatty():
         _print_table(shown, rows)
         return
-    rows = [_HEADS, *((*fixed, says[:_EXCERPT_IN_PIPE]) for *fixed, says in rows)]
+    rows = [_HEADS, *((*cells, text[:_EXCERPT_IN_PIPE]) for *cells, text in rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS) - 1)]
-    for *fixed, says in rows:
-        typer.echo("  ".join([*(cell.ljust(width) for cell, width in zip(fixed, widths, strict=True)), says]).rstrip())
+    for *cells, text in rows:
+        typer.echo("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), text]).rstrip())
 
 
-def _columns(delivery: Delivery) -> tuple[str, ...]:
+def _cells(delivery: Delivery) -> tuple[str, ...]:
     state = delivery.state.value + (" (twice?)" if delivery.may_be_double else "")
-    age = span(time.time() - delivery.updated_at)
-    where = place(delivery.operation.target)
-    return one_line(delivery.id), state, where, str(delivery.attempt), age, excerpt(delivery)
+    age = format_duration(time.time() - delivery.updated_at)
+    target = format_target(delivery.operation.target)
+    return one_line(delivery.id), state, target, str(delivery.attempt), age, excerpt(delivery)
 
 
 def _print_table(shown: list[Delivery], rows: list[tuple[str, ...]]) -> None:
@@ -121,9 +130,9 @@ def _style(delivery: Delivery) -> str:
 
 
 def _hints(shown: list[Delivery], missing: list[str], ledger: str, *, is_all: bool) -> list[str]:
-    """What a person may want to know or do after looking."""
+    """What a person may want to do next."""
     if not shown:
-        return ["no delivery is as you asked, or there is none yet"]
+        return ["no delivery matches, or there is none yet"]
     hints = [] if is_all else [f"there are more: --limit {2 * len(shown)} shows further back"]
     if missing:
         which = "1 of them did not surely arrive" if len(missing) == 1 else f"{len(missing)} did not surely arrive"
@@ -133,5 +142,5 @@ def _hints(shown: list[Delivery], missing: list[str], ledger: str, *, is_all: bo
             f"`tailrace deliveries resend {example}{ledger}` sends it again"
         )
     if any(delivery.state in OPEN for delivery in shown):
-        hints.append(f"some are not over: `tailrace deliveries resend --state open{ledger}` goes on with them")
+        hints.append(f"some are not finished: `tailrace deliveries resend --state open{ledger}` sends them")
     return hints

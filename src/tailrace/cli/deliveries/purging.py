@@ -1,9 +1,9 @@
-"""`tailrace deliveries purge`: forget what is over, or only what it said."""
+"""`tailrace deliveries purge`: delete deliveries that are finished, or only their texts."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,111 +13,90 @@ from tailrace.cli.deliveries.selection import (
     StateOption,
     ToOption,
     TurnOption,
-    query_of,
+    selected,
 )
 from tailrace.cli.failures import errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import (
     DebugOption,
     LedgerOption,
-    each,
-    is_there,
+    all_deliveries,
+    ledger_exists,
     ledger_path,
-    nothing_there,
+    no_ledger,
     read_ledger,
     write_ledger,
 )
-from tailrace.cli.progress_bar import Tally
+from tailrace.cli.progress_bar import ProgressBar
 from tailrace.deliveries import FINAL, TURN_OPEN, fingerprint_of
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.deliveries import Delivery, Query
-    from tailrace.ledger.reader import SqliteReader
+    from tailrace.deliveries import Query
 
-_AT_A_TIME = 500
-
-
-class _Purge(NamedTuple):
-    """What is to be forgotten, and how much of it."""
-
-    path: Path
-    query: Query
-    bodies: bool
+_BATCH = 500
 
 
 def purge(  # noqa: PLR0913 -- one for each option of the command
     *,
     older_than: OlderOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="However new it is.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Of any age.")] = False,
     state: StateOption = None,
     turn: TurnOption = None,
     to: ToOption = None,
     channel: ChannelOption = None,
-    bodies: Annotated[bool, typer.Option("--bodies", help="Forget only what they said; the rows stay.")] = False,
+    bodies: Annotated[bool, typer.Option("--bodies", help="Delete only the texts; the rows stay.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count: nothing is changed.")] = False,
     ledger: LedgerOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Forget deliveries that are over. Open ones are never touched.
+    """Delete deliveries that are finished. Open ones always stay.
 
-    A turn that was forgotten is not known any more: delivering it again sends it again.
+    A turn that was deleted is not known any more: to deliver it again sends it again.
     """
     with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
         if older_than is None and turn is None and not everything:
             raise UsageError(
-                "say what to forget: --older-than 30d, --turn ID, or --all for everything that is over; "
+                "say what to delete: --older-than 30d, --turn ID, or --all for everything that is finished; "
                 "--dry-run counts it first"
             )
         if older_than is not None and everything:
-            raise UsageError("--all and --older-than cannot both be meant: leave one out")
-        query = query_of(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
+            raise UsageError("--all and --older-than contradict each other: leave one out")
+        query = selected(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
         if query.states is not None and not query.states & FINAL:
-            raise UsageError("open deliveries are never forgotten: name a state in which a delivery is over")
+            raise UsageError("open deliveries are never deleted: name a state in which a delivery is finished")
         path = ledger_path(ledger)
-        if not is_there(path):
-            typer.echo(nothing_there(path), err=True)
+        if not ledger_exists(path):
+            typer.echo(no_ledger(path), err=True)
             return
-        asked = _Purge(path, query, bodies)
-        count = asyncio.run(_counted(asked) if dry_run else _forgotten(asked))
-        typer.echo(_told(count, bodies=bodies, dry_run=dry_run))
+        count = asyncio.run((_count if dry_run else _delete)(path, query, bodies=bodies))
+        which = "1 delivery" if count == 1 else f"{count} deliveries"
+        what = f"the text of {which}" if bodies else which
+        typer.echo(f"would delete {what}; nothing was changed" if dry_run else f"deleted {what}")
 
 
-def _told(count: int, *, bodies: bool, dry_run: bool) -> str:
-    which = "1 delivery" if count == 1 else f"{count} deliveries"
-    what = f"what {which} said" if bodies else which
-    return f"would forget {what}; nothing was changed" if dry_run else f"forgot {what}"
-
-
-async def _forgotten(asked: _Purge) -> int:
-    """Forget a few at a time, so that nobody waits long for the disk."""
+async def _delete(path: Path, query: Query, *, bodies: bool) -> int:
+    """Delete in small batches, so that no other writer waits long for the disk."""
     count = 0
-    async with write_ledger(asked.path) as ledger:
-        with Tally("forgetting") as tally:
-            while forgotten := await ledger.prune(asked.query, limit=_AT_A_TIME, bodies=asked.bodies):
-                count += forgotten
-                tally.advance(forgotten)
+    async with write_ledger(path) as ledger:
+        with ProgressBar("deleting") as bar:
+            while deleted := await ledger.prune(query, limit=_BATCH, bodies=bodies):
+                count += deleted
+                bar.advance(deleted)
     return count
 
 
-async def _counted(asked: _Purge) -> int:
-    """What would be forgotten, asked of a ledger that cannot be changed."""
+async def _count(path: Path, query: Query, *, bodies: bool) -> int:
+    """Count what `_delete` would delete, with a ledger that is opened for reading."""
     count = 0
-    open_turns: dict[str, bool] = {}
-    async with read_ledger(asked.path) as reader:
-        async for delivery in each(reader, asked.query):
-            if delivery.turn_id not in open_turns:
-                open_turns[delivery.turn_id] = await _is_open(reader, delivery.turn_id)
-            count += _goes(delivery, bodies=asked.bodies) and not open_turns[delivery.turn_id]
+    is_turn_open: dict[str, bool] = {}
+    async with read_ledger(path) as reader:
+        async for delivery in all_deliveries(reader, query):
+            if delivery.turn_id not in is_turn_open:
+                turn = await reader.turn(delivery.turn_id)
+                is_turn_open[delivery.turn_id] = turn is not None and turn.state in TURN_OPEN
+            has_text = fingerprint_of(delivery.operation) == delivery.fingerprint
+            is_deletable = delivery.state in FINAL and (has_text or not bodies)
+            count += is_deletable and not is_turn_open[delivery.turn_id]
     return count
-
-
-async def _is_open(reader: SqliteReader, turn_id: str) -> bool:
-    turn = await reader.turn(turn_id)
-    return turn is not None and turn.state in TURN_OPEN
-
-
-def _goes(delivery: Delivery, *, bodies: bool) -> bool:
-    is_forgotten = fingerprint_of(delivery.operation) != delivery.fingerprint
-    return delivery.state in FINAL and not (bodies and is_forgotten)

@@ -1,4 +1,4 @@
-"""One delivery that a person wants sent: gone on with where it is open, and sent as a new one where it is over."""
+"""Sends one delivery again: an open one is finished, a final one is sent as a new delivery."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.cli.delivery_format import moment, one_line
-from tailrace.cli.ledgers import each
+from tailrace.cli.delivery_format import format_time, one_line
+from tailrace.cli.ledgers import all_deliveries
 from tailrace.deliveries import OPEN, Query, State, Turn, TurnState, fingerprint_of, plan
 from tailrace.operations import OpenStream, Post, PostMedia
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from tailrace.operations import Durable
 
 
-class Sent(NamedTuple):
-    """What came of it: `now` is the delivery that says it, None where there can be none, and then `why`.
+class Resent(NamedTuple):
+    """The result: `now` is the delivery that was sent for `before`; None if it cannot be sent, for the reason `why`.
 
-    `was_there`: it was sent again before, and is not sent once more.
+    `was_known`: it had been sent again before, and was not sent once more.
     """
 
     before: Delivery
     now: Delivery | None
     why: str = ""
-    was_there: bool = False
+    was_known: bool = False
 
     @property
     def arrived(self) -> bool:
-        """Whether it is there."""
+        """Whether the message is there."""
         return self.now is not None and self.now.state is State.DELIVERED
 
-    def words(self, ledger: str) -> str:
-        """What a person is told of it, and what they can do."""
+    def describe(self, ledger: str) -> str:
+        """The line for people: what happened, and what they can do."""
         before = one_line(self.before.id)
         if self.now is None:
             return f"{before} cannot be sent again: {self.why}"
         now = one_line(self.now.id)
-        once_more = f"`tailrace deliveries resend {shlex.quote(self.now.id)}{ledger}` sends it once more"
-        if self.was_there:
+        if self.was_known:
+            once_more = f"`tailrace deliveries resend {shlex.quote(self.now.id)}{ledger}` sends it once more"
             return f"{before} was sent again already, as {now}, which is {self.now.state}; {once_more}"
         name = before if now == before else f"{before} again, as {now}"
         if self.arrived and self.now.receipt is not None:
@@ -48,7 +48,7 @@ class Sent(NamedTuple):
         why = f": {one_line(self.now.error)}" if self.now.error else ""
         if self.now.state not in OPEN:
             return f"tried to send {name}, which is {self.now.state}{why}"
-        until = f" until {moment(self.now.not_before)}" if self.now.not_before is not None else ""
+        until = f" until {format_time(self.now.not_before)}" if self.now.not_before is not None else ""
         return f"{now} still waits{until}, as {self.now.state}{why}"
 
 
@@ -59,25 +59,25 @@ class Resender:
         self._courier = courier
         self._ledger = courier.ledger
 
-    async def go_on(self, conversation: str) -> None:
-        """Take up all that is open in a conversation, for as long as something comes of it."""
-        waiting = await self._open_in(conversation)
-        while waiting and (work := self._courier.resume(conversation)) is not None:
+    async def resume(self, conversation: str) -> None:
+        """Send all that is open in a conversation, for as long as that changes something."""
+        open_ids = await self._open_in(conversation)
+        while open_ids and (work := self._courier.resume(conversation)) is not None:
             await work
-            before, waiting = waiting, await self._open_in(conversation)
-            if before == waiting:
+            before, open_ids = open_ids, await self._open_in(conversation)
+            if before == open_ids:
                 return
 
-    async def send(self, delivery: Delivery) -> Sent:
-        """Send it again, if it is over; tell what became of it, if it was open."""
+    async def resend(self, delivery: Delivery) -> Resent:
+        """Send a final delivery again; of an open one, say how it is after `resume`."""
         if delivery.state in OPEN:
-            return Sent(delivery, await self._find(delivery.turn_id, delivery.ordinal) or delivery)
+            return Resent(delivery, await self._find(delivery.turn_id, delivery.ordinal) or delivery)
         turn_id = f"{delivery.turn_id}/resend"
         known = await self._find(turn_id, delivery.ordinal)
         if known is not None and known.state not in OPEN:
-            return Sent(delivery, known, was_there=True)
+            return Resent(delivery, known, was_known=True)
         if why := _why_not(delivery):
-            return Sent(delivery, None, why)
+            return Resent(delivery, None, why)
         target = delivery.operation.target
         new = plan(
             _operation(delivery),
@@ -88,33 +88,33 @@ class Resender:
         )
         if self._courier.spool is not None:
             new = await self._courier.spool.copy_file(new)
-        # The turn it belongs to is long over: nothing is begun that would have to be ended.
+        # The turn is finished already, so nothing is begun that would have to be ended.
         turn = Turn(turn_id=turn_id, target=target, state=TurnState.DONE)
         [ended] = await self._courier.deliver(turn, [new])
-        return Sent(delivery, await self._find(turn_id, delivery.ordinal) or ended)
+        return Resent(delivery, await self._find(turn_id, delivery.ordinal) or ended)
 
     async def _find(self, turn_id: str, ordinal: int) -> Delivery | None:
-        async for delivery in each(self._ledger, Query(turn_id=turn_id)):
+        async for delivery in all_deliveries(self._ledger, Query(turn_id=turn_id)):
             if delivery.ordinal == ordinal:
                 return delivery
         return None
 
     async def _open_in(self, conversation: str) -> set[str]:
         query = Query(conversation=conversation, states=OPEN)
-        return {delivery.id async for delivery in each(self._ledger, query)}
+        return {delivery.id async for delivery in all_deliveries(self._ledger, query)}
 
 
 def _why_not(delivery: Delivery) -> str:
-    """Why there is nothing left of it that could be sent; nothing where there is."""
+    """Why the delivery cannot be sent again; empty if it can."""
     if fingerprint_of(delivery.operation) != delivery.fingerprint:
-        return "what it said was forgotten (tailrace deliveries purge --bodies)"
+        return "its text was deleted (tailrace deliveries purge --bodies)"
     media = delivery.operation
     if isinstance(media, PostMedia) and not media.url and not (media.path and Path(media.path).exists()):
-        return "the copy of its file is not kept once a delivery is over"
+        return "the copy of its file is not kept once a delivery is finished"
     return ""
 
 
 def _operation(delivery: Delivery) -> Durable:
-    """What is to be done again. A stream that nobody would end is said as a message."""
+    """The operation to repeat. A stream becomes a message, because nothing would end the stream."""
     operation = delivery.operation
     return Post(target=operation.target, body=operation.body) if isinstance(operation, OpenStream) else operation

@@ -1,4 +1,4 @@
-"""Which deliveries a person means: by their names, or by what they have in common."""
+"""Which deliveries a person means: by their ids, or by options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from tailrace.cli.delivery_format import one_line
-from tailrace.cli.ledgers import each
+from tailrace.cli.ledgers import all_deliveries
 from tailrace.deliveries import OPEN, Query, State
 from tailrace.errors import UsageError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StateName(StrEnum):
-    """A state by its name; `open` stands for all those in which a delivery is not over."""
+    """A state; `open` stands for all states in which a delivery is not finished."""
 
     OPEN = "open"
     PLANNED = "planned"
@@ -40,7 +40,7 @@ class StateName(StrEnum):
 
 
 StateOption: TypeAlias = Annotated[
-    list[StateName] | None, typer.Option("--state", help="Only in this state; give it again for more.")
+    list[StateName] | None, typer.Option("--state", help="Only in this state; repeat it for more states.")
 ]
 TurnOption: TypeAlias = Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only of this turn.")]
 ToOption: TypeAlias = Annotated[
@@ -48,14 +48,16 @@ ToOption: TypeAlias = Annotated[
 ]
 ChannelOption: TypeAlias = Annotated[str | None, typer.Option("--channel", help="Only on this channel.")]
 OlderOption: TypeAlias = Annotated[
-    str | None, typer.Option("--older-than", metavar="AGE", help="Only unchanged for so long: 90s, 30m, 2h, 7d.")
+    str | None, typer.Option("--older-than", metavar="AGE", help="Only unchanged for this long: 90s, 30m, 2h, 7d.")
 ]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")]
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_NEAR = 1000
+_SEARCHED_FOR_NEAR_IDS = 1000
+_MAX_LISTED = 6
 
 
-def query_of(
+def selected(
     *,
     state: Sequence[StateName] | None = None,
     turn: str | None = None,
@@ -63,7 +65,7 @@ def query_of(
     channel: str | None = None,
     older_than: str | None = None,
 ) -> Query:
-    """What the options mean together. Raises `UsageError` where one cannot be meant."""
+    """The query that the options make. Raises `UsageError` for a value that is none."""
     if to is not None and not re.fullmatch(r"[^:]+:.+", to):
         raise UsageError(f"--to is {to!r}: write CHANNEL:CHAT, as `tailrace deliveries list` shows it")
     states = frozenset(found for name in state for found in _states(name)) if state else None
@@ -82,21 +84,21 @@ def _seconds(age: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-async def found_by_id(ledger: SqliteReader | Ledger, delivery_id: str) -> Delivery:
-    """The delivery of that name. Raises `UsageError` with the names that are near where there is none."""
+async def delivery_by_id(ledger: SqliteReader | Ledger, delivery_id: str) -> Delivery:
+    """The delivery of that id. If there is none, raises `UsageError` with similar ids."""
     turn_id, _, ordinal = delivery_id.rpartition(".")
-    async for delivery in each(ledger, Query(turn_id=turn_id)):
+    async for delivery in all_deliveries(ledger, Query(turn_id=turn_id)):
         if str(delivery.ordinal) == ordinal:
             return delivery
-    parts = [delivery.id async for delivery in each(ledger, Query(turn_id=delivery_id))]
+    parts = [delivery.id async for delivery in all_deliveries(ledger, Query(turn_id=delivery_id))]
     if parts:
         raise UsageError(f"{one_line(delivery_id)} is a turn; its deliveries are {_listed(parts[::-1])}")
-    recent = [delivery.id for delivery in await ledger.find(Query(), limit=_NEAR)]
+    recent = [delivery.id for delivery in await ledger.find(Query(), limit=_SEARCHED_FOR_NEAR_IDS)]
     near = get_close_matches(delivery_id, recent, n=3)
     hint = f" Did you mean {_listed(near)}?" if near else " `tailrace deliveries list` shows those there are."
     raise UsageError(f"there is no delivery {one_line(delivery_id)!r}.{hint}")
 
 
-def _listed(names: list[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(one_line(name) for name in names[:most]) + more
+def _listed(ids: list[str]) -> str:
+    more = f" and {len(ids) - _MAX_LISTED} more" if len(ids) > _MAX_LISTED else ""
+    return ", ".join(one_line(delivery_id) for delivery_id in ids[:_MAX_LISTED]) + more

@@ -13,7 +13,7 @@ import typer
 from tailrace.cli.delivery_format import json_line
 from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.presentation_options import Presented, settings_of
+from tailrace.cli.presentation_options import PresentationName, projector_settings
 from tailrace.cli.preview.channel_preview import preview_on
 from tailrace.cli.preview.page import page
 from tailrace.cli.preview.recording import read_turn
@@ -52,7 +52,7 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
         typer.Option("--channel", help="Show only this channel; repeat it for more. Default: all.", show_default=False),
     ] = None,
     presentation: Annotated[
-        Presented | None,
+        PresentationName | None,
         typer.Option("--presentation", help="How people see the answer while it comes. Default: the channel's."),
     ] = None,
     group: Annotated[bool, typer.Option("--group", help="Show a chat of several people.")] = False,
@@ -82,7 +82,7 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
     with errors_in_one_line(debug=debug):
         if steps and json:
             raise UsageError("--steps is for people and --json for programs: choose one of them")
-        settings = settings_of(assignments or (), presentation=presentation)
+        settings = projector_settings(assignments or (), presentation=presentation)
         turn = sample_turn() if file == "demo" else read_turn(file, rate=rate)
         names = list(dict.fromkeys(channel or ChannelName))
         previews = [preview_on(turn, name, settings, group=group) for name in names]
