@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
+from projected_turn import PLAIN, PRIVATE, Turn, kinds, shown, text_of
 
-from tailrace.capabilities import DISCORD, SLACK, TELEGRAM, TERMINAL, Capabilities, EditRules, Unkeyed
+from tailrace.capabilities import DISCORD, SLACK, TELEGRAM, TERMINAL, Capabilities, Unkeyed
 from tailrace.deliveries import Policy, State, moved, plan, sending
 from tailrace.events import (
     BlockFinal,
@@ -26,14 +27,12 @@ from tailrace.operations import (
     Ambiguous,
     AppendStream,
     Body,
-    CloseStream,
     Delete,
     Delivered,
     Draft,
     Edit,
     NotNow,
     OpenStream,
-    Operation,
     Post,
     PostMedia,
     Receipt,
@@ -41,131 +40,24 @@ from tailrace.operations import (
     Target,
     Typing,
 )
-from tailrace.projector import IDLE, Idle, Projector, ProjectorSettings, WaitUntil, restored_messages
+from tailrace.projector import WaitUntil, restored_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tailrace.deliveries import Delivery
     from tailrace.events import Event
-    from tailrace.operations import Durable, Outcome
-    from tailrace.projector import NextAction
-    from tailrace.projector.message import TurnMessage
+    from tailrace.operations import Durable
 
-PRIVATE = Target(channel="c", chat="1")
 GROUP = Target(channel="c", chat="1", group=True)
 THREAD = Target(channel="c", chat="1", thread="7")
 LONG = "Here is what I found out about it all."
 NUMBERS = "One two three four five six seven eight nine ten eleven twelve."
 NOT_HERE = Refused("not here")
 NO_ANSWER = Ambiguous("no answer")
-PLAIN = Capabilities(idempotency=Unkeyed(), edits=EditRules(every_s=1.0), deletes=True, presentation="live")
 SHORT = replace(PLAIN, limit=40)
 DRAFTS = replace(TELEGRAM, dialect="markdown")
 STREAMS = replace(SLACK, dialect="markdown")
-
-
-class Turn:
-    """One turn. Its clock stands still unless a test moves it; operations succeed at once."""
-
-    def __init__(
-        self,
-        limits: Capabilities = PLAIN,
-        target: Target = PRIVATE,
-        *,
-        earlier: Iterable[TurnMessage] = (),
-        first_id: int = 1,
-        **settings: object,
-    ) -> None:
-        self.projector = Projector(target, limits, ProjectorSettings(**settings), earlier=earlier)  # type: ignore[arg-type]
-        self.now = 100.0
-        self._next_id = first_id
-
-    def feed(self, *events: Event | str) -> None:
-        """Feed events; a text is a delta of the answer."""
-        for event in events:
-            self.projector.feed(TextDelta(text=event) if isinstance(event, str) else event, self.now)
-
-    def say(self, *events: Event | str) -> list[Operation]:
-        """Feed events and return the operations."""
-        self.feed(*events)
-        return self.ask()
-
-    def after(self, seconds: float) -> list[Operation]:
-        """Let time pass and return the operations."""
-        self.now += seconds
-        return self.ask()
-
-    def end(self, *events: Event | str) -> list[Operation]:
-        """Feed the last events and return all operations that are left."""
-        operations = self.say(*events)
-        self.projector.close(self.now)
-        operations += self.ask()
-        assert self.projector.is_finished
-        assert self.projector.next(self.now + 1e6) is IDLE
-        return operations
-
-    def ask(self) -> list[Operation]:
-        """All operations that are due now, without typing."""
-        operations: list[Operation] = []
-        for _ in range(100):
-            action = self.next()
-            if isinstance(action, Idle) or (isinstance(action, WaitUntil) and action.at > self.now):
-                return operations
-            if not isinstance(action, WaitUntil):
-                operations.append(action)
-                self.answer(action)
-        raise AssertionError("it asks for ever")
-
-    def next(self) -> NextAction:
-        """The next action that is not typing, without an outcome."""
-        while isinstance(action := self.projector.next(self.now), Typing):
-            self.answer(action)
-        return action
-
-    def answer(self, operation: Operation, outcome: Outcome | None = None) -> None:
-        """Give the outcome of an operation, by default that it arrived."""
-        if outcome is None:
-            outcome = Delivered(Receipt(message_id=self._id_of(operation)))
-        self.projector.receipt(operation, outcome, self.now)
-
-    def say_and_answer(self, text: str, kind: type[Operation], outcome: Outcome | None = None) -> None:
-        """Feed text; the next operation is of this kind, and gets this outcome."""
-        self.feed(text)
-        action = self.next()
-        assert isinstance(action, kind)
-        self.answer(action, outcome)
-
-    def _id_of(self, operation: Operation) -> str:
-        if isinstance(operation, Edit | Delete):
-            return operation.message_id
-        if isinstance(operation, AppendStream | CloseStream):
-            return operation.stream_id
-        if isinstance(operation, Post | PostMedia | OpenStream):
-            self._next_id += 1
-            return str(self._next_id - 1)
-        return ""
-
-
-def shown(operations: Iterable[Operation]) -> list[tuple[str, str]]:
-    """The kinds and texts of operations."""
-    return [(type(operation).__name__, text_of(operation)) for operation in operations]
-
-
-def kinds(operations: Iterable[Operation]) -> list[type]:
-    return [type(operation) for operation in operations]
-
-
-def text_of(operation: Operation) -> str:
-    match operation:
-        case Post() | Edit() | OpenStream() | CloseStream() | Draft():
-            return operation.body.text
-        case AppendStream():
-            return operation.text
-        case PostMedia():
-            return operation.caption
-        case _:
-            return ""
 
 
 def ended(ordinal: int, operation: Durable, state: State, message_id: str = "") -> Delivery:

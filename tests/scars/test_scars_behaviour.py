@@ -127,16 +127,6 @@ def test_scar_31_retry_after_holds_back_all_calls(channel: str, kind: str) -> No
     assert chat.answer_words == ANSWER.split() * 3
 
 
-@chats
-def test_scar_31_sends_and_edits_share_one_rate_limit(channel: str) -> None:
-    async def main(chat: Chat) -> None:
-        await asyncio.gather(*(chat.present([ANSWER], turn_id=str(number)) for number in range(3)))
-
-    chat = in_chat(main, limits_of(channel))  # the platform would complain about a call that is too early
-    assert chat.platform.counts["edit"] > 3
-    assert sorted(chat.answer_words) == sorted(ANSWER.split() * 3)
-
-
 @pytest.mark.parametrize(
     ("channel", "presentation", "length"),
     cases([shown for shown in SAMPLES if shown[1] in ("live", "native", "processing")], [1, 2, 5, 1]),
@@ -146,13 +136,6 @@ def test_scar_32_no_notification_shows_two_letters(channel: str, presentation: P
     for message in chat.history:
         first = chat.platform.versions(message.message_id)[0].message
         assert len(first.text) >= 30
-
-
-@pytest.mark.parametrize(("channel", "pause_s"), cases(CHATS, [1.0, 1.4]))
-def test_scar_32_no_notification_shows_two_letters_of_a_slow_agent(channel: str, pause_s: float) -> None:
-    chat = present_turn(["No", pause_s, ", that is not how it works. ", ANSWER], limits_of(channel))
-    first = chat.platform.versions(chat.history[0].message_id)[0].message
-    assert len(first.text) >= 26
 
 
 @chats

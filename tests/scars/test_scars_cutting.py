@@ -257,13 +257,6 @@ def test_scar_03_code_in_the_opening_line_is_not_taken_as_language(channel: str,
         assert "it is here" in " ".join(body.text for body in bodies)
 
 
-@pytest.mark.parametrize(("channel", "ending"), cases(CHATS, ["", "\n", "\n```"]))
-def test_scar_03_open_fence_is_never_shown_without_its_code(channel: str, ending: str) -> None:
-    script = [f"A small example for you to try:\n\n```python\nprint('it is here'){ending}"]
-    [message] = present_turn(script, limits_of(channel)).messages
-    assert code_in(channel, message.body) == [Code("python", "print('it is here')")]
-
-
 # Name, source, and the lines of code in it.
 NESTED = {
     "words behind ticks": (

@@ -148,20 +148,6 @@ def test_scar_22_refused_block_does_not_stop_the_next_ones(channel: str) -> None
     assert chat.texts == [first, "⚠️ Part 2 of this answer is missing.", *rest]
 
 
-@presented("live", "native", "parts", "final")
-def test_scar_22_refused_message_is_reported_and_later_ones_arrive(channel: str, presentation: Presentation) -> None:
-    async def main(chat: Chat) -> None:
-        chat.fail(*(Rule(kind=kind, fault=Refuse(400, "no"), at=1) for kind in ("edit", "post", "open_stream")))
-        await chat.present([ANSWER], presentation=presentation)
-        await chat.present(["This is another answer."], turn_id="another", presentation=presentation)
-
-    chat = in_chat(main, limits_of(channel, limit=300), target=THREAD)
-    assert "This is another answer." in chat.texts
-    assert SENTENCES[-1] in " ".join(chat.texts)
-    notices = [text for text in chat.texts if text.startswith("⚠️")]
-    assert notices or set(ANSWER.split()) <= set(chat.answer_words)
-
-
 @presented()
 def test_scar_22_every_error_is_shown_although_its_text_repeats(channel: str, presentation: Presentation) -> None:
     script: Script = ["a hiccup", Error(message="a hiccup"), Error(message="a hiccup"), TurnFailed(message="a hiccup")]
