@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tailrace.capabilities import CHANNELS, Capabilities
 from tailrace.contract import checked
 from tailrace.deliveries import Delivery, Turn, TurnState
-from tailrace.delivery import Courier, CourierSettings, Recovery
+from tailrace.delivery import Courier, Recovery
 from tailrace.delivery.presenting import present
 from tailrace.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.ledger.memory import MemoryLedger
@@ -53,11 +53,8 @@ GROUP = Target(channel="simulated", chat="here", group=True)
 SENTENCES = [f"Sentence {number} of the answer says a thing of its own." for number in range(24)]
 PARAGRAPHS = [" ".join(SENTENCES[at : at + 3]) for at in range(0, 24, 3)]
 ANSWER = "\n\n".join(PARAGRAPHS)
-TOOL: Script = (
-    ToolStarted(id="1", name="bash", arguments={"command": "ls"}),
-    1.0,
-    ToolFinished(id="1", result="x"),
-)
+BASH = ToolStarted(id="1", name="bash", arguments={"command": "ls"})
+TOOL: Script = (BASH, 1.0, ToolFinished(id="1", result="x"))
 _ENDS = (TurnCompleted, TurnFailed, TurnCancelled)
 
 chats = pytest.mark.parametrize("channel", CHATS)
@@ -107,18 +104,17 @@ async def events_of(script: Script, *, length: int = 5, every_s: float = 0.03) -
 class Chat:
     """A chat on one platform, and the process that writes to it; `crash` starts the next process."""
 
-    def __init__(self, simulation: Simulation, limits: Capabilities, *, target: Target = HERE, **courier: Any) -> None:
+    def __init__(self, simulation: Simulation, limits: Capabilities, target: Target) -> None:
         self.clock = simulation.clock
         self.limits = limits
         self.target = target
         self.platform = SimulatedPlatform(limits)
         self.channel = in_process_channel(self.platform, self.clock, there_s=0.05, back_s=0.05)
         self.ledger = MemoryLedger(clock=self.clock)
-        self._settings = CourierSettings(**courier)
         self.courier = self._new_courier()
 
     def _new_courier(self) -> Courier:
-        courier = Courier(self.ledger, settings=self._settings, clock=self.clock, jitter=lambda: 0.0)
+        courier = Courier(self.ledger, clock=self.clock, jitter=lambda: 0.0)
         courier.connect(self.channel)
         return courier
 
@@ -189,17 +185,11 @@ class Chat:
         return [call.at for call in self.platform.calls if call.kind in kinds]
 
 
-def in_chat(
-    main: Callable[[Chat], Coroutine[Any, Any, None]],
-    limits: Capabilities,
-    *,
-    target: Target = HERE,
-    **courier: Any,
-) -> Chat:
+def in_chat(main: Callable[[Chat], Coroutine[Any, Any, None]], limits: Capabilities, target: Target = HERE) -> Chat:
     """Run `main` in a new chat, and check that the platform had no complaint."""
 
     async def scene(simulation: Simulation) -> Chat:
-        chat = Chat(simulation, limits, target=target, **courier)
+        chat = Chat(simulation, limits, target)
         first = chat.courier
         await main(chat)
         await asyncio.sleep(120.0)  # a notice of a missing part comes later

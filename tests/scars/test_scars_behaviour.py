@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from scar_chat import (
     ANSWER,
+    BASH,
     CHATS,
     GROUP,
     HERE,
@@ -193,7 +194,6 @@ def test_scar_33_retry_and_restart_keep_the_thread(channel: str, presentation: P
 # The samples, and the channels that are no chat platforms.
 EVERYWHERE = (*SAMPLES, ("terminal", "tokens"), ("web", "tokens"), ("telegram_rich", "live"))
 WORD = "NO_REPLY"
-BASH = ToolStarted(id="1", name="bash", arguments={"command": "ls"})
 
 
 @pytest.mark.parametrize(("channel", "presentation"), EVERYWHERE)

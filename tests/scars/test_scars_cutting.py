@@ -293,16 +293,6 @@ def test_scar_04_fence_like_text_in_code_does_not_close_it(channel: str, name: s
         assert lines_of(code_of(channel, [message.body for message in chat.messages])) == code
 
 
-@pytest.mark.parametrize(("channel", "wrapper"), cases([*CHATS, "telegram", "matrix"], ["", "> ", "   "]))
-def test_scar_04_code_in_a_list_or_a_quote_is_cut_as_code(channel: str, wrapper: str) -> None:
-    inside = "\n".join(wrapper + line for line in f"```python\n{PYTHON}\n```".split("\n"))
-    source = f"1. item\n\n{inside}" if wrapper == "   " else f"before\n\n{inside}"
-    for bodies in whole_and_live(source, limits_of(channel, limit=600)):
-        assert len(bodies) > 3
-        if channel in ("telegram", "matrix"):
-            assert lines_of(code_of(channel, bodies)) == PYTHON_LINES
-
-
 @pytest.mark.parametrize(("channel", "limit"), cases(CHATS, [90, 150, 301]))
 def test_scar_05_cut_keeps_indentation_and_blank_lines_of_code(channel: str, limit: int) -> None:
     for bodies in whole_and_live(f"```python\n{PYTHON}\n```", limits_of(channel, limit=limit)):
