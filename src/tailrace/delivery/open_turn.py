@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tailrace.deliveries import OPEN, Delivery, Query, Snapshot, Turn, TurnState, plan
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, Delivery, Query, Snapshot, State, Turn, TurnState, plan
 from tailrace.delivery.preview_slot import not_shown
 from tailrace.operations import PostMedia
 
@@ -42,20 +42,30 @@ class OpenTurn:
         return self._turn.state is not TurnState.RUNNING
 
     async def earlier_deliveries(self) -> list[Delivery]:
-        """All deliveries of the turn from before it was begun this time, each in its final state.
+        """All deliveries of the turn of earlier times, in their final states unless the courier drains.
 
         After this call, operations continue behind them. Without it, resume by repeating all operations from the first.
         """
-        known: dict[int, Delivery] = {}
-        position: int | None = None
-        while page := await self._courier.ledger.find(Query(turn_id=self._turn.turn_id), after=position):
-            position = page[-1].position
-            known |= {delivery.ordinal: delivery for delivery in page}
-        unfinished = [delivery for ordinal, delivery in sorted(known.items()) if ordinal > 0 and delivery.state in OPEN]
-        for ended in await self._courier.deliver(self._turn, unfinished):
-            known[ended.ordinal] = ended
+        known = await self._recorded_deliveries()
+        # As planned: rows begin in no other state, and the ledger answers with the state that it has recorded.
+        unfinished = [
+            replace(delivery, state=State.PLANNED)
+            for delivery in known
+            if delivery.state in OPEN and delivery.ordinal != NOTICE_ORDINAL
+        ]
+        if unfinished:
+            await self._courier.deliver(self._turn, unfinished)
+            known = await self._recorded_deliveries()  # one of them may have been replaced by a new one
         self._ordinal = self._turn.last_ordinal
-        return list(known.values())
+        return known
+
+    async def _recorded_deliveries(self) -> list[Delivery]:
+        """All deliveries of the turn in the ledger, in their order."""
+        query = Query(turn_id=self._turn.turn_id)
+        known: list[Delivery] = []
+        while page := await self._courier.ledger.find(query, after=known[-1].position if known else None):
+            known += page
+        return sorted(known, key=lambda delivery: delivery.position)
 
     async def send(self, *operations: Durable) -> list[Delivery]:
         """Deliver these operations in order, behind all earlier ones. Returns each as it ended."""

@@ -11,7 +11,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tailrace.deliveries import FINAL, Delivery, State, TurnState
+from tailrace.deliveries import FINAL, NOTICE_ORDINAL, OPEN, Delivery, State, TurnState
 from tailrace.delivery.open_turn import SNAPSHOT_EVERY_S
 from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Ambiguous, AppendStream, Delivered, Draft, Edit, Outcome, Refused, Typing
@@ -51,8 +51,9 @@ async def present(
     everything before it was delivered.
     """
     earlier = await turn.earlier_deliveries() if turn.turn.last_ordinal else []
+    if any(delivery.state in OPEN and delivery.ordinal != NOTICE_ORDINAL for delivery in earlier):
+        return earlier  # the courier is drained: what comes next depends on how these end
     projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(earlier))
-    earlier.sort(key=lambda delivery: delivery.position)
     return earlier + await _Presentation(turn, projector, clock).run(events)
 
 

@@ -1,0 +1,76 @@
+"""A turn is resumed by a process that finds unfinished deliveries of the last one in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from post_office import HERE, PostOffice
+
+from tailrace.capabilities import Capabilities, EditRules, Unkeyed
+from tailrace.deliveries import State
+from tailrace.delivery.presenting import present
+from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
+from tailrace.projector import ProjectorSettings
+from tailrace.testing.faults import Fault, NoAnswer, Rule, TooMany
+from tailrace.testing.virtual_time import Simulation, run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tailrace.deliveries import Delivery
+
+TEXT = "An answer that is long enough to be posted at once, and no longer than one message. "
+LIMITS = Capabilities(idempotency=Unkeyed(), limit=1000, edits=EditRules(every_s=1.0), deletes=True)
+
+
+async def events(*events: Event) -> AsyncIterator[Event]:
+    for event in events:
+        await asyncio.sleep(0.1)
+        yield event
+
+
+async def presented(office: PostOffice) -> list[Delivery]:
+    turn = await office.courier.begin("t", HERE)
+    said = events(TurnStarted(), TextDelta(text=TEXT), TurnCompleted())
+    return await present(said, turn, LIMITS, ProjectorSettings(presentation="final"), clock=office.clock)
+
+
+@pytest.mark.parametrize(
+    ("fault", "left"),
+    [(TooMany(60.0), State.RETRY), (NoAnswer(applied=False), State.AMBIGUOUS)],
+    ids=["waiting for its retry", "without an answer"],
+)
+def test_a_turn_is_resumed_with_an_unfinished_delivery(fault: Fault, left: State) -> None:
+    async def main(simulation: Simulation) -> None:
+        office = PostOffice(simulation, LIMITS, on_unknown="resend")
+        office.fail(Rule(fault=fault, kind="post"))
+        first = asyncio.create_task(presented(office))
+        await asyncio.sleep(30.5)
+        assert await office.states() == {1: left}
+        first.cancel()
+        await office.crash()
+        assert [delivery.state for delivery in await presented(office)] == [State.DELIVERED]
+        assert office.texts() == [TEXT.strip()]
+
+    run(main)
+
+
+def test_a_courier_that_drains_while_a_turn_is_resumed_adds_nothing_to_it() -> None:
+    async def main(simulation: Simulation) -> None:
+        office = PostOffice(simulation, LIMITS)
+        office.fail(Rule(fault=TooMany(60.0), kind="post"))
+        first = asyncio.create_task(presented(office))
+        await asyncio.sleep(5.0)
+        first.cancel()
+        await office.crash()
+        resumed = asyncio.create_task(presented(office))
+        await asyncio.sleep(5.0)
+        await office.courier.drain()
+        assert [delivery.state for delivery in await resumed] == [State.RETRY]
+        await office.crash()
+        await presented(office)
+        assert office.texts() == [TEXT.strip()]
+
+    run(main)
