@@ -164,12 +164,13 @@ class AnswerText:
                 texts.append(message.unsent_part(message.source))
         if self._blocks is not None:
             texts.append(self._blocks.waiting_text)
-        if waits_for_end:
+        if waits_for_end and not self._laid_out:
             texts.append(self.run.text)
         else:
-            open_message = self.messages.open_message
+            open_message, tail = self.messages.open_message, self.run.tail
             first = first or open_message
-            texts.append(open_message.unsent_part(self.run.tail) if open_message is not None else self.run.tail)
+            rest = "".join(part.text + part.seam for part in self.run.parts[self._laid_out :]) + tail
+            texts.append(open_message.unsent_part(rest) if open_message is not None else rest)
         if first is None:
             return Snapshot(text="".join(texts))
         return Snapshot(text="".join(texts), message_id=first.message_id, is_stream=first.is_stream)

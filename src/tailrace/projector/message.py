@@ -61,7 +61,8 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
     def unsent_part(self, text: str) -> str:
         """The part of its text that no message shows and no pending operation carries."""
-        return text[self.posted_length :] if self.message_id is None and self.pending is not None else text
+        may_be_there = self.message_id is None and (self.pending is not None or self.lost)
+        return text[self.posted_length :] if may_be_there else text
 
     @property
     def is_sealed(self) -> bool:
