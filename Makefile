@@ -89,7 +89,7 @@ kills: setup
 
 # Play 100,000 random turns. Takes minutes. SEARCH="--seed 7 --runs 1" repeats one.
 search: setup
-	@$(TESTS) -m random_turns.projection $(SEARCH)
+	@$(TESTS) -m random_turns.search $(SEARCH)
 
 # The libraries that the bench compares with are large: only `make bench` installs them.
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock

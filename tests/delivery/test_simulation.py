@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from post_office import HERE, PostOffice, post
 
 from random_turns.accounting import Account, account_for
-from random_turns.simulation import KINDS, Kind, simulate
+from random_turns.random_run import KINDS, Kind, simulate
 from tailrace.deliveries import Delivery, Query, State
 from tailrace.testing.faults import NoAnswer, Refuse
 from tailrace.testing.virtual_time import Simulation, run
@@ -40,7 +40,7 @@ def test_a_seed_repeats_its_run(kind: Kind) -> None:
 
 
 def test_the_command_prints_a_line_for_each_kind_and_ends_well() -> None:
-    command = [sys.executable, "-m", "random_turns.simulation", "--turns", "50", "--seed", "3"]
+    command = [sys.executable, "-m", "random_turns.random_run", "--turns", "50", "--seed", "3"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

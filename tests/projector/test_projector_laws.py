@@ -1,4 +1,4 @@
-"""The laws of the projector under random runs: a share here, a hundred thousand by `random_turns.projection`."""
+"""The laws of the projector under random runs: a share here, a hundred thousand by `random_turns.search`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from random_turns.projection import account_of
+from random_turns.expected import WORD, Account, visible
+from random_turns.judge import verdict
+from random_turns.scenes import PRESENTATIONS, Weather, scene_of
+from random_turns.search import account_of
 from random_turns.stage import perform
-from random_turns.stage_account import WORD, Account, visible
-from random_turns.stage_chat import Chat
-from random_turns.stage_scenes import PRESENTATIONS, Weather, scene_of
-from random_turns.stage_verdict import verdict
+from random_turns.strict_platform import Chat
 from tailrace.capabilities import CHANNELS, TELEGRAM
 from tailrace.events import BlockFinal, Error, TextDelta
 from tailrace.operations import Body, Post, Target

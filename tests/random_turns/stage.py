@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from random_turns.stage_chat import Chat
-from random_turns.stage_laws import Watch, shown_by
-from random_turns.stage_scenes import Scene, Weather, scene_of
+from random_turns.scenes import Scene, Weather, scene_of
 from random_turns.stage_trouble import Trouble
+from random_turns.strict_platform import Chat
+from random_turns.watched_turn import Watch, shown_by
 from tailrace.operations import AppendStream, NotNow, OpenStream, Post, PostMedia
 from tailrace.projector import Idle, Projector, WaitUntil, restored_messages
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from random_turns.stage_account import WORD
-from random_turns.stage_laws import addressed_by, shown_by
+from random_turns.expected import WORD
+from random_turns.watched_turn import addressed_by, shown_by
 from tailrace.deliveries import Delivery, Policy, State, moved, plan, sending
 from tailrace.operations import (
     Ambiguous,
@@ -27,8 +27,8 @@ from tailrace.operations import (
 if TYPE_CHECKING:
     from random import Random
 
-    from random_turns.stage_chat import Chat
-    from random_turns.stage_scenes import Scene
+    from random_turns.scenes import Scene
+    from random_turns.strict_platform import Chat
     from tailrace.capabilities import Idempotency
     from tailrace.operations import Durable, Operation, Outcome
 

@@ -1,6 +1,6 @@
 """Many turns on a platform that fails, in virtual time, by a seed: what people saw is compared with what is recorded.
 
-    python -m random_turns.simulation --turns 10000 --seed 1
+    python -m random_turns.random_run --turns 10000 --seed 1
 
 A `World` is one ledger and one platform, and process after process on them. Each runs a courier, a recovery and agents
 that say their turns; it is killed or drained at a random moment, loses its channel for a while, has its clock put
@@ -226,7 +226,7 @@ def simulate(kind: Kind, *, turns: int, seed: int) -> Account:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m random_turns.simulation")
+    parser = argparse.ArgumentParser(prog="python -m random_turns.random_run")
     parser.add_argument("--turns", type=int, default=1000, help="how many, over all kinds of platforms")
     parser.add_argument("--seed", type=int, default=0, help="the same seed repeats the same run")
     parser.add_argument("--kind", choices=[kind.name for kind in KINDS], help="one kind of platform alone")

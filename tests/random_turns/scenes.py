@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 from msgspec.structs import replace
 
-from random_turns.stage_turns import TurnWriter
+from random_turns.turns import TurnWriter
 from tailrace.capabilities import CHANNELS, Capabilities, StreamRules
 from tailrace.operations import Target
 from tailrace.projector import Presentation, ProjectorSettings

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from cutting_laws.parts import measure
 from cutting_laws.reading import read
-from random_turns.stage_account import WORD, Account
+from random_turns.expected import WORD, Account
 from tailrace.capabilities import StreamRules
 from tailrace.events import ToolStarted
 from tailrace.markdown.splitter import Splitter
 
 if TYPE_CHECKING:
+    from random_turns.expected import Said
+    from random_turns.scenes import Scene
     from random_turns.stage import Performance
-    from random_turns.stage_account import Said
-    from random_turns.stage_chat import Message
-    from random_turns.stage_scenes import Scene
+    from random_turns.strict_platform import Message
 
 
 def verdict(performance: Performance) -> list[str]:

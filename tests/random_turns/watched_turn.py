@@ -1,7 +1,7 @@
 """The laws of a turn on a channel, as a watch that sees everything that is asked for while it is.
 
 What must hold at each moment is held here: pace, waits, order of asking, who may be addressed, what may be shown. What
-must hold in the end is `random_turns.stage_verdict`'s.
+must hold in the end is `random_turns.judge`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from random_turns.stage_account import WORD, Account
+from random_turns.expected import WORD, Account
 from tailrace.capabilities import DraftRules, StreamRules
 from tailrace.events import ToolStarted, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.operations import (
@@ -30,7 +30,7 @@ from tailrace.projector import WaitUntil
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from random_turns.stage_scenes import Scene
+    from random_turns.scenes import Scene
     from tailrace.events import Event
     from tailrace.operations import Operation, Outcome
     from tailrace.projector import NextAction

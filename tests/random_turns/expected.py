@@ -1,7 +1,7 @@
 """What a turn says, by an account of its own: which text stands after each event, in which order, beside what else.
 
 It is the examiner's and knows nothing of the projector: blocks are kept as they were said and read anew whenever
-somebody asks. It reads only what `random_turns.stage_turns` writes: thoughts in `<think>` at the start of a line,
+somebody asks. It reads only what `random_turns.turns` writes: thoughts in `<think>` at the start of a line,
 silent replies alone in their line, code in fences of three backticks.
 """
 

@@ -18,10 +18,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from random_turns.expected import Account
+from random_turns.judge import verdict
+from random_turns.scenes import PRESENTATIONS
 from random_turns.stage import perform
-from random_turns.stage_account import Account
-from random_turns.stage_scenes import PRESENTATIONS
-from random_turns.stage_verdict import verdict
 from tailrace.capabilities import CHANNELS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from random_turns.stage_account import SILENT
+from random_turns.expected import SILENT
 from tailrace.events import (
     BlockFinal,
     ConfigReloaded,
