@@ -87,7 +87,7 @@ lint: setup
 kills: setup
 	@$(TESTS) -m kills.matrix $(KILLS)
 
-# Play 100,000 random turns. Takes minutes. SEARCH="--seed 7 --runs 1" repeats one.
+# Play 100,000 random turns. Takes half an hour. SEARCH="--seed 7 --turns 1" repeats one scene.
 search: setup
 	@$(TESTS) -m random_turns.search $(SEARCH)
 

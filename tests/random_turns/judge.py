@@ -1,98 +1,301 @@
-"""What must hold once a turn has come to rest: people read what was said, once, in order, and nothing else.
+"""The laws at the end of a run: people read what was said, once, in order and nothing else; and the ledger is true.
 
-The account of the turn says what was said; the chat says what people read. What the trouble of the run has cost is
-excused, and only that.
+The ledger is held against the platform (`_check_chat`), and each turn against what it should say (`_check_turn`).
+Words may be missing only where the ledger says that something was not delivered, or people deleted a message.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from cutting_laws.parts import measure
 from cutting_laws.reading import read
-from random_turns.expected import WORD, Account
-from tailrace.capabilities import StreamRules
-from tailrace.events import ToolStarted
+from random_turns.expected import WORD, ExpectedTurn
+from random_turns.watched_turn import addressee_of, text_of
+from tailrace.capabilities import Keyed, StreamRules, Unkeyed
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, State, TurnState
+from tailrace.delivery.decisions import TOO_OLD
+from tailrace.events import TextDelta, ToolStarted
 from tailrace.markdown.splitter import Splitter
+from tailrace.operations import CloseStream, Delete, Edit, OpenStream, Post, PostMedia
+from tailrace.projector.presentation import rules_for
 
 if TYPE_CHECKING:
-    from random_turns.expected import Said
-    from random_turns.scenes import Scene
-    from random_turns.stage import Performance
-    from random_turns.strict_platform import Message
+    from random_turns.expected import Item
+    from random_turns.random_run import RandomRun
+    from random_turns.scenes import Scene, TurnScript
+    from tailrace.deliveries import Delivery
+    from tailrace.events import Event
+    from tailrace.projector.presentation import PresentationRules
+    from tailrace.testing.wire import Message
 
 
-def verdict(performance: Performance) -> list[str]:
-    """Every breach of a law in a run."""
-    account = Account(usage=performance.scene.settings.usage)
-    for _, event in performance.scene.events:
-        account.feed(event)
-    account.close()
-    breaches = [*performance.breaches, *performance.watch.breaches, *performance.chat.complaints]
-    if breaches:
-        return breaches  # what stands in the end would only say it once more
-    return [*_answer(performance, account), *_processing(performance, account)]
+def judge(run: RandomRun) -> list[str]:
+    """Every broken law of a run."""
+    if run.breaches:
+        return run.breaches  # what is wrong in the end would only repeat it
+    chats = {script.target.chat for script in run.scene.turns}
+    breaches = [breach for chat in sorted(chats) for breach in _Chat(run, chat).breaches()]
+    return breaches or [breach for script in run.scene.turns for breach in _Turn(run, script).breaches()]
 
 
-def _answer(performance: Performance, account: Account) -> list[str]:
-    """Law 1: the messages say what the agent said."""
-    trouble = performance.trouble
-    messages = [message for message in performance.chat.seen if not message.is_processing]
-    sure = [message for message in messages if message.message_id not in trouble.orphans]
-    if breaches := _words(performance, account, sure):
-        return breaches
-    if open_streams := [message.message_id for message in sure if message.grows]:
-        return [f"left open: the streams {', '.join(open_streams)}"]
-    is_whole = not (account.is_cancelled or trouble.damages or trouble.orphans or trouble.disorders)
-    return _to_the_letter(performance, account, messages) if is_whole else []
+def _creates(row: Delivery) -> bool:
+    return isinstance(row.operation, Post | OpenStream | PostMedia)
 
 
-def _words(performance: Performance, account: Account, messages: list[Message]) -> list[str]:
-    """Each word that was said can be read, once, and in its place."""
-    trouble, said = performance.trouble, account.words
-    found = [word for message in messages for word in WORD.findall(f"{message.url} {message.text}")]
-    is_stuck = account.was_revised and performance.scene.capabilities.edits is None
-    if is_stuck:
-        # Nothing can be taken from there: what was said last counts.
-        found = [word for nth, word in enumerate(found) if word in set(said) and word not in found[nth + 1 :]]
-    if len(found) != len(set(found)):
-        return [f"said twice: {sorted({word for word in found if found.count(word) > 1})}"]
-    if stray := sorted(set(found) - set(said)):
-        return [f"never said, or taken back: {stray}"]
-    is_in_order = found == [word for word in said if word in set(found)]
-    is_excused = trouble.disorders or (is_stuck and (account.is_cancelled or performance.lives > 1))
-    if not is_in_order and not is_excused:
-        return [f"out of order: {' '.join(found)}"]
-    lost = [word for word in said if word not in found and word not in trouble.missing]
-    return [f"lost: {' '.join(lost)}"] if lost and not account.is_cancelled else []
+class _Chat:
+    """One chat: its deliveries in their order, and its messages."""
+
+    def __init__(self, run: RandomRun, chat: str) -> None:
+        self._run = run
+        self._rows = sorted(
+            (row for row in run.rows if row.operation.target.chat == chat), key=lambda row: row.position
+        )
+        self._messages = run.platform.history(chat)
+        self._first_texts = {
+            message.message_id: f"{message.media} {run.platform.versions(message.message_id)[0].message.text}"
+            for message in self._messages
+        }
+
+    def breaches(self) -> list[str]:
+        found = [f"{row.id} is still {row.state}" for row in self._rows if row.state in OPEN]
+        return found + self._copies() + self._last_texts() + self._unknown() + self._notices()
+
+    def _copies(self) -> list[str]:
+        """Each delivery made as many messages as its state says, and they are in the order of the deliveries."""
+        seen = Counter(self._first_texts.values())
+        rows: dict[str, list[Delivery]] = {}
+        for row in self._rows:
+            if _creates(row):
+                rows.setdefault(_first_text(row), []).append(row)
+        found = [f"no delivery posted {text!r}" for text in seen if text not in rows]
+        for text, those in rows.items():
+            states = [row.state for row in those if row.state is not State.SUPERSEDED]
+            if State.UNKNOWN in states[:-1] and WORD.search(text):
+                found.append(f"{text!r} may be there, and was posted again")
+            least = sum(row.state is State.DELIVERED for row in those)
+            most = sum(map(_most_copies, those))
+            # A lookup does not find what people deleted: then it is posted again.
+            deleted = sum(self._first_texts.get(key) == text for key in self._run.platform.deleted)
+            if seen[text] < least or seen[text] - deleted > most:
+                found.append(f"{text!r} was posted {seen[text]} times, not {least} to {most} times: {states}")
+        order = [rows[text][0].position for text in self._first_texts.values() if len(rows.get(text, ())) == 1]
+        return found if order == sorted(order) else [*found, f"out of order: the deliveries {order}"]
+
+    def _last_texts(self) -> list[str]:
+        """A message that was changed last by a delivery says what that says."""
+        last = {addressee_of(row.operation) or "": row for row in self._rows}
+        texts = {message.message_id: message.text for message in self._messages if not message.deleted}
+        return [
+            f"{row.id} made {message_id} say {text_of(row.operation)!r}, and it says {texts.get(message_id)!r}"
+            for message_id, row in last.items()
+            if isinstance(row.operation, Edit | CloseStream) and row.state is State.DELIVERED
+            if message_id not in self._run.platform.deleted and texts.get(message_id) != text_of(row.operation)
+        ]
+
+    def _unknown(self) -> list[str]:
+        """A delivery is unknown only where nobody can find out and it may not be sent again."""
+        scene = self._run.scene
+        # Without a true wall clock nobody knows how old a key is.
+        no_answer = Unkeyed | Keyed if "clock" in scene.trouble.accidents else Unkeyed
+        may_be = isinstance(scene.capabilities.idempotency, no_answer) and scene.on_unknown == "hold"
+        return [
+            f"{row.id} is unknown, though it could be found out or sent again ({row.error})"
+            for row in self._rows
+            # After a doubt a refusal is no answer.
+            if row.state is State.UNKNOWN and not (may_be or row.is_exhausted or "blocked" in row.error)
+        ]
+
+    def _notices(self) -> list[str]:
+        """People are told of a missing part, directly after it."""
+        missing: dict[str, int] = {}
+        notices = {row.turn_id: row for row in self._rows if row.ordinal == NOTICE_ORDINAL}
+        for row in self._rows:
+            is_part = row.ordinal != NOTICE_ORDINAL and not isinstance(row.operation, Delete)
+            if row.state in UNDELIVERED and is_part and row.error != TOO_OLD and row.policy.is_reported:
+                missing.setdefault(row.turn_id, row.position)
+        found = [f"a part of {turn_id} is missing, and nobody is told" for turn_id in missing.keys() - notices.keys()]
+        for turn_id in missing.keys() & notices.keys():
+            notice = notices[turn_id]
+            if any(missing[turn_id] < row.position < notice.position for row in self._rows):
+                found.append(f"the notice of {turn_id} is not directly after the missing part")
+        return found
 
 
-def _to_the_letter(performance: Performance, account: Account, messages: list[Message]) -> list[str]:
-    """Nothing went wrong that could be seen: each message says exactly what it shall."""
-    scene = performance.scene
-    found = [(message.url, message.text) for message in messages]
-    if account.was_revised and scene.capabilities.edits is None:
+def _first_text(row: Delivery) -> str:
+    operation = row.operation
+    if isinstance(operation, PostMedia):
+        return f"{operation.url} {operation.caption}"
+    return f" {text_of(operation)}"
+
+
+def _most_copies(row: Delivery) -> int:
+    match row.state:
+        case State.DELIVERED | State.UNKNOWN:
+            return row.attempt if row.may_be_double else 1
+        case State.CANCELLED:
+            return min(row.attempt, 1)
+        case _:
+            return 0
+
+
+class _Turn:
+    """One turn: what it should say, its deliveries, and its messages."""
+
+    def __init__(self, run: RandomRun, script: TurnScript) -> None:
+        self._run, self._scene, self._script = run, run.scene, script
+        self._events = [event for _, event in script.events]
+        # RUNNING: it was given up before the ledger knew it.
+        self._is_interrupted = run.states[script.turn_id] in {TurnState.INTERRUPTED, TurnState.RUNNING}
+        if self._is_interrupted:
+            self._events = self._events[: run.received.get(script.turn_id, 0)]
+        self._expected = ExpectedTurn(self._events, usage=run.scene.settings.usage)
+        self._expected.close()
+        rows = [row for row in run.rows if row.turn_id == script.turn_id and row.ordinal != NOTICE_ORDINAL]
+        self._rows = sorted(rows, key=lambda row: row.position)
+        messages = {message.message_id: message for message in run.platform.history()}
+        self._made = {
+            row.receipt.message_id: messages[row.receipt.message_id]
+            for row in self._rows
+            if row.receipt is not None and _creates(row) and row.state is State.DELIVERED
+        }
+        last = {addressee_of(row.operation) or (row.receipt and row.receipt.message_id): row for row in self._rows}
+        # Their last change failed, or they should have grown and cannot: they may say something older.
+        self._stale = {key for key, row in last.items() if key and row.state is not State.DELIVERED}
+        if run.scene.capabilities.edits is None:
+            self._stale |= {row.receipt.message_id for row in self._rows if row.receipt and row.receipt.degraded}
+        self._asides = {
+            row.receipt.message_id
+            for row in self._rows
+            if row.receipt is not None and isinstance(row.operation, Post) and row.operation.is_processing
+        }
+
+    def breaches(self) -> list[str]:
+        if self._is_interrupted:
+            return self._interrupted()
+        return self._words() or self._left_open() or self._to_the_letter() or self._processing()
+
+    def _answer(self) -> list[Message]:
+        """The messages that are the answer for sure, as they are now."""
+        return [
+            message
+            for message_id, message in self._made.items()
+            if not message.deleted and message_id not in self._asides and message_id not in self._stale
+        ]
+
+    def _found(self) -> list[str]:
+        return [word for message in self._answer() for word in WORD.findall(f"{message.media} {message.text}")]
+
+    def _missing(self) -> set[str]:
+        """Words that people may miss: of what was not delivered, of what is stale, and of what people deleted."""
+        versions = self._run.platform.versions
+        lost = self._stale | (self._run.platform.deleted & self._made.keys())
+        texts = [version.message.text for key in lost for version in versions(key)]
+        texts += [message.media for message_id, message in self._made.items() if message_id in lost]
+        undelivered = UNDELIVERED | {State.CANCELLED}
+        texts += [text_of(row.operation) for row in self._rows if row.state in undelivered]
+        return set(WORD.findall(" ".join(texts)))
+
+    def _words(self) -> list[str]:
+        """Each word that was said can be read, once, and in its place."""
+        expected, found = self._expected, self._found()
+        is_stuck = expected.was_revised and self._scene.capabilities.edits is None
+        if is_stuck:
+            # Nothing can be removed there: what was said last counts.
+            valid = set(expected.words)
+            found = [word for nth, word in enumerate(found) if word in valid and word not in found[nth + 1 :]]
+        if twice := sorted(word for word, count in Counter(found).items() if count > 1):
+            return [f"said twice: {twice}"]
+        if stray := sorted(set(found) - set(expected.words)):
+            return [f"never said, or taken back: {stray}"]
+        was_restarted = self._run.begun[self._script.turn_id] > 1
+        is_excused = self._has_replaced() or (is_stuck and (expected.is_cancelled or was_restarted))
+        if found != [word for word in expected.words if word in set(found)] and not is_excused:
+            return [f"out of order: {' '.join(found)}"]
+        lost = [word for word in expected.words if word not in found and word not in self._missing()]
+        return [f"lost: {' '.join(lost)}"] if lost and not expected.is_cancelled else []
+
+    def _interrupted(self) -> list[str]:
+        """A turn that was left to recovery says what was said until then, once."""
+        found = Counter(self._found())
+        is_stuck = self._expected.was_revised and self._scene.capabilities.edits is None
+        if not is_stuck and (twice := sorted(word for word, count in found.items() if count > 1)):
+            return [f"said twice: {twice}"]
+        stray = sorted(found.keys() - _ever_said(self._events))
+        return [f"never said: {stray}"] if stray else []
+
+    def _has_replaced(self) -> bool:
+        """A message was gone, and a new one after the others says its text."""
+        return any(row.state is State.SUPERSEDED and not _creates(row) for row in self._rows)
+
+    def _left_open(self) -> list[str]:
+        streams = [message.message_id for message in self._answer() if message.streaming]
+        return [f"the streams {streams} were left open"] if streams else []
+
+    def _to_the_letter(self) -> list[str]:
+        """If nothing went wrong that people could see, each message says exactly what it should."""
+        is_whole = all(row.state is State.DELIVERED and not row.may_be_double for row in self._rows)
+        is_deleted = bool(self._run.platform.deleted & self._made.keys())
+        is_fixed = self._expected.was_revised and self._scene.capabilities.edits is None
+        if not is_whole or is_deleted or is_fixed or self._expected.is_cancelled:
+            return []
+        found = [(message.media, message.text) for message in self._answer()]
+        if self._expected.items and self._is_cut_elsewhere():
+            return self._in_other_parts()
+        expected = [message for item in self._expected.items for message in _messages_of(item, self._scene)]
+        return [] if found == expected else [f"the messages are {found}, not {expected}"]
+
+    def _is_cut_elsewhere(self) -> bool:
+        """A message may also end before it is full: at a block or a paragraph, or because of when its text came."""
+        native, rules = self._scene.capabilities.native, self._rules()
+        is_rotated = isinstance(native, StreamRules) and native.lifetime_s is not None
+        return rules.ends_at_paragraphs or rules.ends_at_blocks or (rules.preview == "stream" and is_rotated)
+
+    def _rules(self) -> PresentationRules:
+        return rules_for(self._scene.settings, self._scene.capabilities, self._script.target)
+
+    def _in_other_parts(self) -> list[str]:
+        """However it was cut, the text reads as what it was."""
+        items = self._expected.items
+        has_torn_tables = self._rules().preview == "stream" and any("|---|" in item.text for item in items)
+        if self._scene.capabilities.dialect != "markdown" or has_torn_tables:
+            return []
+        expected = [glyph for item in items if item.kind == "text" for glyph in _glyphs(item.text)]
+        texts = [message.text for message in self._answer() if re.search(r"\bw\d+z", message.text)]
+        found = [glyph for text in texts for glyph in _glyphs(text)]
+        return [] if found == expected else [f"the messages read {''.join(found)!r}, not {''.join(expected)!r}"]
+
+    def _processing(self) -> list[str]:
+        """The processing message contains nothing of the answer, and is there only for tools."""
+        left = [self._made[key] for key in self._asides if key in self._made and key not in self._stale]
+        left = [message for message in left if not message.deleted]
+        if len(left) > 1:
+            return [f"{len(left)} processing messages are left"]
+        has_tools = any(isinstance(event, ToolStarted) for _, event in self._script.events)
+        for message in left:
+            if WORD.search(message.text) and not self._expected.is_cancelled:
+                return [f"the processing message still says {message.text!r}"]
+            if not has_tools:
+                return [f"a processing message without tools is left: {message.text!r}"]
         return []
-    if not account.items:
-        return [f"a turn that says nothing left {found}"] if found else []
-    if _is_cut_elsewhere(scene):
-        return _in_other_parts(scene, account, messages)
-    shall = [expected for item in account.items for expected in _messages_of(item, scene)]
-    return [] if found == shall else [f"the messages are {found}, not {shall}"]
 
 
-def _is_cut_elsewhere(scene: Scene) -> bool:
-    """Whether a message may also end before it is full: at a block, or because of when its text came."""
-    native = scene.capabilities.native
-    is_rotated = isinstance(native, StreamRules) and native.lifetime_s is not None
-    return scene.look.ends_at_paragraphs or scene.look.ends_at_blocks or (scene.look.preview == "stream" and is_rotated)
+def _ever_said(events: list[Event]) -> set[str]:
+    """The words of all events, also of what was taken back."""
+    texts = [event.text if isinstance(event, TextDelta) else f" {_all_text(event)} " for event in events]
+    return set(WORD.findall("".join(texts)))
 
 
-def _messages_of(item: Said, scene: Scene) -> list[tuple[str, str]]:
+def _all_text(event: Event) -> str:
+    return " ".join(str(getattr(event, name, "") or "") for name in ("text", "message", "caption", "url"))
+
+
+def _messages_of(item: Item, scene: Scene) -> list[tuple[str, str]]:
     limits = scene.capabilities
     if item.kind == "media":
-        most = limits.caption_limit or limits.limit
-        if measure(item.text, limits.unit) <= most:
+        if measure(item.text, limits.unit) <= (limits.caption_limit or limits.limit):
             return [(item.url, item.text)]
         return [(item.url, ""), *(("", text) for text in _parts(item.text, scene))]
     return [("", text) for text in _parts(item.text, scene)]
@@ -104,32 +307,6 @@ def _parts(text: str, scene: Scene) -> list[str]:
     return [part.body.text for part in [*splitter.feed(text), *splitter.close()]]
 
 
-def _in_other_parts(scene: Scene, account: Account, messages: list[Message]) -> list[str]:
-    """However it was cut, all that is to be read of the text is there, as what it was."""
-    has_torn_tables = scene.look.preview == "stream" and any("|---|" in item.text for item in account.items)
-    if scene.capabilities.dialect != "markdown" or has_torn_tables:
-        return []
-    shall = [glyph for item in account.items if item.kind == "text" for glyph in _glyphs(item.text)]
-    text = [message for message in messages if any(word[0] == "w" for word in WORD.findall(message.text))]
-    found = [glyph for message in text for glyph in _glyphs(message.text)]
-    return [] if found == shall else [f"the messages read {''.join(found)!r}, not {''.join(shall)!r}"]
-
-
 def _glyphs(markdown: str) -> list[str]:
-    """What a reader sees, but for space and the heads of tables, which a cut repeats."""
+    """What a reader sees, without spaces and the heads of tables, which a cut repeats."""
     return [glyph.char for glyph in read(markdown).glyphs if glyph.kind != "head_cell" and not glyph.char.isspace()]
-
-
-def _processing(performance: Performance, account: Account) -> list[str]:
-    """Law 7: the message beside the answer says nothing of it in the end, and comes only where it is worth it."""
-    trouble, scene = performance.trouble, performance.scene
-    processing = [message for message in performance.chat.seen if message.is_processing]
-    sure = [message for message in processing if message.message_id not in trouble.orphans]
-    if len(sure) > 1:
-        return [f"{len(sure)} processing messages are left"]
-    for message in sure:
-        if (words := WORD.findall(message.text)) and not account.is_cancelled:
-            return [f"the processing message still says {words}"]
-        if not any(isinstance(event, ToolStarted) for _, event in scene.events):
-            return [f"a processing message of no tools is left: {message.text!r}"]
-    return []

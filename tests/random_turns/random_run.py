@@ -1,32 +1,27 @@
-"""Many turns on a platform that fails, in virtual time, by a seed: what people saw is compared with what is recorded.
+"""Plays one scene in virtual time: the projector, the courier, a ledger and a platform, process after process.
 
-    python -m random_turns.random_run --turns 10000 --seed 1
-
-A `World` is one ledger and one platform, and process after process on them. Each runs a courier, a recovery and agents
-that say their turns; it is killed or drained at a random moment, loses its channel for a while, has its clock put
-forward or back, waits for a slow ledger or one that cannot be written. A turn whose process ended is said again by the
-next one, or left to its recovery. At the end nothing fails any more, and everything must be accounted for: which of it,
-`random_turns.accounting` knows. The command prints a line per kind of platform, and ends with 1 on a violation.
+Each process presents the turns that are not finished, while calls fail, the ledger is slow, people delete messages,
+the machine sleeps, the clock is changed and the channel is disconnected; then it is killed or drained. The next one
+presents the same turns again, or leaves them to recovery. In the last process nothing fails. The seed decides
+everything. `random_turns.judge` says whether the laws were kept.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
 import random
-import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from random_turns.accounting import Account, account_for
-from random_turns.answers import Answer, Stopped, say
+from random_turns.scenes import Scene, TurnScript, scene_of
+from random_turns.strict_platform import StrictPlatform
 from random_turns.unsteady import unsteady
-from tailrace.capabilities import Capabilities, Idempotency, Keyed, Rate, Readback, Repeatable, Unkeyed
-from tailrace.delivery import Courier, CourierSettings, OpenTurn, Recovery, RecoverySettings
+from random_turns.watched_turn import WatchedTurn
+from tailrace.capabilities import Readback
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, Query, Turn, TurnState
+from tailrace.delivery import Courier, CourierSettings, Recovery, RecoverySettings
+from tailrace.delivery.presenting import present
+from tailrace.errors import LedgerUnavailable
 from tailrace.ledger.memory import MemoryLedger
-from tailrace.operations import Target
 from tailrace.testing.faults import (
     Cut,
     Delayed,
@@ -40,20 +35,19 @@ from tailrace.testing.faults import (
     TooMany,
     Unreachable,
 )
-from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
-    from tailrace.ports import Ledger
-    from tailrace.testing.simulated import InProcessChannel
+    from collections.abc import AsyncIterator
 
-_SHARE = 250
-_CHATS = 9
-_AGENTS = 12
-_LONGEST_END_S = 48 * 3600.0
+    from tailrace.deliveries import Delivery
+    from tailrace.events import Event
+    from tailrace.ports import Channel, Ledger
 
-FAULTS: tuple[tuple[Fault, float], ...] = (
+_LAST_PROCESS_S = 48 * 3600.0
+_MAX_CALLS_AT_ONCE = 20_000
+_FAULTS: tuple[tuple[Fault, float], ...] = (
     (TooMany(3.0), 0.03),
     (TooMany(5.0, everywhere=True), 0.005),
     (TooMany(None), 0.01),
@@ -69,180 +63,190 @@ FAULTS: tuple[tuple[Fault, float], ...] = (
     (NoAnswer(applied=False), 0.01),
     (Delayed(2.0), 0.02),
     (Delayed(45.0), 0.005),
-    (Refuse(), 0.003),
+    (Refuse(), 0.08),
 )
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """A platform by what makes repeating safe, and what is done where nothing does."""
+class RandomRun:
+    """One scene and what came of it: `rows` are the deliveries in the ledger, `breaches` the laws broken on the way."""
 
-    name: str
-    idempotency: Idempotency
-    on_unknown: Literal["hold", "resend"] = "hold"
-
-
-KINDS = (
-    Kind(name="keyed", idempotency=Keyed(window_s=7200.0)),
-    Kind(name="readback", idempotency=Readback(visible_within_s=2.0)),
-    Kind(name="repeatable", idempotency=Repeatable()),
-    Kind(name="unkeyed, hold", idempotency=Unkeyed()),
-    Kind(name="unkeyed, resend", idempotency=Unkeyed(), on_unknown="resend"),
-)
-
-
-class World:
-    """One platform of a kind and one ledger, from the first turn to the last."""
-
-    def __init__(self, simulation: Simulation, kind: Kind, turns: int, *, clock_jumps: bool) -> None:
-        self._clock = simulation.clock
-        self._source = simulation.source
-        self._kind = kind
-        self._clock_jumps = clock_jumps
-        capabilities = Capabilities(idempotency=kind.idempotency, per_chat=Rate(calls=5, per_s=1.0), deadline_s=20.0)
-        self.platform = SimulatedPlatform(capabilities, seed=self._source.getrandbits(32), keeps_calls=False)
-        self.ledger = MemoryLedger(clock=self._clock)
-        self.answers = [self._answer(number) for number in range(turns)]
-        self.crashes = 0
-        self._unsaid = self.answers[::-1]
-        self._begun: dict[str, Answer] = {}
+    def __init__(self, scene: Scene, simulation: Simulation) -> None:
+        self.scene = scene
+        self.breaches: list[str] = []
+        self.rows: list[Delivery] = []
+        self.begun: dict[str, int] = {}  # how often each turn was begun
+        self.states: dict[str, TurnState] = {}  # how each turn ended in the ledger
+        self.received: dict[str, int] = {}  # how many events of each turn were ever presented
+        self._clock = _CheckedClock(simulation)
+        self._source = random.Random(f"run {scene.seed}")
+        self.platform = StrictPlatform(
+            scene.capabilities,
+            seed=self._source.getrandbits(32),
+            checks_lines=not scene.trouble.abandons,  # recovery does not know of lines
+        )
+        self._ledger = MemoryLedger(clock=self._clock)
+        self._open = {script.turn_id: script for script in scene.turns}
+        self._abandoned: set[str] = set()
+        self._watched: list[WatchedTurn] = []
         self._fails = True
 
-    def _answer(self, number: int) -> Answer:
-        source = self._source
-        return Answer(
-            turn_id=f"turn{number}",
-            target=Target(channel="simulated", chat=f"chat{source.randrange(_CHATS)}"),
-            shape=source.choice(("posts", "posts", "live", "stream", "media")),
-            parts=source.randint(1, 4),
-            is_said_again=source.random() < 0.8,
-        )
-
-    async def live(self) -> None:
-        """Process after process, until everything is said; the last one ends in peace."""
-        script = self.platform.script
-        script.add(*(Rule(fault=fault, times=None, chance=chance) for fault, chance in FAULTS))
-        if isinstance(self._kind.idempotency, Readback):
+    async def play(self) -> None:
+        """Play the scene to its end."""
+        trouble, source, script = self.scene.trouble, self._source, self.platform.script
+        for fault, chance in _FAULTS if trouble.faults else ():
+            script.add(Rule(fault=fault, times=None, chance=chance * trouble.faults))
+        if trouble.faults and isinstance(self.scene.capabilities.idempotency, Readback):
             script.add(Rule(fault=Late(1.5), kind="post", times=None, chance=0.02))
-        while self._unsaid or self._begun:
-            await self._process(ends_after=self._source.expovariate(1 / 10))
-            await asyncio.sleep(self._source.random() * 20)
+        while trouble.process_s is not None and self._open and source.random() < 0.9:
+            await self._process(lives_s=source.expovariate(1 / trouble.process_s))
+            await asyncio.sleep(source.random() * 20)
+        if trouble.process_s is None:
+            await self._process(lives_s=300.0)
         script.clear()
         self._fails = False
-        await self._process(ends_after=_LONGEST_END_S)
+        await self._process(lives_s=_LAST_PROCESS_S)
+        self.breaches += [f"{turn_id} is not finished after two days" for turn_id in self._open]
+        self.breaches += [breach for watched in self._watched for breach in watched.breaches]
+        self.breaches += [f"{each.about}: {each.detail}" for each in self.platform.complaints if each.about != "pace"]
+        self.breaches += self.platform.forbidden
+        while page := await self._ledger.find(Query(), after=self.rows[-1].position if self.rows else None):
+            self.rows += page
+        for turn in self.scene.turns:
+            known = await self._ledger.begin(Turn(turn_id=turn.turn_id, target=turn.target))
+            self.states[turn.turn_id] = known.state
 
-    async def _process(self, *, ends_after: float) -> None:
-        # Its own chances: what a killed one still draws must change nothing for the next.
-        source = random.Random(self._source.getrandbits(32))
-        ledger: Ledger = self.ledger
-        if self._fails:
-            ledger = unsteady(self.ledger, source, longest_s=source.choice((0.01, 0.5, 20.0)))
-        settings = CourierSettings(on_unknown=self._kind.on_unknown)
+    async def _process(self, *, lives_s: float) -> None:
+        # A source of its own: what a killed process still draws must change nothing for the next one.
+        source, trouble = random.Random(self._source.getrandbits(32)), self.scene.trouble
+        ledger: Ledger = self._ledger
+        if self._fails and trouble.ledger_s:
+            ledger = unsteady(self._ledger, source, longest_s=trouble.ledger_s)
+        settings = CourierSettings(on_unknown=self.scene.on_unknown)
         courier = Courier(ledger, settings=settings, clock=self._clock, jitter=source.random)
-        channel = in_process_channel(self.platform, self._clock, there_s=0.05, back_s=0.05, source=source)
+        latency_s = trouble.latency_s
+        channel = in_process_channel(self.platform, self._clock, there_s=latency_s, back_s=latency_s, source=source)
+        channel.capabilities = self.scene.capabilities
         courier.connect(channel)
-        tasks = [asyncio.create_task(self._work(courier, source))]
-        if self._fails:
-            tasks.append(asyncio.create_task(self._accidents(courier, channel, source)))
-        await asyncio.wait(tasks, timeout=ends_after, return_when=asyncio.FIRST_COMPLETED)
+        work = asyncio.create_task(self._work(courier, source))
+        accidents = asyncio.create_task(self._accidents(courier, channel, source))
+        await asyncio.wait([work], timeout=lives_s)
+        if work.done() and (error := work.exception()) is not None:
+            self.breaches.append(f"the process failed: {error!r}")
         if self._fails and source.random() < 0.2:
             await courier.drain(timeout_s=source.choice((0.1, 30.0)))
-        self.crashes += self._fails
-        self.ledger = self.ledger.reopen()
-        await _kill_everything_else()
-        self._begun = {name: answer for name, answer in self._begun.items() if answer.is_said_again}
+        accidents.cancel()
+        self._ledger = self._ledger.reopen()
+        await _kill_all_other_tasks()
+        self._abandoned |= {name for name, script in self._open.items() if name in self.begun and script.is_abandoned}
+        self._open = {name: script for name, script in self._open.items() if name not in self._abandoned}
 
     async def _work(self, courier: Courier, source: random.Random) -> None:
-        """What a process does: goes on with the turns it knows, then with all the others; ends when all is settled."""
-        again = [(answer, await self._begin(courier, answer)) for answer in self._begun.values()]
-        settings = RecoverySettings(every_s=source.choice((1.0, 30.0)))
-        recovery = asyncio.create_task(Recovery(courier, settings).run())
-        await asyncio.gather(*(self._say(courier, turn, answer, source) for answer, turn in again))
-        await asyncio.gather(*(self._agent(courier, source) for _ in range(_AGENTS)))
-        while await self.ledger.open_conversations(limit=1) or await self.ledger.interrupted_turns(limit=1):  # noqa: ASYNC110  time
+        """Present the open turns, those of an earlier process first, until the ledger has nothing open."""
+        again = {name: await self._begin(courier, script) for name, script in self._open.items() if name in self.begun}
+        every_s = source.choice((1.0, 30.0)) if self._fails else 30.0
+        recovery = asyncio.create_task(Recovery(courier, RecoverySettings(every_s=every_s)).run())
+        async with asyncio.TaskGroup() as group:
+            for name, script in self._open.items():
+                group.create_task(self._present(courier, script, again.get(name), source))
+        while await self._ledger.open_conversations(limit=1) or await self._ledger.interrupted_turns(limit=1):  # noqa: ASYNC110
             await asyncio.sleep(10.0)
         recovery.cancel()
 
-    async def _accidents(self, courier: Courier, channel: InProcessChannel, source: random.Random) -> None:
+    async def _begin(self, courier: Courier, script: TurnScript) -> WatchedTurn:
+        self.begun[script.turn_id] = self.begun.get(script.turn_id, 0) + 1
+        begun = await courier.begin(script.turn_id, script.target)
+        watched = WatchedTurn(courier, begun.turn, self.scene)
+        self._watched.append(watched)
+        return watched
+
+    async def _present(
+        self, courier: Courier, script: TurnScript, turn: WatchedTurn | None, source: random.Random
+    ) -> None:
+        """Present it to its end; sometimes somebody stops the agent and it begins again."""
+        if turn is None:
+            await asyncio.sleep(script.starts_s)
+            turn = await self._begin(courier, script)
         while True:
-            await asyncio.sleep(source.expovariate(1 / 40))
-            if self._clock_jumps and source.random() < 0.5:
-                self._clock.jump(source.choice((-3600.0, 3600.0)))
-            else:
-                courier.disconnect(channel.name)
-                await asyncio.sleep(source.random() * 40)
-                courier.connect(channel)
-
-    async def _agent(self, courier: Courier, source: random.Random) -> None:
-        while self._unsaid:
-            answer = self._unsaid.pop()
-            self._begun[answer.turn_id] = answer
-            await asyncio.sleep(source.random())
-            await self._say(courier, await self._begin(courier, answer), answer, source)
-
-    async def _begin(self, courier: Courier, answer: Answer) -> OpenTurn:
-        return await courier.begin(answer.turn_id, answer.target)
-
-    async def _say(self, courier: Courier, turn: OpenTurn, answer: Answer, source: random.Random) -> None:
-        """Say it all; now and then somebody stops the agent in the middle and has it say it again."""
-        try:
-            while True:
-                patience = source.random() * 5 if self._fails and source.random() < 0.05 else None
-                try:
-                    await asyncio.wait_for(say(turn, answer, source), patience)
-                except TimeoutError:
-                    turn = await self._begin(courier, answer)
-                else:
+            stops = self._fails and source.random() < self.scene.trouble.stops
+            try:
+                async with asyncio.timeout(source.random() * 20 if stops else None):
+                    await present(
+                        self._events(script, turn, source),
+                        turn,
+                        self.scene.capabilities,
+                        self.scene.settings,
+                        clock=self._clock,
+                    )
                     break
-        except Stopped:
-            await asyncio.get_running_loop().create_future()
-        del self._begun[answer.turn_id]
+            except (TimeoutError, LedgerUnavailable):
+                turn = await self._begin(courier, script)
+        left = await self._ledger.find(Query(turn_id=script.turn_id, states=OPEN))
+        if any(row.ordinal != NOTICE_ORDINAL for row in left):
+            await asyncio.Event().wait()  # the courier is drained: the next process continues
+        del self._open[script.turn_id]
+
+    async def _events(self, script: TurnScript, turn: WatchedTurn, source: random.Random) -> AsyncIterator[Event]:
+        """The events in time; those that were presented before come faster."""
+        already, hurry = self.received.get(script.turn_id, 0), source.choice((0.0, 0.1))
+        for number, (pause_s, event) in enumerate(script.events, 1):
+            if pause_s:
+                await asyncio.sleep(pause_s * (hurry if number <= already else 1.0))
+            turn.received(event)
+            self.received[script.turn_id] = max(number, self.received.get(script.turn_id, 0))
+            yield event
+        turn.closed()
+
+    async def _accidents(self, courier: Courier, channel: Channel, source: random.Random) -> None:
+        while self._fails and self.scene.trouble.accidents:
+            await asyncio.sleep(source.expovariate(1 / self.scene.trouble.accident_s))
+            match source.choice(self.scene.trouble.accidents):
+                case "deletion":
+                    self.platform.delete_any(source, self._clock.monotonic())
+                case "expiry":
+                    self.platform.end_any_stream(source, self._clock.monotonic())
+                case "sleep":
+                    self._clock.suspend(source.choice((3.0, 70.0, 4000.0)))
+                case "outage":
+                    courier.disconnect(channel.name)
+                    await asyncio.sleep(source.random() * 40)
+                    courier.connect(channel)
+                case "clock":
+                    self._clock.jump(source.choice((-3600.0, 3600.0)))
 
 
-async def _kill_everything_else() -> None:
-    """What is left of a process whose ledger belongs to the next."""
+class _CheckedClock:
+    """The clock of the simulation; it notices when everybody asks for the time and nobody lets it pass."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        clock = simulation.clock
+        self.wall, self.jump, self.suspend = clock.wall, clock.jump, clock.suspend
+        self._clock = clock
+        self._last = -1.0
+        self._calls = 0
+
+    def monotonic(self) -> float:
+        now = self._clock.monotonic()
+        self._calls = self._calls + 1 if now == self._last else 0
+        self._last = now
+        assert self._calls < _MAX_CALLS_AT_ONCE, f"time stands still at {now}"
+        return now
+
+
+async def _kill_all_other_tasks() -> None:
     while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in tasks:
             task.cancel()
-        # Again and again: one that was about to go on may have lost the first.
+        # Repeated: a task that was about to continue may have lost the first cancellation.
         done, _late = await asyncio.wait(tasks, timeout=0.01)
         await asyncio.gather(*done, return_exceptions=True)
 
 
-def simulate(kind: Kind, *, turns: int, seed: int) -> Account:
-    """Let so many turns be said on a platform of that kind; what became of them."""
-    total = Account()
-    for number in range(0, turns, _SHARE):
+def play(seed: int, presentation: str | None = None, channel: str | None = None) -> RandomRun:
+    """The run of a seed, on this channel and in this presentation if they are given."""
 
-        async def world(simulation: Simulation, share: int = min(_SHARE, turns - number)) -> Account:
-            jumps = simulation.source.random() < 0.5
-            simulated = World(simulation, kind, share, clock_jumps=jumps)
-            await simulated.live()
-            crashes = simulated.crashes
-            return await account_for(simulated.ledger, simulated.platform, crashes=crashes, clock_jumped=jumps)
+    async def main(simulation: Simulation) -> RandomRun:
+        played = RandomRun(scene_of(seed, presentation, channel), simulation)
+        await played.play()
+        return played
 
-        total = total.plus(run(world, seed=seed * 1_000_003 + number))
-    return total
-
-
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="python -m random_turns.random_run")
-    parser.add_argument("--turns", type=int, default=1000, help="how many, over all kinds of platforms")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed repeats the same run")
-    parser.add_argument("--kind", choices=[kind.name for kind in KINDS], help="one kind of platform alone")
-    asked = parser.parse_args()
-    logging.disable(logging.ERROR)
-    kinds = [kind for kind in KINDS if asked.kind in {None, kind.name}]
-    print(f"{'kind':16}" + "".join(f"{name:>12}" for name in Account.COLUMNS))
-    violations: list[str] = []
-    for kind in kinds:
-        account = simulate(kind, turns=asked.turns // len(kinds), seed=asked.seed)
-        print(f"{kind.name:16}" + "".join(f"{getattr(account, name):12}" for name in Account.COLUMNS), flush=True)
-        violations += [f"{kind.name}: {violation}" for violation in account.violations]
-    for violation in violations:
-        print(violation, file=sys.stderr)
-    return 1 if violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return run(main)

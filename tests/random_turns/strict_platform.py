@@ -1,157 +1,77 @@
-"""A strict little platform: a chat as it stands, call by call, and a complaint about each call it should never get.
+"""The simulated platform with more complaints: about every call that the channel's capabilities do not allow.
 
-It answers at once and truly; trouble is made by `random_turns.stage`. It measures on its own and keeps what people
-took away, so that one can tell in the end who did.
+It also remembers what people did to the messages, so that the judge can excuse what follows from it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from cutting_laws.parts import measure
 from tailrace.capabilities import DraftRules, StreamRules
-from tailrace.operations import (
-    AppendStream,
-    CloseStream,
-    Delete,
-    Delivered,
-    Draft,
-    Edit,
-    OpenStream,
-    Post,
-    PostMedia,
-    Receipt,
-    Refused,
-    Typing,
-)
+from tailrace.operations import AppendStream, CloseStream, Delete, Draft, Edit, OpenStream, Post, PostMedia, Typing
+from tailrace.testing.platform import SimulatedPlatform
 
 if TYPE_CHECKING:
+    from random import Random
+
     from tailrace.capabilities import Capabilities
-    from tailrace.operations import Body, Operation, Outcome, Target
-
-_GONE = Refused("there is no such message", gone=True)
-
-
-class Message:
-    """One message; `text` is what people read in it."""
-
-    def __init__(self, message_id: str, text: str, *, url: str = "", is_processing: bool = False) -> None:
-        self.message_id = message_id
-        self.text = text
-        self.url = url
-        self.is_processing = is_processing
-        self.grows = False  # an open stream
-        self.is_there = True
+    from tailrace.operations import Body, Target
+    from tailrace.testing.wire import Message, Reply, Request
 
 
-class Chat:
-    """One chat of one platform; `complaints` says what was asked for that may not be asked for there."""
+class StrictPlatform(SimulatedPlatform):
+    """`forbidden` lists the calls that should not have been made; `deleted`: the messages that people deleted."""
 
-    def __init__(self, target: Target, limits: Capabilities) -> None:
-        self._target = target
-        self._limits = limits
-        self._messages: dict[str, Message] = {}
-        self.complaints: list[str] = []
+    def __init__(self, capabilities: Capabilities, *, seed: int, checks_lines: bool = True) -> None:
+        native = capabilities.native
+        if isinstance(native, StreamRules):
+            native = replace(native, per_call=None)
+        # Sizes are checked here: the base would also measure the source of a growing stream, which is longer.
+        super().__init__(replace(capabilities, native=native, limit=10**6, caption_limit=None), seed=seed)
+        self._limits = capabilities
+        self._checks_lines = checks_lines
 
-    @property
-    def seen(self) -> list[Message]:
-        """The messages that are there, in order."""
-        return [message for message in self._messages.values() if message.is_there]
+    def clear(self) -> None:
+        super().clear()
+        self.forbidden: list[str] = []
+        self.deleted: set[str] = set()
 
-    def find(self, message_id: str) -> Message:
-        """A message that is there or was."""
-        return self._messages[message_id]
-
-    def take(self, operation: Operation) -> Outcome:
-        """Do it, or say why not."""
-        self._examine(operation)
-        match operation:
-            case Post() | OpenStream() | PostMedia():
-                return self._begin(operation)
-            case Edit():
-                return self._set(operation.message_id, operation.body, ends=False)
-            case CloseStream():
-                return self._set(operation.stream_id, operation.body, ends=True)
-            case AppendStream():
-                return self._append(operation)
-            case Delete():
-                return self._delete(operation.message_id)
-            case Draft() | Typing():
-                return Delivered(Receipt(message_id=""))
-            case _:
-                assert_never(operation)
-
-    def _begin(self, operation: Post | OpenStream | PostMedia) -> Outcome:
-        message_id = str(len(self._messages) + 1)
-        if isinstance(operation, PostMedia):
-            message = Message(message_id, operation.caption, url=operation.url or operation.path or "")
-        else:
-            is_processing = isinstance(operation, Post) and operation.is_processing
-            message = Message(message_id, operation.body.text, is_processing=is_processing)
-            if isinstance(operation, OpenStream):
-                message.grows = True
-                message.text = operation.body.markdown or operation.body.text
-        self._messages[message_id] = message
-        return Delivered(Receipt(message_id=message_id))
-
-    def _set(self, message_id: str, body: Body, *, ends: bool) -> Outcome:
-        message = self._messages.get(message_id)
-        if message is None or not message.is_there:
-            return _GONE
-        if message.grows and not ends:
-            return Refused("the message is an open stream")
-        message.text = body.text
-        message.grows = False
-        return Delivered(Receipt(message_id=message_id))
-
-    def _append(self, operation: AppendStream) -> Outcome:
-        message = self._messages.get(operation.stream_id)
-        if message is None or not message.is_there:
-            return _GONE
-        if not message.grows:
-            return Refused("the stream has ended")
-        message.text += operation.text
-        return Delivered(Receipt(message_id=operation.stream_id))
-
-    def _delete(self, message_id: str) -> Outcome:
-        message = self._messages.get(message_id)
-        if message is None or not message.is_there:
-            return _GONE
-        message.is_there = False
-        return Delivered(Receipt(message_id=message_id))
-
-    def _examine(self, operation: Operation) -> None:
+    def take(self, request: Request, now: float) -> Reply:
+        operation, limits = request.operation, self._limits
         name = type(operation).__name__
-        if operation.target != self._target:
-            self.complaints.append(f"{name} is for {operation.target}")
-        if not self._can(operation):
-            self.complaints.append(f"the channel cannot do this: {name}")
+        if not self._allows(request):
+            self.forbidden.append(f"the channel cannot do this: {name}")
         match operation:
             case Post() | OpenStream() | Edit() | CloseStream() | Draft():
-                self._examine_body(operation.body, name)
-            case AppendStream() if isinstance(self._limits.native, StreamRules) and self._limits.native.per_call:
-                self._measure(operation.text, self._limits.native.per_call, name)
+                self._check_body(operation.body, name)
+            case AppendStream() if isinstance(limits.native, StreamRules) and limits.native.per_call:
+                self._check_size(operation.text, limits.native.per_call, name)
             case PostMedia():
-                self._measure(operation.caption, self._limits.caption_limit or self._limits.limit, "caption")
+                self._check_size(operation.caption, limits.caption_limit or limits.limit, "caption")
+        return super().take(request, now)
 
-    def _examine_body(self, body: Body, name: str) -> None:
-        if not body.text.strip():
-            self.complaints.append(f"{name} is blank")
-        self._measure(body.text, self._limits.limit, name)
-        if body.markdown is not None:
-            self._measure(body.markdown, self._limits.limit, name)
-        lines = body.text.strip().count("\n") + 1
-        if self._limits.lines is not None and lines > self._limits.lines:
-            self.complaints.append(f"{name} has {lines} lines, {self._limits.lines} are enough")
+    def delete_any(self, chance: Random, now: float) -> None:
+        """People delete a message."""
+        if messages := self._visible():
+            message = chance.choice(messages)
+            self.deleted.add(message.message_id)
+            self._put(replace(message, deleted=True), now)
 
-    def _measure(self, text: str, limit: int, name: str) -> None:
-        size = measure(text, self._limits.unit)
-        if size > limit:
-            self.complaints.append(f"{name} has {size} {self._limits.unit}, the limit is {limit}: {text!r}")
+    def end_any_stream(self, chance: Random, now: float) -> None:
+        """The platform ends a stream before its time."""
+        if streams := [message for message in self._visible() if message.streaming]:
+            stream = chance.choice(streams)
+            self._end_stream(stream.chat, stream.message_id, now)
 
-    def _can(self, operation: Operation) -> bool:
-        limits, native = self._limits, self._limits.native
-        match operation:
+    def _visible(self) -> list[Message]:
+        return [message for message in self.history() if not message.deleted]
+
+    def _allows(self, request: Request) -> bool:
+        limits, native, target = self._limits, self._limits.native, request.operation.target
+        match request.operation:
             case Edit():
                 return limits.edits is not None
             case Delete():
@@ -159,9 +79,27 @@ class Chat:
             case Typing():
                 return limits.typing_s is not None
             case Draft():
-                return isinstance(native, DraftRules) and (native.in_groups or not self._target.group)
+                return isinstance(native, DraftRules) and (native.in_groups or not target.group)
             case OpenStream() | AppendStream() | CloseStream():
-                is_there = self._target.thread is not None
-                return isinstance(native, StreamRules) and (is_there or not native.in_threads_only)
+                return isinstance(native, StreamRules) and _may_stream(native, target)
             case _:
                 return True
+
+    def _check_body(self, body: Body, name: str) -> None:
+        limits = self._limits
+        if not body.text.strip():
+            self.forbidden.append(f"{name} is blank")
+        for text in (body.text, body.markdown or ""):
+            self._check_size(text, limits.limit, name)
+        lines = body.text.strip().count("\n") + 1
+        if self._checks_lines and limits.lines is not None and lines > limits.lines:
+            self.forbidden.append(f"{name} has {lines} lines, the limit is {limits.lines}")
+
+    def _check_size(self, text: str, limit: int, name: str) -> None:
+        size = measure(text, self._limits.unit)
+        if size > limit:
+            self.forbidden.append(f"{name} has {size} {self._limits.unit}, the limit is {limit}: {text!r}")
+
+
+def _may_stream(rules: StreamRules, target: Target) -> bool:
+    return target.thread is not None or not rules.in_threads_only

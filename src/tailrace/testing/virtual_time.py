@@ -31,7 +31,7 @@ class Deadlock(RuntimeError):
 class VirtualClock:
     """The time of a virtual loop. What people set, `wall`, may be put forward or back; `monotonic` is the loop's."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, wall: float = _BEGINNING) -> None:
+    def __init__(self, loop: VirtualLoop, *, wall: float = _BEGINNING) -> None:
         self._loop = loop
         self._offset = wall - loop.time()
 
@@ -51,6 +51,10 @@ class VirtualClock:
         """Put what people see forward, or back by a negative number."""
         self._offset += seconds
 
+    def suspend(self, seconds: float) -> None:
+        """Let time pass in which nothing runs, as when the machine sleeps: timers that were due are late."""
+        self._loop.suspend(seconds)
+
 
 class Simulation(msgspec.Struct, frozen=True):
     """What a run in virtual time is given: the time, and chances that the seed repeats."""
@@ -65,7 +69,9 @@ def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, 
     Raises `Deadlock` where it would wait for ever.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        clock = VirtualClock(runner.get_loop(), wall=wall)
+        loop = runner.get_loop()
+        assert isinstance(loop, VirtualLoop), "the runner was given the factory"
+        clock = VirtualClock(loop, wall=wall)
         return runner.run(main(Simulation(clock, random.Random(seed))))  # noqa: S311  to be repeated by the seed
 
 
@@ -79,6 +85,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """The virtual time."""
         return self._passing.now
+
+    def suspend(self, seconds: float) -> None:
+        """Let time pass at once, whatever is due meanwhile."""
+        self._passing.now += seconds
 
     def run_in_executor(
         self,
