@@ -60,7 +60,7 @@ class TurnActivity:
         self._usage: Usage | None = None
 
     def feed(self, event: Event, now: float) -> bool:
-        """Take in an event. Returns True if a line or a task changes."""
+        """Process an event. Returns True if a line or a task changes."""
         changed = False
         match event:
             case TextDelta() | BlockFinal() | TextRetracted():

@@ -72,7 +72,7 @@ class AnswerText:
 
     @property
     def is_behind(self) -> bool:
-        """Whether an earlier process sent more text than was fed until now: which of it is right is not known yet."""
+        """Whether an earlier process sent more text than was fed so far; then nothing is changed yet."""
         if not self.messages.has_earlier:
             return False
         return self._blocks is not None or not self.messages.covers_earlier(len(self.run.tail))

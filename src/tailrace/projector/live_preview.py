@@ -249,7 +249,7 @@ class LivePreview:
         return "  \n".join(escaped(line) for line in activity.lines(now))
 
     def record_outcome(self, operation: Edit | AppendStream | Draft, outcome: Outcome, answer: AnswerText) -> None:
-        """Take in the outcome of an update."""
+        """Record the outcome of an update."""
         message = self._message
         if message is None:
             return

@@ -177,7 +177,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
         return None
 
     def record_outcome(self, operation: Durable, outcome: Outcome) -> None:
-        """Take in the outcome of its pending operation."""
+        """Record the outcome of its pending operation."""
         self.pending = None
         match outcome:
             case Delivered(receipt=receipt):
@@ -193,7 +193,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 self._record_failed(operation)
 
     def record_delivered(self, operation: Durable, receipt: Receipt) -> None:
-        """Take in that the channel performed an operation."""
+        """Record that the channel performed an operation."""
         if isinstance(operation, Delete):
             self._forget_message()
             return

@@ -42,7 +42,7 @@ class TurnMessages:
         return bool(self._earlier)
 
     def covers_earlier(self, length: int) -> bool:
-        """Whether at most one text message is left of an earlier process, and text of this length is not shorter."""
+        """Whether one text message is left of an earlier process, and it is not longer than this."""
         sent = self._earlier[0].sent if len(self._earlier) == 1 else None
         return sent is not None and length >= sent.size
 
@@ -127,7 +127,7 @@ class TurnMessages:
         self._earlier.clear()
 
     def repost_after(self, message: TurnMessage) -> None:
-        """This message is posted now: post those that stand behind it again, so that the order stays."""
+        """This message is posted now, so those behind it are posted again behind it."""
         if not self._limits.deletes:
             return
         for index in range(len(self.all) - 1, self.all.index(message), -1):

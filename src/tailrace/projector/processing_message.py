@@ -56,7 +56,7 @@ class ProcessingMessage:
         return self.message.message_id is not None
 
     def feed(self, event: Event, now: float) -> None:
-        """Take in an event."""
+        """Process an event."""
         if self._due is None:
             self._due = now + self._every_s
         if isinstance(event, ToolStarted) and self.message.message_id is None and self.message.pending is None:
@@ -83,7 +83,7 @@ class ProcessingMessage:
         return self._interim
 
     def record_outcome(self, operation: Operation, outcome: Outcome) -> bool:
-        """Take in the outcome of an edit. Returns False if it was not an edit of this message."""
+        """Record the outcome of an edit. Returns False if it was not an edit of this message."""
         if operation is not self._interim or self._interim is None:
             return False
         self.message.shown = body_hash(self._interim.body) if isinstance(outcome, Delivered) else None

@@ -101,7 +101,7 @@ class ProcessingText:
         self._started_at = now
 
     def feed(self, event: Event, now: float) -> None:
-        """Take in an event."""
+        """Process an event."""
         if self._started_at is None:
             self._started_at = now
         match event:

@@ -122,7 +122,7 @@ class Projector:
         self._is_closed = False
 
     def feed(self, event: Event, now: float) -> None:
-        """Take in an event of the turn."""
+        """Process an event of the turn."""
         # Nearly every event is a delta, which is read when something can be shown.
         if type(event) is TextDelta and event.parent_tool_id is None:
             if self._is_running:
@@ -183,7 +183,7 @@ class Projector:
         self._is_closed = True
 
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
-        """Take in the outcome of an operation that `next` returned."""
+        """Record the outcome of an operation that `next` returned."""
         self._quiet_until = _NEVER
         if isinstance(outcome, NotNow):
             wait = _RETRY_S if outcome.retry_after is None else outcome.retry_after

@@ -147,7 +147,7 @@ class ToolCalls:
         return index, parent.depth + 1
 
     def update(self, event: ToolInput | ToolProgress | ToolFinished, now: float) -> bool:
-        """Take in news of a call. Returns True if a line changes."""
+        """Update a call. Returns True if a line changes."""
         call = self._find(event.id)
         if call is None:
             return False
@@ -171,7 +171,7 @@ class ToolCalls:
         return self._open.get(call_id)
 
     def feed_text(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str) -> bool:
-        """Take in text of a subagent, for the call it works for. Returns True if a line changes."""
+        """Add text of a subagent, for the call it works for. Returns True if a line changes."""
         call = self._open.get(parent_id)
         if call is None:
             return False
