@@ -106,6 +106,16 @@ class Person:
         """Read until the last line is an empty prompt."""
         self.until(lambda: self.lines()[-1:] == [">"] and self.screen.cursor.x == 2, "an empty prompt")
 
+    def clears_line(self) -> None:
+        """Press Ctrl-C until the prompt is empty: Python's `input` misses one that comes while it shows a key."""
+        for _ in range(10):
+            self.type(CTRL_C)
+            end = time.monotonic() + DEADLINE_S / 10
+            while self._read(end):
+                if self.lines()[-1:] == [">"]:
+                    return
+        raise AssertionError(f"the line was not cleared; the screen:\n{self.all_text()}")
+
     def until(self, happened: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + DEADLINE_S
         while not happened():

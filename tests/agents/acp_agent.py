@@ -38,7 +38,7 @@ class Agent:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.session = ""
-        self.said: list[str] = []
+        self.prompts: list[str] = []
         self.mode = "default"
         self.cancelled = threading.Event()
         self.leaves = False
@@ -54,8 +54,8 @@ class Agent:
     def send(self, **message: Any) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def update(self, told: str, **fields: Any) -> None:
-        params = {"sessionId": self.session, "update": {"sessionUpdate": told, **fields}}
+    def update(self, kind: str, **fields: Any) -> None:
+        params = {"sessionId": self.session, "update": {"sessionUpdate": kind, **fields}}
         self.send(method="session/update", params=params)
 
     def text(self, text: str, **fields: Any) -> None:
@@ -106,13 +106,13 @@ class Agent:
             self.send(id=message["id"], result={"sessionId": self.session})
         elif method in {"session/load", "session/resume"} and f"--{method[8:]}" in OPTIONS:
             self.session = params["sessionId"]
-            self.said = json.loads((STORE / self.session).read_text())
+            self.prompts = json.loads((STORE / self.session).read_text())
             if "--late" in OPTIONS:
                 self.send(id=message["id"], result={})
             times = 1000 if "--long" in OPTIONS else 1
-            for said in self.said * times if method == "session/load" else []:
-                self.update("user_message_chunk", content={"type": "text", "text": said})
-                self.text(f"(history: {said})")
+            for prompt in self.prompts * times if method == "session/load" else []:
+                self.update("user_message_chunk", content={"type": "text", "text": prompt})
+                self.text(f"(history: {prompt})")
             if "--late" not in OPTIONS:
                 self.send(id=message["id"], result={})
         elif method == "session/set_mode":
@@ -134,8 +134,8 @@ class Agent:
 
     def prompt(self, message: Any) -> None:
         text = message["params"]["prompt"][0]["text"]
-        self.said.append(text)
-        (STORE / self.session).write_text(json.dumps(self.said))
+        self.prompts.append(text)
+        (STORE / self.session).write_text(json.dumps(self.prompts))
         self.cancelled.clear()
         self.number = message["id"]
         play: Callable[[], Any] = getattr(self, f"scene_{text.split()[0]}")
@@ -160,19 +160,7 @@ class Agent:
         return "end_turn"
 
     def scene_memory(self) -> str:
-        self.text(f"{os.getpid()} {self.mode} {json.dumps(self.said)}")
-        return "end_turn"
-
-    def scene_work(self) -> str:
-        self.update("plan", entries=[{"content": "look", "priority": "high", "status": "in_progress"}])
-        self.update("tool_call", toolCallId="t", title="ls", kind="execute", status="pending", rawInput={})
-        self.update("tool_call_update", toolCallId="t", status="in_progress", rawInput={"command": "ls"})
-        for printed in ("a\n", "a\nb\n"):
-            content = [{"type": "content", "content": {"type": "text", "text": printed}}]
-            self.update("tool_call_update", toolCallId="t", content=content)
-        self.update("tool_call_update", toolCallId="t", status="completed", rawOutput={"exit": 0})
-        self.update("current_mode_update", currentModeId="code")
-        self.text("Done.")
+        self.text(f"{os.getpid()} {self.mode} {json.dumps(self.prompts)}")
         return "end_turn"
 
     def outcome(self, asked: queue.Queue[Any], number: int = 0) -> Any:
@@ -239,32 +227,6 @@ class Agent:
         self.text("I hear nothing.")
         return self.forever()
 
-    def scene_cancels_itself(self) -> str:
-        self.text("No.")
-        return "cancelled"
-
-    def scene_subagent(self) -> str:
-        self.update("tool_call", toolCallId="p", title="Task", _meta={"claudeCode": {"toolName": "Agent"}})
-        under = {"claudeCode": {"toolName": "Bash", "parentToolUseId": "p"}}
-        self.text("Child here.", messageId="c", _meta=under)
-        self.update("tool_call", toolCallId="c", title="echo", rawInput={"command": "echo"}, _meta=under)
-        self.update("tool_call_update", toolCallId="c", status="completed", rawOutput="hi")
-        self.update("tool_call_update", toolCallId="p", status="completed", rawOutput="done")
-        self.text("Parent done.", messageId="m")
-        return "end_turn"
-
-    def scene_false_end(self) -> str:
-        self.text("This will break", messageId="m")
-        self.update("session_info_update", _meta={"codex": {"threadStatus": {"type": "systemError"}}})
-        self.text("the stream broke\n\n")
-        return "end_turn"
-
-    def scene_refused(self) -> None:
-        self.text("Half an ans")
-        self.send(
-            id=self.number, error={"code": -32603, "message": "Internal error", "data": {"details": "Overloaded"}}
-        )
-
     def scene_crash(self) -> None:
         self.text("About to ")
         self.update("tool_call", toolCallId="t", title="sleep", status="in_progress")
@@ -306,16 +268,6 @@ class Agent:
 
     def scene_never_finished(self) -> str:
         self.update("tool_call", toolCallId="t", title="sleep", status="in_progress")
-        return "end_turn"
-
-    def scene_big(self) -> str:
-        sys.stderr.write("noise " * 1_000_000)
-        self.text("x" * 3_000_000)
-        return "end_turn"
-
-    def scene_many(self) -> str:
-        for _ in range(10_000):
-            self.text("x")
         return "end_turn"
 
     def scene_child(self) -> str:

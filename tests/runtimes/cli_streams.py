@@ -56,7 +56,7 @@ def raw_lines(recording: str) -> list[bytes]:
 
 @cache
 def lines_of(recording: str) -> list[bytes]:
-    """What a runtime writes, line by line, in a recording that also holds what it was feeding, or how it came."""
+    """The lines that an agent wrote, also of a recording that holds both directions."""
     lines = [json.loads(line) for line in raw_lines(recording)]
     if not any("ev" in line for line in lines):
         return raw_lines(recording)
@@ -64,25 +64,25 @@ def lines_of(recording: str) -> list[bytes]:
 
 
 class Codex:
-    """The dialogue with `codex app-server`, which allows everything; `sent` is what it says."""
+    """The client of `codex app-server`, which allows everything; `sent` is what it sends."""
 
     def __init__(self) -> None:
-        self.dialogue = CodexClient("[[scenario]] go", cwd="/workspace")
-        self.sent = self.dialogue.take_outgoing()
+        self.client = CodexClient("[[scenario]] go", cwd="/workspace")
+        self.sent = self.client.take_outgoing()
 
     def feed(self, line: bytes) -> list[Event]:
-        events = self.dialogue.feed(line)
-        for asked in self.dialogue.take_approval_requests():
-            self.dialogue.answer(asked, asked.question.allowing())
-        self.sent += self.dialogue.take_outgoing()
+        events = self.client.feed(line)
+        for asked in self.client.take_approval_requests():
+            self.client.answer(asked, asked.question.allowing())
+        self.sent += self.client.take_outgoing()
         return events
 
     def close(self) -> list[Event]:
-        return self.dialogue.translator.close()
+        return self.client.translator.close()
 
 
 class OpencodeBus:
-    """The bus of an opencode server, lines_of for the first session that it tells of."""
+    """The bus of an opencode server, read for the first session that it reports."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         created = (json.loads(line) for line in lines if b'"session.created"' in line)
@@ -103,7 +103,7 @@ AnyTranslator = Codex | CodexExecTranslator | GeminiTranslator | OpencodeBus | O
 
 
 def translator(recording: str) -> AnyTranslator:
-    """Who understands a recording."""
+    """The translator of a recording."""
     match recording.split("_"):
         case ["codex", "app", *_]:
             return Codex()
@@ -120,12 +120,12 @@ def translator(recording: str) -> AnyTranslator:
 def translated(recording: str, lines: Sequence[bytes] | None = None) -> list[Event]:
     """The events that the recording, or other lines of its kind, comes to."""
     lines = lines_of(recording) if lines is None else lines
-    feeding = translator(recording)
-    return [*(event for line in lines for event in feeding.feed(line)), *feeding.close()]
+    made = translator(recording)
+    return [*(event for line in lines for event in made.feed(line)), *made.close()]
 
 
 def own(events: Sequence[Event]) -> list[Event]:
-    """What is not a subagent's."""
+    """The events that are not a subagent's."""
     return [event for event in events if getattr(event, "parent_tool_id", None) is None]
 
 
@@ -152,19 +152,19 @@ def assert_end(turn: Turn, expected: Expected) -> None:
 
 
 def said(events: Sequence[Event]) -> str:
-    """The answer, wherever it was interrupted."""
+    """The agent's text, joined."""
     return "".join(turn_of(own(events)).answer)
 
 
 def with_junk(lines: Sequence[bytes]) -> list[bytes]:
-    """The lines with others between them that nobody can read."""
+    """The lines with unreadable ones between them."""
     junk = [b"", b"not json", b"\xff\xfe", b"null", b"[]", b"{}", b'{"type": 5}', b'{"type": "unheard/of"}', b'{"a"']
     return [piece for at, line in enumerate(lines) for piece in (junk[at % len(junk)], line)]
 
 
 @st.composite
 def changed(draw: st.DrawFn, recordings: Sequence[str]) -> bytes:
-    """A recorded value with something else in one of its places, or nothing that can be read."""
+    """A recorded line with one value changed, or bytes that are no line."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.binary(max_size=12))
     lines = [line for recording in recordings for line in lines_of(recording)]

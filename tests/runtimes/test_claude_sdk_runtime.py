@@ -1,4 +1,4 @@
-"""Claude through its SDK: a stand-in of the package plays what the real one was recorded to say."""
+"""Claude through its SDK: a stand-in of the package plays what the real one was recorded to send."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from claude_streams import lines_of
+from command_agents import Person, play
 
-from tailrace.contract import checked
 from tailrace.errors import UsageError
-from tailrace.events import Event, Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted
-from tailrace.ports import Prompt, Runtime
+from tailrace.events import Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted
+from tailrace.ports import Prompt
 from tailrace.runtimes.claude import ClaudeSdkRuntime, ClaudeTranslator
 
 if TYPE_CHECKING:
@@ -35,15 +35,7 @@ def sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     del sys.modules[PACKAGE]
 
 
-def play(runtime: Runtime, **fields: str) -> list[Event]:
-    async def collect() -> list[Event]:
-        prompt = Prompt(text="hello", **fields)
-        return [event async for event in checked(runtime.run(prompt), turn_id="t")]
-
-    return asyncio.run(collect())
-
-
-def test_it_tells_what_the_command_would_have_told(sdk: Any, tmp_path: Path) -> None:
+def test_sdk_gives_the_same_events_as_the_command(sdk: Any, tmp_path: Path) -> None:
     options = sdk.ClaudeAgentOptions()
     events = play(ClaudeSdkRuntime(options, sessions=tmp_path))
     translator = ClaudeTranslator("claude-sdk")
@@ -53,7 +45,7 @@ def test_it_tells_what_the_command_would_have_told(sdk: Any, tmp_path: Path) -> 
     assert options.notes == ["hello", "disconnected"]
 
 
-def test_it_asks_for_pieces_and_goes_on_with_the_conversation_of_its_session(sdk: Any, tmp_path: Path) -> None:
+def test_session_resumes_its_conversation_in_pieces(sdk: Any, tmp_path: Path) -> None:
     options = sdk.ClaudeAgentOptions()
     runtime = ClaudeSdkRuntime(options, sessions=tmp_path)
     for session in ("one", "one", "two"):
@@ -64,17 +56,7 @@ def test_it_asks_for_pieces_and_goes_on_with_the_conversation_of_its_session(sdk
     assert not options.include_partial_messages, "what belongs to the caller is left as it is"
 
 
-class Person:
-    """Chooses by kind."""
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-
-    async def ask(self, question: Question) -> Choice | None:
-        return next((choice for choice in question.choices if choice.kind == self._kind), None)
-
-
-def test_a_person_decides_what_it_may_do(sdk: Any, tmp_path: Path) -> None:
+def test_permission_is_decided_by_the_person(sdk: Any, tmp_path: Path) -> None:
     rule = [sdk.PermissionUpdate(sdk.RULE)]
     for kind, expected in (
         ("allow_once", sdk.PermissionResultAllow()),
@@ -88,16 +70,11 @@ def test_a_person_decides_what_it_may_do(sdk: Any, tmp_path: Path) -> None:
         assert isinstance(events[-1], TurnCompleted)
 
 
-def test_leaving_at_a_question_denies_it_before_claude_is_interrupted(sdk: Any, tmp_path: Path) -> None:
-    class Thinker:
-        async def ask(self, _: Question) -> Choice | None:
-            await asyncio.Event().wait()
-            return None
-
+def test_leaving_at_a_question_denies_it_before_the_interrupt(sdk: Any, tmp_path: Path) -> None:
     options = sdk.ClaudeAgentOptions(asks="yes")
 
     async def leave() -> None:
-        runtime = ClaudeSdkRuntime(options, approver=Thinker(), sessions=tmp_path)
+        runtime = ClaudeSdkRuntime(options, approver=Person("never"), sessions=tmp_path)
         async with aclosing(runtime.run(Prompt(text="hello"))) as events:
             async for event in events:
                 if isinstance(event, Status):
@@ -108,7 +85,7 @@ def test_leaving_at_a_question_denies_it_before_claude_is_interrupted(sdk: Any, 
     assert options.notes == ["hello", "interrupted", "disconnected"]
 
 
-def test_one_that_says_nothing_is_given_up(sdk: Any, tmp_path: Path) -> None:
+def test_silent_sdk_is_given_up(sdk: Any, tmp_path: Path) -> None:
     options = sdk.ClaudeAgentOptions(stalls_after=1)
     runtime = ClaudeSdkRuntime(options, sessions=tmp_path)
     runtime.silence_timeout_s = 0.05
@@ -117,7 +94,7 @@ def test_one_that_says_nothing_is_given_up(sdk: Any, tmp_path: Path) -> None:
     assert options.notes == ["hello", "interrupted", "disconnected"]
 
 
-def test_silence_is_no_fault_while_a_person_is_asked(sdk: Any, tmp_path: Path) -> None:
+def test_silence_is_allowed_while_a_person_is_asked(sdk: Any, tmp_path: Path) -> None:
     silence_timeout_s = 0.05
 
     class Slow:
@@ -132,7 +109,7 @@ def test_silence_is_no_fault_while_a_person_is_asked(sdk: Any, tmp_path: Path) -
     assert options.decided == [sdk.PermissionResultAllow()]
 
 
-def test_what_the_options_decide_is_left_to_them(sdk: Any, tmp_path: Path) -> None:
+def test_options_with_their_own_permissions_keep_them(sdk: Any, tmp_path: Path) -> None:
     async def own(*_: object) -> str:
         return "mine"
 
@@ -144,35 +121,26 @@ def test_what_the_options_decide_is_left_to_them(sdk: Any, tmp_path: Path) -> No
     assert options.decided == []
 
 
-def test_what_the_sdk_raises_is_why_the_turn_failed(sdk: Any, tmp_path: Path) -> None:
-    options = sdk.ClaudeAgentOptions(ends_after=20, raises="the command is broken")
-    events = play(ClaudeSdkRuntime(options, sessions=tmp_path))
-    assert events[-1] == TurnFailed(message="the command is broken", code="cut_off")
-    assert options.notes == ["hello", "disconnected"]
-
-
-@pytest.mark.usefixtures("sdk")
-def test_options_of_another_kind_end_the_turn_with_what_they_are(tmp_path: Path) -> None:
-    events = play(ClaudeSdkRuntime("a model's name", sessions=tmp_path))
-    assert isinstance(events[-1], TurnFailed)
-    assert (
-        "claude-sdk runs options of the Claude Agent SDK, but it was given an object of type str" in events[-1].message
-    )
-
-
-def test_an_sdk_that_refuses_the_options_is_why_the_turn_failed(sdk: Any, tmp_path: Path) -> None:
-    events = play(ClaudeSdkRuntime(sdk.ClaudeAgentOptions(faults=["refuses"]), sessions=tmp_path))
-    assert events[-1] == TurnFailed(message="it refuses such options", code="cut_off")
-
-
-def test_an_sdk_that_cannot_be_left_in_good_order_has_answered_all_the_same(sdk: Any, tmp_path: Path) -> None:
-    events = play(ClaudeSdkRuntime(sdk.ClaudeAgentOptions(faults=["parts badly"]), sessions=tmp_path))
-    assert isinstance(events[-1], TurnCompleted)
-
-
-def test_what_the_sdk_raises_behind_a_result_changes_nothing(sdk: Any, tmp_path: Path) -> None:
-    options = sdk.ClaudeAgentOptions(raises="the command returned an error result")
-    assert isinstance(play(ClaudeSdkRuntime(options, sessions=tmp_path))[-1], TurnCompleted)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ends_after": 20, "raises": "the command is broken"}, "the command is broken"),
+        ({"faults": ["refuses"]}, "it refuses such options"),
+        ({"faults": ["parts badly"]}, ""),
+        ({"raises": "the command returned an error result"}, ""),
+    ],
+    ids=["in the middle", "at once", "at the disconnect", "behind a result"],
+)
+def test_sdk_error_fails_the_turn_only_before_the_result(
+    sdk: Any, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    options = sdk.ClaudeAgentOptions(**settings)
+    end = play(ClaudeSdkRuntime(options, sessions=tmp_path))[-1]
+    if message:
+        assert end == TurnFailed(message=message, code="cut_off")
+    else:
+        assert isinstance(end, TurnCompleted)
+    assert options.notes in ([], ["hello", "disconnected"])
 
 
 @pytest.mark.parametrize("by_another_task", [False, True])
@@ -191,32 +159,12 @@ def test_leaving_in_the_middle_interrupts_and_disconnects(sdk: Any, tmp_path: Pa
     asyncio.run(leave())
 
 
-def test_one_who_waits_for_the_next_event_and_is_cancelled_leaves_nothing_either(sdk: Any, tmp_path: Path) -> None:
-    options = sdk.ClaudeAgentOptions(stalls_after=20)
-
-    async def cancel() -> None:
-        reached = asyncio.Event()
-
-        async def read() -> None:
-            async for event in ClaudeSdkRuntime(options, sessions=tmp_path).run(Prompt(text="hello")):
-                if isinstance(event, TextDelta):
-                    reached.set()
-
-        reading = asyncio.create_task(read())
-        await reached.wait()
-        reading.cancel()
-        await asyncio.wait({reading})
-        assert options.notes == ["hello", "interrupted", "disconnected"]
-
-    asyncio.run(cancel())
-
-
-def test_without_the_sdk_it_says_what_to_install() -> None:
+def test_missing_sdk_says_what_to_install() -> None:
     with pytest.raises(UsageError, match=r"pip install -e '\.\[claude\]'"):
         ClaudeSdkRuntime()
 
 
-def test_what_are_no_options_is_said_so(sdk: Any, tmp_path: Path) -> None:
+def test_value_that_is_not_options_fails_the_turn(sdk: Any, tmp_path: Path) -> None:
     said = "claude-sdk runs options of the Claude Agent SDK, but it was given an object of type"
     for wrong in (Path(), sdk.PermissionUpdate({})):
         failed = play(ClaudeSdkRuntime(wrong, sessions=tmp_path))[-1]

@@ -1,4 +1,4 @@
-"""The recorded runs of Claude Code, of its SDK and of Qwen Code, and what each of them comes to."""
+"""The recorded runs of Claude Code, of its SDK and of Qwen Code, and what single lines come to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from claude_streams import Line, lines_of
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from sdk_streams import CUT_OFF, RECORDINGS, Expected, Turn, hold, turn_of
+from sdk_streams import CUT_OFF, Expected, Turn, hold, turn_of
 
 from tailrace.events import (
     BlockFinal,
@@ -84,7 +84,7 @@ EXPECTED = [
         terminal=TurnFailed,
         errors=[BROKE],
         code="api_error",
-        notes="said four times, told once; the subtype of the result is success",
+        notes="sent four times, emitted once; the subtype of the result is success",
     ),
     Expected("claude_cli_hello", [HELLO]),
     Expected("claude_cli_http400", terminal=TurnFailed, errors=[BAD_REQUEST], code="api_error"),
@@ -130,7 +130,7 @@ EXPECTED = [
         "claude_cli_subagent_forwarded",
         ["Delegating.", "Child speaking.", "Child result.", "Parent done."],
         [("Agent", False), BASH],
-        notes="what the subagent is told is no answer",
+        notes="the prompt of the subagent is no answer",
     ),
     Expected("claude_cli_think2", ["Answer after two thoughts.", "Final."], [BASH], THINK2),
     Expected("claude_cli_tool", [CHECK, SAID_HI], [BASH], [RUN_IT, KNOW]),
@@ -154,29 +154,29 @@ def is_result(line: Line) -> bool:
     return str(as_json(line)["type"]) == "result"
 
 
-def is_complaint(line: Line) -> bool:
+def is_error_line(line: Line) -> bool:
     return bool(as_json(line).get("error")) and as_json(line)["type"] == "assistant"
 
 
-def told(lines: list[Line], remark: str = "") -> list[Event]:
+def events_of(lines: list[Line], remark: str = "") -> list[Event]:
     translator = ClaudeTranslator()
     return [*(event for line in lines for event in translator.feed(line)), *translator.end(remark)]
 
 
-def come_to(events: list[Event]) -> Turn:
+def turn_from(events: list[Event]) -> Turn:
     """The turn, in which all these events stand as they are."""
     return turn_of(replace(event, turn_id="t") if isinstance(event, TurnStarted) else event for event in events)
 
 
 def turn(*lines: Line) -> Turn:
-    return come_to(told(list(lines)))
+    return turn_from(events_of(list(lines)))
 
 
 def of_the_agent(events: list[Event]) -> list[Event]:
     return [event for event in events if getattr(event, "parent_tool_id", None) is None]
 
 
-# Lines as they are made up where no recording has them.
+# Lines that no recording has.
 
 
 def piece(kind: str, *, parent: str | None = None, **fields: Any) -> Line:
@@ -222,28 +222,23 @@ GO_ON: Line = {"type": "user", "message": {"role": "user", "content": [text("You
 
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=NAMES)
-def test_each_recording_comes_to_what_its_reader_expects(expected: Expected) -> None:
-    hold(come_to(told(lines_of(expected.recording))), expected)
-
-
-def test_every_recording_is_read() -> None:
-    recorded = {path.stem for path in RECORDINGS.glob("*.ndjson") if path.stem.startswith(("claude", "qwen"))}
-    assert {name.partition(" ")[0] for name in NAMES} == recorded
+def test_recording_comes_to_what_its_reader_expects(expected: Expected) -> None:
+    hold(turn_from(events_of(lines_of(expected.recording))), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recording_that_is_cut_anywhere_is_a_turn_that_was_cut_off(name: str) -> None:
+def test_recording_that_is_cut_anywhere_is_a_failed_turn(name: str) -> None:
     lines = lines_of(name)
     for cut in range(len(lines)):
         before = lines[:cut]
-        terminal = come_to(told(before)).terminal
-        if not any(is_result(line) or is_complaint(line) for line in before):
+        terminal = turn_from(events_of(before)).terminal
+        if not any(is_result(line) or is_error_line(line) for line in before):
             assert isinstance(terminal, TurnFailed)
             assert terminal.code == CUT_OFF
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_garbage_between_the_lines_changes_nothing_that_is_said(name: str) -> None:
+def test_garbage_between_the_lines_only_adds_notices(name: str) -> None:
     garbage: list[Line] = [
         b"\x00\xff",
         b"(node:12) Warning: something",
@@ -255,8 +250,8 @@ def test_garbage_between_the_lines_changes_nothing_that_is_said(name: str) -> No
         {"type": "stream_event", "event": {"type": "content_block_delta", "index": 99, "delta": {"text": "lost"}}},
         {"type": "brand_new", "subtype": 7},
     ]
-    clean = come_to(told(lines_of(name)))
-    dirty = come_to(told([one for line in lines_of(name) for one in (*garbage, line)]))
+    clean = turn_from(events_of(lines_of(name)))
+    dirty = turn_from(events_of([one for line in lines_of(name) for one in (*garbage, line)]))
     assert (dirty.answer, dirty.tools, dirty.errors) == (clean.answer, clean.tools, clean.errors)
     assert dirty.terminal == clean.terminal
     assert len(dirty.notices) <= len(garbage)
@@ -283,9 +278,9 @@ def test_garbage_between_the_lines_changes_nothing_that_is_said(name: str) -> No
         max_leaves=12,
     )
 )
-def test_rubbish_is_told_in_sound_events(rubbish: Any) -> None:
+def test_any_line_gives_valid_events_and_loses_no_text(rubbish: Any) -> None:
     for line in (json.dumps(rubbish).encode(), {"type": "stream_event", "event": rubbish}):
-        events = told([begin("m"), line, *streamed("m2", "still here")])
+        events = events_of([begin("m"), line, *streamed("m2", "still here")])
         for event in events:
             validate_event(event)
         assert "still here" in "".join(event.text for event in events if isinstance(event, TextDelta))
@@ -294,23 +289,12 @@ def test_rubbish_is_told_in_sound_events(rubbish: Any) -> None:
 # 1. Deltas win.
 
 
-def test_the_whole_of_what_came_in_pieces_closes_it_and_is_not_said_again() -> None:
-    events = told(lines_of("claude_cli_hello"))
-    assert [event.text for event in events if isinstance(event, TextDelta)] == [
-        "Hello",
-        " from",
-        " the fake",
-        " model.",
-    ]
-    assert [event for event in events if isinstance(event, BlockFinal)] == [BlockFinal()]
-
-
-def test_the_whole_corrects_pieces_that_were_lost() -> None:
+def test_complete_block_restores_lost_pieces() -> None:
     lines = lines_of("claude_cli_hello")
     assert turn(*(line for line in lines if b" the fake" not in line or b"assistant" in line)).answer == [HELLO]
 
 
-def test_a_message_that_comes_only_as_a_whole_is_said() -> None:
+def test_message_without_pieces_is_emitted() -> None:
     lines = lines_of("claude_cli_tool")
     told_whole = turn(*(line for line in lines if as_json(line)["type"] != "stream_event"))
     assert told_whole.answer == [CHECK, SAID_HI]
@@ -318,7 +302,7 @@ def test_a_message_that_comes_only_as_a_whole_is_said() -> None:
     assert told_whole.tools == [BASH]
 
 
-def test_the_answer_of_the_result_is_used_where_nothing_was_said() -> None:
+def test_text_of_the_result_is_used_if_there_was_none() -> None:
     assert turn(result(result="42")).answer == ["42"]
     assert turn(*streamed("m", "said"), result(result="said")).answer == ["said"]
 
@@ -326,22 +310,15 @@ def test_the_answer_of_the_result_is_used_where_nothing_was_said() -> None:
 # 2. A block is known by its place.
 
 
-def test_blocks_that_share_their_index_and_change_their_messages_name_are_kept_apart() -> None:
-    events = told(lines_of("qwen_cli_tool"))
-    assert [event.text for event in events if isinstance(event, TextDelta)] == [
-        *("Let me ", "check.", "The tool ", "said hi", "."),
-    ]
-
-
-def test_a_paragraph_that_was_really_said_twice_is_told_twice() -> None:
+def test_text_that_is_really_repeated_is_emitted_twice() -> None:
     assert turn(*streamed("m", "Again."), *streamed("n", "Again."), result()).answer == ["Again.", "Again."]
 
 
 # 3. Tools are known by their call.
 
 
-def test_a_result_may_come_while_the_next_call_is_still_being_written() -> None:
-    events = told(lines_of("claude_cli_parallel"))
+def test_result_may_come_while_the_next_call_is_streamed() -> None:
+    events = events_of(lines_of("claude_cli_parallel"))
     kinds = [(type(event), event.id) for event in events if isinstance(event, ToolStarted | ToolInput | ToolFinished)]
     first, second = "toolu_fake0006", "toolu_fake0007"
     assert kinds == [
@@ -354,14 +331,8 @@ def test_a_result_may_come_while_the_next_call_is_still_being_written() -> None:
     ]
 
 
-def test_the_arguments_of_a_call_are_told_when_they_are_complete() -> None:
-    [call] = come_to(told(lines_of("claude_cli_tool"))).calls
-    assert call.arguments == {"command": "echo tool-says-hi", "description": "run"}
-    assert call.result == "tool-says-hi"
-
-
-def test_a_subagent_in_the_background_is_at_work_until_its_notification_comes() -> None:
-    events = told(lines_of("claude_cli_subagent"))
+def test_background_subagent_runs_until_its_notification() -> None:
+    events = events_of(lines_of("claude_cli_subagent"))
     [finished] = [event for event in events if isinstance(event, ToolFinished) and event.id == "toolu_fake0028"]
     assert finished.result == "Child result."
     speaks = TextDelta(text="Child result.", parent_tool_id="toolu_fake0028")
@@ -369,12 +340,12 @@ def test_a_subagent_in_the_background_is_at_work_until_its_notification_comes() 
     assert [event.text for event in events if isinstance(event, ToolProgress)] == ["child task", "Running run"]
 
 
-def test_a_subagent_that_is_waited_for_returns_what_it_returned() -> None:
-    [agent, _] = come_to(told(lines_of("claude_cli_subagent_forwarded"))).calls
+def test_foreground_subagent_returns_its_result() -> None:
+    [agent, _] = turn_from(events_of(lines_of("claude_cli_subagent_forwarded"))).calls
     assert "[Subagent hand-back]" in agent.result
 
 
-def test_a_result_of_a_call_that_nobody_told_of_begins_it() -> None:
+def test_result_of_an_unknown_call_starts_it() -> None:
     content = [
         {"type": "text", "text": "a picture:"},
         {"type": "image", "source": {"data": "aGk="}},
@@ -384,27 +355,59 @@ def test_a_result_of_a_call_that_nobody_told_of_begins_it() -> None:
     assert (call.name, call.result, call.is_error) == ("tool", "a picture:\n[image]", False)
 
 
-# 5. What a failed try said is taken back, and nothing is said twice.
+# 5. Text of a failed try is retracted, and nothing is repeated.
 
 
-def test_what_broke_off_in_the_middle_is_taken_back_before_it_is_said_again() -> None:
-    events = told(lines_of("claude_cli_cut_block"))
+def test_block_that_broke_off_is_retracted_before_the_retry() -> None:
+    events = events_of(lines_of("claude_cli_cut_block"))
     said = [event for event in events if isinstance(event, TextDelta | BlockFinal)]
     once = TextDelta(text="The answer is fo")
     assert said == [once, BlockFinal(text=""), once, BlockFinal()]
 
 
-def test_a_message_that_ends_without_a_reason_has_broken_off_in_its_last_call() -> None:
-    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
-    begun = [begin("m"), piece("content_block_start", index=0, content_block=call)]
-    ended = [piece("message_delta", delta={"stop_reason": None}), piece("message_stop")]
-    assert turn(*begun, *ended, result()).tools == [FAILED_BASH]
-
-
-def test_what_stands_of_a_message_that_broke_off_and_is_said_again_is_not_told_again() -> None:
-    events = told(lines_of("claude_cli_errmid"))
+def test_repeat_of_a_complete_block_is_not_emitted() -> None:
+    events = events_of(lines_of("claude_cli_errmid"))
     said = [event for event in events if isinstance(event, TextDelta | BlockFinal)]
     assert said == [TextDelta(text="This will "), TextDelta(text="break"), BlockFinal()]
+
+
+CALL = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
+HALF = [begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("Half a sen")]
+FIRST, SECOND = whole("m", text("One")), whole("m", text("Two"))
+TWO_BLOCKS = [
+    *(begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("One"), FIRST),
+    *(piece("content_block_start", index=1, content_block=text("")), delta("Two", 1), SECOND),
+]
+BROKEN = streamed("m", "One", is_complete=False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer", "has_failed"),
+    [
+        ([*HALF, *streamed("n", "A sentence."), result()], ["A sentence."], False),
+        (HALF, ["Half a sen"], True),
+        (
+            [*HALF, piece("content_block_stop", index=0), piece("message_stop"), result(is_error=True)],
+            ["Half a sen"],
+            True,
+        ),
+        ([*BROKEN, GO_ON, whole("n", text("One"), text("Two")), result()], ["One", "Two"], False),
+        ([*TWO_BLOCKS, GO_ON, *TWO_BLOCKS, *streamed("n", "Three"), result()], ["One", "Two", "Three"], False),
+    ],
+    ids=["new message", "end of the stream", "message given up", "repeated whole", "two blocks repeated"],
+)
+def test_open_text_is_retracted_only_if_the_model_continues(
+    lines: list[Line], answer: list[str], has_failed: bool
+) -> None:
+    found = turn(*lines)
+    assert found.answer == answer
+    assert isinstance(found.terminal, TurnFailed) == has_failed
+
+
+def test_message_that_ends_without_a_reason_broke_off_in_its_last_call() -> None:
+    started = [begin("m"), piece("content_block_start", index=0, content_block=CALL)]
+    ended = [piece("message_delta", delta={"stop_reason": None}), piece("message_stop")]
+    assert turn(*started, *ended, result()).tools == [FAILED_BASH]
 
 
 @pytest.mark.parametrize(
@@ -420,116 +423,79 @@ def test_what_stands_of_a_message_that_broke_off_and_is_said_again_is_not_told_a
         ([""], []),
     ],
 )
-def test_after_a_break_only_what_is_new_is_told(pieces: list[str], more: list[str]) -> None:
+def test_after_a_break_only_new_text_is_emitted(pieces: list[str], more: list[str]) -> None:
     lines = [*streamed("m", "One ", "two three", is_complete=False), GO_ON, *streamed("n", *pieces), result()]
     assert turn(*lines).answer == ["One two three", *more]
 
 
-def test_after_a_break_a_message_that_comes_only_as_a_whole_is_not_told_again_either() -> None:
-    broken = [*streamed("m", "One", is_complete=False), GO_ON]
-    assert turn(*broken, whole("n", text("One"), text("Two")), result()).answer == ["One", "Two"]
+# 6. There is one end, reported by more than one line.
 
 
-def test_two_blocks_that_stand_may_both_be_said_again() -> None:
-    first, second = whole("m", text("One")), whole("m", text("Two"))
-    started = [begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("One"), first]
-    broken = [*started, piece("content_block_start", index=1, content_block=text("")), delta("Two", 1), second]
-    assert turn(*broken, GO_ON, *broken, *streamed("n", "Three"), result()).answer == ["One", "Two", "Three"]
-
-
-def test_a_stream_that_begins_anew_without_having_ended_takes_back_what_was_open() -> None:
-    started = [begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("Half a sen")]
-    assert turn(*started, *streamed("n", "A sentence."), result()).answer == ["A sentence."]
-
-
-def test_what_was_said_last_stands_when_the_turn_ends_in_the_middle_of_it() -> None:
-    started = [begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("Half a sen")]
-    ended = turn(*started)
-    assert ended.answer == ["Half a sen"]
-    assert isinstance(ended.terminal, TurnFailed)
-
-
-def test_what_was_said_last_stands_also_where_the_message_is_given_up() -> None:
-    started = [begin("m"), piece("content_block_start", index=0, content_block=text("")), delta("Half a sen")]
-    ended = turn(*started, piece("content_block_stop", index=0), piece("message_stop"), result(is_error=True))
-    assert ended.answer == ["Half a sen"]
-    assert isinstance(ended.terminal, TurnFailed)
-
-
-# 6. There is one end, and it is told by more than one sign.
-
-
-def test_a_success_that_is_an_error_has_failed() -> None:
-    failed = come_to(told(lines_of("claude_cli_http400"))).terminal
+def test_success_with_an_error_is_a_failure() -> None:
+    failed = turn_from(events_of(lines_of("claude_cli_http400"))).terminal
     assert failed == TurnFailed(message=BAD_REQUEST, code="api_error", status_code=400)
 
 
-def test_a_complaint_without_a_result_is_why_the_turn_failed() -> None:
+def test_error_line_without_a_result_is_the_failure() -> None:
     [*lines, _] = lines_of("claude_cli_http500")
-    assert come_to(told(lines)).terminal == TurnFailed(message=BOOM, code="server_error", status_code=500)
+    assert turn_from(events_of(lines)).terminal == TurnFailed(message=BOOM, code="server_error", status_code=500)
 
 
-def test_what_is_known_beside_the_lines_is_said_where_they_do_not_say_why() -> None:
+def test_exit_error_is_used_if_the_lines_give_no_reason() -> None:
     remark = "claude exited with code 1: unknown option"
-    assert come_to(told([], remark)).terminal == TurnFailed(message=remark, code=CUT_OFF)
-    assert come_to(told([result(result="fine")], remark)).terminal == TurnCompleted(text="fine")
+    assert turn_from(events_of([], remark)).terminal == TurnFailed(message=remark, code=CUT_OFF)
+    assert turn_from(events_of([result(result="fine")], remark)).terminal == TurnCompleted(text="fine")
 
 
-def test_of_several_results_the_last_counts() -> None:
+def test_last_of_several_results_counts() -> None:
     failed, fine = result(is_error=True, result="no luck"), result(result="luck", stop_reason="end_turn")
     assert turn(failed, fine).terminal == TurnCompleted(text="luck", stop_reason="end_turn")
     assert isinstance(turn(fine, failed).terminal, TurnFailed)
 
 
-def test_the_second_answer_of_a_prompt_is_a_further_block() -> None:
-    lines = lines_of("claude_cli_subagent")
-    answer = come_to(of_the_agent(told(lines))).answer
-    assert answer == ["Delegating.", "Parent done.", "Parent done."]
-
-
 # 7. Usage
 
 
-def test_a_request_is_counted_once_and_with_all_that_the_model_read() -> None:
-    spent = [event for event in told(lines_of("claude_cli_tool")) if isinstance(event, Usage)]
-    once = Usage(input_tokens=157, output_tokens=33, scope="request")
-    assert spent == [once, once, Usage(input_tokens=314, output_tokens=66, scope="turn")]
+REQUEST = Usage(input_tokens=157, output_tokens=33, scope="request")
 
 
-def test_a_turn_with_two_results_has_cost_the_sum_of_them() -> None:
-    spent = [event for event in told(lines_of("claude_cli_subagent")) if isinstance(event, Usage)]
-    assert spent[-1] == Usage(input_tokens=471, output_tokens=99, scope="turn")
+@pytest.mark.parametrize(
+    ("recording", "usage"),
+    [
+        ("claude_cli_tool", [REQUEST, REQUEST, Usage(input_tokens=314, output_tokens=66, scope="turn")]),
+        ("claude_cli_subagent", [Usage(input_tokens=471, output_tokens=99, scope="turn")]),
+        ("qwen_cli_tool", [Usage(input_tokens=200, output_tokens=66, scope="turn")]),
+    ],
+)
+def test_usage_counts_each_request_once_and_all_results_of_a_turn(recording: str, usage: list[Usage]) -> None:
+    found = [event for event in events_of(lines_of(recording)) if isinstance(event, Usage)]
+    assert found[-len(usage) :] == usage
 
 
-def test_whoever_gives_a_total_counts_what_was_cached_within_it() -> None:
-    [spent] = [event for event in told(lines_of("qwen_cli_tool")) if isinstance(event, Usage)]
-    assert spent == Usage(input_tokens=200, output_tokens=66, scope="turn")
+# 8. Subagents
 
 
-# 8. Who speaks
-
-
-def test_what_a_subagent_says_and_does_stands_under_its_call() -> None:
-    events = told(lines_of("claude_cli_interleaved"))
+def test_subagent_speaks_and_works_under_its_call() -> None:
+    events = events_of(lines_of("claude_cli_interleaved"))
     under = [event for event in events if getattr(event, "parent_tool_id", None) == "toolu_fake0028"]
     assert [event.text for event in under if isinstance(event, TextDelta)] == ["Child speaking.", "Child result."]
     assert [event.name for event in under if isinstance(event, ToolStarted)] == ["Bash"]
-    assert come_to(of_the_agent(events)).answer == ["Delegating.", *["Parent has more to say now."] * 2]
+    assert turn_from(of_the_agent(events)).answer == ["Delegating.", *["Parent has more to say now."] * 2]
 
 
-def test_a_sentence_of_the_agent_is_not_broken_by_what_others_say_meanwhile() -> None:
-    events = told(lines_of("claude_cli_interleaved"))
+def test_sentence_of_the_agent_is_not_interrupted_by_subagents() -> None:
+    events = events_of(lines_of("claude_cli_interleaved"))
     at = events.index(TextDelta(text="Parent "))
     pieces = ["Parent ", "has ", "more ", "to ", "say ", "now."]
     assert events[at : at + 7] == [*(TextDelta(text=said) for said in pieces), BlockFinal()]
 
 
-# 9. What belongs to the provider
+# 9. Metadata of the provider
 
 
 @pytest.mark.parametrize("name", ["claude_cli_think2", "claude_sdk_think2"])
-def test_signatures_and_thoughts_that_cannot_be_read_are_kept_as_they_are(name: str) -> None:
-    ends = [event.metadata for event in told(lines_of(name)) if isinstance(event, ReasoningEnd)]
+def test_signatures_and_redacted_reasoning_are_passed_on(name: str) -> None:
+    ends = [event.metadata for event in events_of(lines_of(name)) if isinstance(event, ReasoningEnd)]
     assert ends == [
         {"signature": "c2lnLTE="},
         {"redacted_thinking": "ZW5jcnlwdGVk"},
@@ -538,59 +504,33 @@ def test_signatures_and_thoughts_that_cannot_be_read_are_kept_as_they_are(name: 
     ]
 
 
-def test_thoughts_that_come_only_as_wholes_keep_theirs() -> None:
-    blocks = [
-        {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-        {"type": "redacted_thinking", "data": "c2VjcmV0"},
-    ]
-    ends = [event.metadata for event in told([whole("m", *blocks)]) if isinstance(event, ReasoningEnd)]
-    assert ends == [{"signature": "c2ln"}, {"redacted_thinking": "c2VjcmV0"}]
+# 10. Unknown lines, and the start of the turn
 
 
-# 10. What nobody has heard of
-
-
-def test_a_line_of_a_new_kind_is_told_once_and_changes_nothing_else() -> None:
-    new: Line = {"type": "system", "subtype": "weather", "sky": "blue"}
-    events = told([new, new, *streamed("m", "fine"), new, result()])
-    assert [event.text for event in events if isinstance(event, Notice)] == [
-        'claude sent an unknown event: {"type": "system", "subtype": "weather", "sky": "blue"}'
-    ]
-    assert isinstance(events[-1], TurnCompleted)
-
-
-def test_a_remark_in_the_middle_of_a_sentence_waits_for_its_end() -> None:
+def test_notice_within_a_sentence_waits_for_its_end() -> None:
     lines = streamed("m", "Half a ", "sentence.")
     lines.insert(3, {"type": "weather"})
     lines.insert(4, {"type": "system", "subtype": "status", "status": "compacting"})
-    kinds = [type(event) for event in told([*lines, result()])]
+    kinds = [type(event) for event in events_of([*lines, result()])]
     assert kinds == [TurnStarted, TextDelta, TextDelta, BlockFinal, Notice, Status, TurnCompleted]
 
 
-def test_the_turn_begins_with_whatever_is_told_first() -> None:
+def test_turn_started_comes_before_the_first_event() -> None:
     init: Line = {"type": "system", "subtype": "init", "session_id": "s", "model": "a"}
-    assert told([init])[0] == TurnStarted(runtime="claude", session_id="s")
-    assert told([{"type": "weather"}, init])[0] == TurnStarted(runtime="claude")
+    assert events_of([init])[0] == TurnStarted(runtime="claude", session_id="s")
+    assert events_of([{"type": "weather"}, init])[0] == TurnStarted(runtime="claude")
     turn({"type": "weather"}, init, result())
 
 
-def test_another_model_in_the_same_turn_is_told() -> None:
-    events = told(lines_of("claude_sdk_model_switch"))
+def test_change_of_the_model_is_reported() -> None:
+    events = events_of(lines_of("claude_sdk_model_switch"))
     assert [event for event in events if isinstance(event, ModelChanged)] == [ModelChanged(model_id="claude-opus-4-5")]
 
 
-def test_the_conversation_is_known_once_it_has_begun() -> None:
+def test_session_id_is_known_once_the_turn_has_started() -> None:
     translator = ClaudeTranslator()
     gone, hello = lines_of("claude_cli_session_gone"), lines_of("claude_cli_hello")
     assert translator.feed(gone[0]) == []
     assert (translator.session_id, translator.error_text) == ("", GONE)
     translator.feed(hello[0])
     assert translator.session_id == "e77349bd-ba6e-48cf-a338-73b3401fb591"
-
-
-def test_ten_thousand_pieces_are_as_many_events() -> None:
-    pieces = ["word "] * 10_000
-    said = [event for event in told([*streamed("m", *pieces), result()]) if isinstance(event, TextDelta)]
-    assert len(said) == 10_000
-    again = told([*streamed("m", *pieces, is_complete=False), GO_ON, *streamed("n", *pieces, "more"), result()])
-    assert len([event for event in again if isinstance(event, TextDelta)]) == 10_001

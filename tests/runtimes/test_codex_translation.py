@@ -84,8 +84,8 @@ def test_lost_thread_is_replaced_by_a_new_one() -> None:
     client.take_outgoing()
     client.feed(b'{"id": 1, "result": {}}')
     assert sent(client)[1]["params"] == {"threadId": "earlier"}
-    events_of = client.feed(b'{"id": 2, "error": {"code": -32600, "message": "no rollout found"}}')
-    assert events_of == [Notice(text="codex starts a new conversation: no rollout found")]
+    events = client.feed(b'{"id": 2, "error": {"code": -32600, "message": "no rollout found"}}')
+    assert events == [Notice(text="codex starts a new conversation: no rollout found")]
     assert [message["method"] for message in sent(client)] == ["thread/start"]
     client.feed(b'{"id": 3, "result": {"thread": {"id": "later"}}}')
     assert client.thread_id == "later"
@@ -419,8 +419,8 @@ def test_warning_is_shown_once_over_all_processes() -> None:
     warned: set[str] = set()
     given = {"threadId": "own", "message": "old settings"}
     first, second = CodexTranslator(warned), CodexTranslator(warned)
-    events_of = [*first.feed("warning", given), *first.feed("configWarning", given), *second.feed("warning", given)]
-    assert events_of == [Notice(text="old settings")]
+    events = [*first.feed("warning", given), *first.feed("configWarning", given), *second.feed("warning", given)]
+    assert events == [Notice(text="old settings")]
 
 
 def test_parts_of_reasoning_are_paragraphs() -> None:

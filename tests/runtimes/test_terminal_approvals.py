@@ -16,7 +16,7 @@ from tailrace.runtimes.permissions import Choice, Question
 from tailrace.runtimes.terminal_approvals import TerminalApprovals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
 YES = Choice(id="1", name="Yes, once", kind="allow_once")
 NO = Choice(id="2", name="No", kind="reject_once")
@@ -28,7 +28,7 @@ def question(title: str = "rm -rf build", arguments: Any = None) -> Question:
     return Question(title=title, arguments=arguments, choices=(YES, NO))
 
 
-class Terminal:
+class Screen:
     """A terminal, and the person before it: what they type, and what they see."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Terminal:
         self.modes = self._without_echo()
 
     def _without_echo(self) -> list[object]:
-        """As it is while an answer runs."""
+        """As it is while an answer is streamed."""
         modes = termios.tcgetattr(self.terminal)
         modes[3] &= ~termios.ECHO
         termios.tcsetattr(self.terminal, termios.TCSANOW, modes)
@@ -47,7 +47,7 @@ class Terminal:
         os.write(self.person, keys)
 
     async def sees(self, text: str) -> str:
-        """All that was shown, once it ends with the text."""
+        """All that is shown until it ends with the text."""
         shown = ""
         async with asyncio.timeout(DEADLINE_S):
             while not shown.endswith(text):
@@ -55,64 +55,65 @@ class Terminal:
                 shown += os.read(self.person, 1024).decode(errors="replace")
         return shown.replace("\r\n", "\n")
 
-    def is_as_before(self) -> bool:
-        return bool(termios.tcgetattr(self.terminal) == self.modes)
+    def answer(self, *keys: bytes, asked: Question | None = None) -> tuple[Choice | None, list[str]]:
+        """Ask, and type the keys one after the other; the answer, and what was shown before each."""
+
+        async def person() -> list[str]:
+            shown = []
+            for typed in keys:
+                shown.append(await self.sees(PROMPT))
+                self.type(typed)
+            return shown
+
+        return self.ask(person, asked)
+
+    def ask(
+        self, person: Callable[[], Awaitable[list[str]]], asked: Question | None = None
+    ) -> tuple[Choice | None, list[str]]:
+        async def run() -> tuple[Choice | None, list[str]]:
+            asking = asyncio.create_task(self.approver.ask(asked or question()))
+            shown = await person()
+            return await asking, shown
+
+        answered = asyncio.run(run())
+        assert termios.tcgetattr(self.terminal) == self.modes
+        return answered
 
 
 @pytest.fixture
-def screen() -> Iterator[Terminal]:
-    screen = Terminal()
+def screen() -> Iterator[Screen]:
+    screen = Screen()
     yield screen
     os.close(screen.person)
     os.close(screen.terminal)
 
 
-def test_the_choices_are_shown_by_number_and_one_is_chosen(screen: Terminal) -> None:
-    async def run() -> tuple[Choice | None, str]:
-        asking = asyncio.create_task(screen.approver.ask(question()))
-        shown = await screen.sees(PROMPT)
-        screen.type(b"2\n")
-        return await asking, shown
-
-    assert asyncio.run(run()) == (NO, f"? rm -rf build\n  1  Yes, once\n  2  No\n{PROMPT}")
-    assert screen.is_as_before()
+def test_choices_are_shown_by_number_and_one_is_chosen(screen: Screen) -> None:
+    assert screen.answer(b"2\n") == (NO, [f"? rm -rf build\n  1  Yes, once\n  2  No\n{PROMPT}"])
 
 
 @pytest.mark.parametrize("nonsense", [b"\n", b"sure\n", b"0\n", b"3\n", b"-1\n", b"\xff\n", b"9999999\n"])
-def test_what_is_no_choice_is_asked_again(screen: Terminal, nonsense: bytes) -> None:
-    async def run() -> Choice | None:
-        asking = asyncio.create_task(screen.approver.ask(question()))
-        await screen.sees(PROMPT)
-        screen.type(nonsense)
-        assert (await screen.sees(PROMPT)).endswith(f"  That is not one of the answers.\n{PROMPT}")
-        screen.type(b"1\n")
-        return await asking
-
-    assert asyncio.run(run()) == YES
+def test_invalid_answer_is_asked_again(screen: Screen, nonsense: bytes) -> None:
+    choice, (_, again) = screen.answer(nonsense, b"1\n")
+    assert choice == YES
+    assert again.endswith(f"  That is not one of the answers.\n{PROMPT}")
 
 
 @pytest.mark.parametrize(
-    ("keys", "choice"), [(b"y\n", YES), (b" Yes\n", YES), (b"1\n", YES), (b"n\n", NO), (b"NO\n", NO), (b"2\n", NO)]
+    ("keys", "choice"),
+    [
+        *((keys, YES) for keys in (b"y\n", b" Yes\n", b"1\n")),
+        *((keys, NO) for keys in (b"n\n", b"NO\n", b"2\n")),
+        (CTRL_D, None),
+    ],
 )
-def test_a_choice_is_named_by_its_number_or_by_yes_and_no(screen: Terminal, keys: bytes, choice: Choice) -> None:
-    async def run() -> Choice | None:
-        asking = asyncio.create_task(screen.approver.ask(question()))
-        await screen.sees(PROMPT)
-        screen.type(keys)
-        return await asking
-
-    assert asyncio.run(run()) == choice
+def test_choice_is_typed_by_number_or_by_yes_and_no(screen: Screen, keys: bytes, choice: Choice | None) -> None:
+    assert screen.answer(keys)[0] == choice
 
 
-def test_an_answer_from_before_the_question_is_none(screen: Terminal) -> None:
-    async def run() -> Choice | None:
-        screen.type(b"1\n1")
-        asking = asyncio.create_task(screen.approver.ask(question()))
-        await screen.sees(PROMPT)
-        screen.type(b"2\n")
-        return await asking
-
-    assert asyncio.run(run()) == NO
+def test_keys_typed_before_the_question_do_not_answer_it(screen: Screen) -> None:
+    screen.type(b"1\n1")
+    assert screen.answer(b"2\n")[0] == NO
 
 
 @pytest.mark.parametrize(
@@ -129,72 +130,50 @@ def test_an_answer_from_before_the_question_is_none(screen: Terminal) -> None:
         (None, []),
     ],
 )
-def test_it_says_what_it_is_about_unless_the_title_does(screen: Terminal, arguments: Any, lines: list[str]) -> None:
-    async def run() -> str:
-        asking = asyncio.create_task(screen.approver.ask(question(arguments=arguments)))
-        shown = await screen.sees(PROMPT)
-        screen.type(CTRL_D)
-        await asking
-        return shown
-
-    assert asyncio.run(run()).split("\n")[1:-3] == lines
+def test_arguments_are_shown_unless_the_title_says_them(screen: Screen, arguments: Any, lines: list[str]) -> None:
+    _, [shown] = screen.answer(CTRL_D, asked=question(arguments=arguments))
+    assert shown.split("\n")[1:-3] == lines
 
 
-def test_nobody_else_writes_until_it_is_answered_and_room_is_made_first(screen: Terminal) -> None:
+def test_other_writers_wait_until_the_question_is_answered(screen: Screen) -> None:
     made: list[str] = []
-    approver = TerminalApprovals(os.ttyname(screen.terminal), make_room=lambda: made.append("room"))
+    approver = screen.approver = TerminalApprovals(os.ttyname(screen.terminal), make_room=lambda: made.append("room"))
 
-    async def run() -> None:
-        await approver.wait_until_idle()
-        asking = asyncio.create_task(approver.ask(question()))
+    async def person() -> list[str]:
         await screen.sees(PROMPT)
         assert made == ["room"]
         waiting = asyncio.create_task(approver.wait_until_idle())
         await asyncio.sleep(0)
         assert not waiting.done()
         screen.type(b"y\n")
-        await asking
         await waiting
+        return []
 
-    asyncio.run(run())
+    asyncio.run(approver.wait_until_idle())
+    assert screen.ask(person)[0] == YES
 
 
-def test_a_question_of_a_turn_that_is_over_is_taken_away(screen: Terminal) -> None:
-    async def run() -> Choice | None:
-        asking = asyncio.create_task(screen.approver.ask(question()))
+def test_question_of_a_finished_turn_is_withdrawn(screen: Screen) -> None:
+    async def person() -> list[str]:
         await screen.sees(PROMPT)
         screen.approver.withdraw()
-        answer = await asking
-        await screen.sees("\n")
-        return answer
+        return [await screen.sees("\n")]
 
-    assert asyncio.run(run()) is None
+    assert screen.ask(person)[0] is None
 
 
-def test_what_is_typed_can_be_seen_while_the_question_stands(screen: Terminal) -> None:
-    async def run() -> str:
-        asking = asyncio.create_task(screen.approver.ask(question()))
+def test_typed_keys_are_shown_while_the_question_is_open(screen: Screen) -> None:
+    async def person() -> list[str]:
         await screen.sees(PROMPT)
         screen.type(b"1")
         shown = await screen.sees("1")
         screen.type(b"\n")
-        await asking
-        return shown
+        return [shown]
 
-    assert asyncio.run(run()) == "1"
-
-
-def test_the_end_of_input_allows_nothing(screen: Terminal) -> None:
-    async def run() -> Choice | None:
-        asking = asyncio.create_task(screen.approver.ask(question()))
-        await screen.sees(PROMPT)
-        screen.type(CTRL_D)
-        return await asking
-
-    assert asyncio.run(run()) is None
+    assert screen.ask(person) == (YES, ["1"])
 
 
-def test_a_question_that_is_withdrawn_leaves_the_screenas_it_was(screen: Terminal) -> None:
+def test_cancelled_question_leaves_the_terminal_as_it_was(screen: Screen) -> None:
     async def run() -> None:
         asking = asyncio.create_task(screen.approver.ask(question()))
         await screen.sees(PROMPT)
@@ -203,10 +182,10 @@ def test_a_question_that_is_withdrawn_leaves_the_screenas_it_was(screen: Termina
         assert asking.cancelled()
 
     asyncio.run(run())
-    assert screen.is_as_before()
+    assert termios.tcgetattr(screen.terminal) == screen.modes
 
 
-def test_questions_are_put_one_after_the_other(screen: Terminal) -> None:
+def test_questions_are_asked_one_after_the_other(screen: Screen) -> None:
     async def run() -> list[Choice | None]:
         asking = [asyncio.create_task(screen.approver.ask(question(title))) for title in ("first", "second")]
         shown = await screen.sees(PROMPT)
@@ -219,16 +198,10 @@ def test_questions_are_put_one_after_the_other(screen: Terminal) -> None:
     assert asyncio.run(run()) == [YES, NO]
 
 
-def test_an_agent_has_no_power_over_the_terminal(screen: Terminal) -> None:
-    async def run() -> str:
-        asking = asyncio.create_task(screen.approver.ask(question("\x1b[2Jls\x07\u202e")))
-        shown = await screen.sees(PROMPT)
-        screen.type(CTRL_D)
-        await asking
-        return shown
-
-    assert asyncio.run(run()).startswith("? �[2Jls��\n")
+def test_agent_cannot_control_the_terminal(screen: Screen) -> None:
+    _, [shown] = screen.answer(CTRL_D, asked=question("\x1b[2Jls\x07\u202e"))
+    assert shown.startswith("? �[2Jls��\n")
 
 
-def test_without_a_screennobody_is_asked() -> None:
+def test_without_a_terminal_nobody_is_asked() -> None:
     assert asyncio.run(TerminalApprovals("/dev/no-such-terminal").ask(question())) is None

@@ -17,7 +17,6 @@ import pytest
 
 from tailrace.channels.terminal import TerminalChannel
 from tailrace.events import (
-    EVENT_CLASSES,
     BlockFinal,
     ConfigReloaded,
     Error,
@@ -60,7 +59,7 @@ class Clock:
 
 
 class Window:
-    """A terminal with a channel at one end and somebody looking at the other."""
+    """A terminal with a channel at one end, and its screen."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self._ours, theirs = pty.openpty()
@@ -77,7 +76,7 @@ class Window:
         os.close(self._ours)
 
     def write(self, text: str) -> None:
-        """Somebody else writes to the same terminal."""
+        """Write to the same terminal, past the channel."""
         self._out.write(text)
         self._out.flush()
 
@@ -125,26 +124,43 @@ def started(id_: str, name: str = "read", path: str = "a.txt") -> ToolStarted:
     return ToolStarted(id=id_, name=name, arguments={"path": path})
 
 
-def test_it_is_a_streaming_channel_provider() -> None:
+def test_terminal_is_a_streaming_channel_provider() -> None:
     assert isinstance(TerminalChannel(io.StringIO(), io.StringIO()), StreamingChannelProvider)
 
 
-def test_text_is_shown_at_once_and_as_it_is(window: Window) -> None:
-    assert window.show(TurnStarted(), TextDelta(text="**bo")) == ["**bo"]
-    assert window.show(TextDelta(text="ld**\n- a")) == ["**bold**", "- a"]
+PLAN = (PlanItem(title="look", status="completed"), PlanItem(title="leap", status="in_progress"))
 
 
-def test_a_tool_resolves_in_its_line(window: Window) -> None:
-    assert window.show(started("1")) == ["◌ read: a.txt"]
-    assert window.show(ToolFinished(id="1", result="long")) == ["✓ read: a.txt (1.0s)"]
+@pytest.mark.parametrize(
+    ("before", "shown", "event", "shown_then"),
+    [
+        pytest.param(TextDelta(text="**bo"), ["**bo"], TextDelta(text="ld**\n- a"), ["**bold**", "- a"], id="text"),
+        pytest.param(started("1"), ["◌ read: a.txt"], ToolFinished(id="1"), ["✓ read: a.txt (1.0s)"], id="tool"),
+        pytest.param(
+            started("1"),
+            ["◌ read: a.txt"],
+            ToolFinished(id="1", result="no such\nfile", is_error=True),
+            ["✗ read: a.txt (1.0s) · no such file"],
+            id="failed tool",
+        ),
+        pytest.param(Status(text="reading"), ["· reading"], Status(text="thinking"), ["· thinking"], id="status"),
+        pytest.param(
+            PlanUpdated(items=()),
+            ["· plan: 0 of 0 done"],
+            PlanUpdated(items=PLAN),
+            ["· plan: 1 of 2 done · leap"],
+            id="plan",
+        ),
+    ],
+)
+def test_what_is_shown_at_once_and_updated_in_place(
+    window: Window, before: Event, shown: list[str], event: Event, shown_then: list[str]
+) -> None:
+    assert window.show(before) == shown
+    assert window.show(event) == shown_then
 
 
-def test_a_failed_tool_says_why(window: Window) -> None:
-    lines = window.show(started("1"), ToolFinished(id="1", result="no such\nfile", is_error=True))
-    assert lines == ["✗ read: a.txt (1.0s) · no such file"]
-
-
-def test_why_a_tool_failed_has_room_beside_a_long_command(window: Window) -> None:
+def test_reason_of_a_failed_tool_has_room_next_to_a_long_command(window: Window) -> None:
     window.resize(60, 24)
     call = ToolStarted(id="1", name="shell", arguments={"command": "seq 1 9 " * 20})
     for reason, shown in [
@@ -155,7 +171,7 @@ def test_why_a_tool_failed_has_room_beside_a_long_command(window: Window) -> Non
         assert window.show(ToolFinished(id="1", result=reason, is_error=True))[-1] == shown
 
 
-def test_parallel_tools_resolve_each_in_its_own_line(window: Window) -> None:
+def test_parallel_tools_are_updated_each_in_its_own_line(window: Window) -> None:
     window.show(started("1"), started("2", path="b.txt"), started("3", path="c.txt"))
     lines = window.show(ToolFinished(id="2"), ToolFinished(id="1"))
     assert lines == ["✓ read: a.txt (4.0s)", "✓ read: b.txt (2.0s)", "◌ read: c.txt"]
@@ -166,7 +182,7 @@ def test_parallel_tools_resolve_each_in_its_own_line(window: Window) -> None:
     ]
 
 
-def test_the_line_of_a_tool_shows_its_latest(window: Window) -> None:
+def test_line_of_a_tool_shows_its_latest_output(window: Window) -> None:
     assert window.show(ToolStarted(id="1", name="make")) == ["◌ make"]
     assert window.show(ToolInput(id="1", arguments={"command": "make all"})) == ["◌ make: make all"]
     assert window.show(ToolProgress(id="1", text="half way")) == ["◌ make: make all · half way"]
@@ -175,7 +191,7 @@ def test_the_line_of_a_tool_shows_its_latest(window: Window) -> None:
     assert window.show(ToolFinished(id="1")) == ["✓ make: make all (5.0s)"]
 
 
-def test_a_tool_that_prints_fast_is_not_redrawn_for_each_piece(window: Window) -> None:
+def test_tool_that_prints_fast_is_not_redrawn_for_each_piece(window: Window) -> None:
     window.show(started("1"))
     before = len(window.raw)
     window.show(*[ToolOutput(id="1", data=f"line {n}\n") for n in range(1000)], seconds=0.001)
@@ -183,31 +199,38 @@ def test_a_tool_that_prints_fast_is_not_redrawn_for_each_piece(window: Window) -
     assert window.show(ToolFinished(id="1")) == ["✓ read: a.txt (2.0s)"]
 
 
-def test_a_tool_is_resolved_in_a_new_line_once_text_came_below(window: Window) -> None:
+def test_tool_ends_in_a_new_line_once_something_else_is_below(window: Window) -> None:
     window.show(started("1"), TextDelta(text="meanwhile"), ToolProgress(id="1", text="working"))
-    lines = window.show(ToolFinished(id="1"), TextDelta(text="done"))
-    assert lines == ["◌ read: a.txt", "", "meanwhile", "", "✓ read: a.txt (3.0s)", "", "done"]
+    lines = window.show(ToolFinished(id="1"), TextDelta(text="done"), started("2"), Error(message="hm"))
+    assert lines == [
+        "◌ read: a.txt",
+        "",
+        "meanwhile",
+        "",
+        "✓ read: a.txt (3.0s)",
+        "",
+        "done",
+        "",
+        "◌ read: a.txt",
+        "error: hm",
+    ]
+    assert window.show(ToolFinished(id="2"))[-1] == "✓ read: a.txt (2.0s)"
 
 
-def test_a_tool_is_resolved_in_a_new_line_once_an_error_came_below(window: Window) -> None:
-    lines = window.show(started("1"), Error(message="hm"), ToolFinished(id="1"))
-    assert lines == ["◌ read: a.txt", "error: hm", "✓ read: a.txt (2.0s)"]
-
-
-def test_a_line_that_left_the_screen_is_not_touched(window: Window) -> None:
+def test_line_that_left_the_screen_is_not_updated(window: Window) -> None:
     window.resize(40, 4)
     window.show(*[started(str(n), path=f"{n}.txt") for n in range(6)])
     lines = window.show(ToolFinished(id="0"), ToolFinished(id="5"))
     assert lines == ["◌ read: 4.txt", "✓ read: 5.txt (2.0s)", "✓ read: 0.txt (6.0s)"]
 
 
-def test_a_narrow_window_cuts_lines_and_keeps_the_time(window: Window) -> None:
+def test_narrow_window_cuts_lines_and_keeps_the_time(window: Window) -> None:
     window.resize(20, 10)
     assert window.show(started("1", path="docs/a-long-name.txt")) == ["◌ read: docs/a-lon…"]
     assert window.show(ToolFinished(id="1")) == ["✓ read: doc… (1.0s)"]
 
 
-def test_wide_characters_count_as_two(window: Window) -> None:
+def test_wide_characters_count_as_two_cells(window: Window) -> None:
     window.resize(20, 10)
     lines = window.show(started("1", name="読む", path="非常に長い名前の文書"), started("2"))
     assert lines == ["◌ 読む: 非常に長い…", "◌ read: a.txt"]
@@ -216,40 +239,27 @@ def test_wide_characters_count_as_two(window: Window) -> None:
 
 
 @pytest.mark.parametrize("name", ["👩‍👩‍👧" * 30, "🇫🇷" * 30, "❤️" * 40, "é" * 60, "日本" * 30])
-def test_no_line_ever_wraps(window: Window, name: str) -> None:
+def test_line_of_a_tool_never_wraps(window: Window, name: str) -> None:
     window.resize(20, 10)
     window.show(started("1", name=name), started("2"), ToolFinished(id="1"), ToolFinished(id="2"))
     assert window.screen.cursor.y == 2
 
 
-def test_after_the_window_got_narrower_no_line_is_overwritten(window: Window) -> None:
+def test_resized_window_updates_only_lines_of_one_row(window: Window) -> None:
     window.show(started("1", path="docs/a-long-name.txt"), started("2"))
     window.resize(20, 24)
     lines = window.show(ToolFinished(id="1"), ToolFinished(id="2"))
     assert lines == ["◌ read: docs/a-long-", "✓ read: a.t… (2.0s)", "✓ read: doc… (2.0s)"]
+    window.show(started("3", path="b.txt"))
+    window.resize(80, 24)
+    assert window.show(ToolFinished(id="3"))[-1] == "✓ read: b.txt (1.0s)"
 
 
-def test_a_status_that_could_not_be_replaced_can_be_the_next_time(window: Window) -> None:
+def test_status_that_wraps_is_repeated_below_and_updated_there(window: Window) -> None:
     window.show(Status(text="reading a very long file"))
     window.resize(20, 24)
     lines = window.show(Status(text="thinking"), Status(text="writing"))
     assert lines == ["· reading a very lon", "· writing"]
-
-
-def test_after_the_window_got_wider_lines_still_resolve_in_place(window: Window) -> None:
-    window.resize(20, 24)
-    window.show(started("1", path="docs/a-long-name.txt"))
-    window.resize(80, 24)
-    assert window.show(ToolFinished(id="1")) == ["✓ read: docs/a-long-name.txt (1.0s)"]
-
-
-def test_a_status_replaces_the_one_before(window: Window) -> None:
-    assert window.show(Status(text="reading"), Status(text="thinking")) == ["· thinking"]
-
-
-def test_a_plan_is_one_line(window: Window) -> None:
-    items = (PlanItem(title="look", status="completed"), PlanItem(title="leap", status="in_progress"))
-    assert window.show(PlanUpdated(items=()), PlanUpdated(items=items)) == ["· plan: 1 of 2 done · leap"]
 
 
 def test_activity_is_dim_errors_are_red_and_text_is_plain(window: Window) -> None:
@@ -269,7 +279,7 @@ def agent(id_: str, task: str, parent: str | None = None) -> ToolStarted:
     return ToolStarted(id=id_, name="Agent", arguments=arguments, parent_tool_id=parent)
 
 
-def test_a_subagent_speaks_and_works_under_its_call(window: Window) -> None:
+def test_text_and_calls_of_a_subagent_are_under_its_call(window: Window) -> None:
     lines = window.show(
         TextDelta(text="I ask."),
         agent("1", "look"),
@@ -295,12 +305,12 @@ def test_a_subagent_speaks_and_works_under_its_call(window: Window) -> None:
     ]
 
 
-def test_a_subagent_that_only_works_leaves_its_call_where_it_is(window: Window) -> None:
+def test_call_of_a_subagent_that_only_uses_tools_is_updated_in_place(window: Window) -> None:
     lines = window.show(agent("1", "look"), child("2", "1"), ToolFinished(id="2"), ToolFinished(id="1"))
     assert lines == ["✓ Agent: look (3.0s)", "  ✓ Bash: echo 2 (1.0s)"]
 
 
-def test_of_several_subagents_it_is_said_who_speaks(window: Window) -> None:
+def test_with_several_subagents_the_one_that_writes_is_named(window: Window) -> None:
     lines = window.show(
         agent("1", "look"),
         agent("2", "listen"),
@@ -320,14 +330,14 @@ def test_of_several_subagents_it_is_said_who_speaks(window: Window) -> None:
     ]
 
 
-def test_a_subagent_that_speaks_after_its_call_has_answered_is_named(window: Window) -> None:
+def test_subagent_that_writes_after_its_call_finished_is_named(window: Window) -> None:
     lines = window.show(
         agent("1", "look"), ToolFinished(id="1"), TextDelta(text="mine"), TextDelta(text="theirs", parent_tool_id="1")
     )
     assert lines == ["✓ Agent: look (1.0s)", "", "mine", "", "↳ Agent: look", "  │ theirs"]
 
 
-def test_why_a_call_failed_is_said_once(window: Window) -> None:
+def test_reason_of_a_failed_call_is_shown_once(window: Window) -> None:
     why = "the path is\noutside of all that may be changed"
     lines = window.show(
         started("1"),
@@ -345,12 +355,12 @@ def test_why_a_call_failed_is_said_once(window: Window) -> None:
     ]
 
 
-def test_a_subagent_of_a_subagent_stands_deeper(window: Window) -> None:
+def test_subagent_of_a_subagent_is_indented_deeper(window: Window) -> None:
     lines = window.show(agent("1", "a"), agent("2", "b", "1"), TextDelta(text="deep", parent_tool_id="2"))
     assert lines == ["◌ Agent: a", "  ◌ Agent: b", "    │ deep"]
 
 
-def test_what_a_subagent_finally_says_is_not_compared_with_what_its_parent_says(window: Window) -> None:
+def test_final_text_of_a_subagent_is_not_compared_with_its_parent(window: Window) -> None:
     lines = window.show(
         TextDelta(text="mine"),
         BlockFinal(text="theirs", parent_tool_id="1"),
@@ -360,12 +370,12 @@ def test_what_a_subagent_finally_says_is_not_compared_with_what_its_parent_says(
     assert lines == ["mine", "", "  │ theirs", "  │ theirs, too"]
 
 
-def test_a_subagents_answer_is_not_the_answer(window: Window) -> None:
+def test_answer_of_a_subagent_is_not_the_answer_of_the_turn(window: Window) -> None:
     lines = window.show(TextDelta(text="theirs", parent_tool_id="1"), TurnCompleted(text="mine"))
     assert lines == ["  │ theirs", "", "mine"]
 
 
-def test_whoever_else_writes_gets_a_line_of_their_own_and_the_answer_goes_on_below(window: Window) -> None:
+def test_make_room_gives_other_text_a_line_and_the_answer_continues_below(window: Window) -> None:
     window.show(TextDelta(text="so far"), Status(text="waiting"))
     window.channel.make_room()
     assert window.show(Usage(input_tokens=1, output_tokens=1, scope="turn")) == ["so far"]
@@ -373,7 +383,7 @@ def test_whoever_else_writes_gets_a_line_of_their_own_and_the_answer_goes_on_bel
     assert window.show(TextDelta(text="goes on")) == ["so far", "", "asked", "", "goes on"]
 
 
-def test_remarks_and_failures_are_broken_between_words(window: Window) -> None:
+def test_remarks_and_errors_are_broken_between_words(window: Window) -> None:
     window.resize(20, 24)
     lines = window.show(
         Notice(text="a remark that does not fit\nand another"),
@@ -399,17 +409,16 @@ def test_remarks_and_failures_are_broken_between_words(window: Window) -> None:
     ]
 
 
-def test_a_remark_that_just_fits_is_one_line(window: Window) -> None:
+def test_remark_that_just_fits_is_one_line(window: Window) -> None:
     window.resize(20, 24)
-    lines = window.show(Notice(text="so long and no more"[:18]), Notice(text="next"))
-    assert lines == ["· so long and no mor", "· next"]
+    assert window.show(Notice(text="so long and no mor"), Notice(text="next")) == ["· so long and no mor", "· next"]
 
 
-def test_in_a_pipe_a_remark_is_one_line_however_long_it_is() -> None:
+def test_remark_in_a_pipe_is_one_line() -> None:
     assert in_pipe(Notice(text="word " * 100 + "end"))[0] == "· " + "word " * 100 + "end\n"
 
 
-def test_no_color_means_no_styles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_turns_styles_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     window = Window()
@@ -421,7 +430,7 @@ def test_no_color_means_no_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     window.close()
 
 
-def test_a_dumb_terminal_gets_no_control_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dumb_terminal_gets_no_control_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     window = Window()
     lines = window.show(started("1"), ToolProgress(id="1", text="on it"), ToolFinished(id="1"))
@@ -430,7 +439,7 @@ def test_a_dumb_terminal_gets_no_control_codes(monkeypatch: pytest.MonkeyPatch) 
     window.close()
 
 
-def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
+def test_pipe_gets_plain_lines_and_errors_on_the_other_stream() -> None:
     out, err = in_pipe(
         TurnStarted(),
         TextDelta(text="one"),
@@ -453,7 +462,7 @@ def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
         ([TextDelta(text="a"), BlockFinal(), TextDelta(text="b")], "a\n\nb"),
         ([TextDelta(text="a"), BlockFinal(text="a"), TextDelta(text="b")], "a\n\nb"),
         ([TextDelta(text="a"), BlockFinal(text="a and more")], "a and more"),
-        ([TextDelta(text="a"), BlockFinal(text="b")], "a\n\n↻ said differently after all:\n\nb"),
+        ([TextDelta(text="a"), BlockFinal(text="b")], "a\n\n↻ the last text is replaced by:\n\nb"),
         ([TextDelta(text="a"), BlockFinal(text="")], "a\n\n↩ the last text is withdrawn\n"),
         ([TextDelta(text="a"), BlockFinal(text=""), TextDelta(text="b")], "a\n\n↩ the last text is withdrawn\n\nb"),
         ([BlockFinal(text="")], ""),
@@ -466,7 +475,7 @@ def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
         ([TextRetracted()], ""),
         (
             [TextDelta(text="a"), TextRetracted(scope="turn"), TurnCompleted(text="b")],
-            "a\n\n↩ everything said above is withdrawn\n\nb\n",
+            "a\n\n↩ everything above is withdrawn\n\nb\n",
         ),
         ([TextDelta(text="a"), TurnCompleted(text="b")], "a\n"),
         ([TurnCompleted(text="b")], "b\n"),
@@ -487,14 +496,15 @@ def test_a_pipe_gets_plain_lines_and_errors_apart() -> None:
             [Media(url="https://pictures.example/a.png", caption="a cat")],
             "▸ a cat https://pictures.example/a.png\n",
         ),
+        ([Media()], "▸ \n"),
         ([Usage(input_tokens=1, output_tokens=1, scope="turn")], ""),
     ],
 )
-def test_what_each_event_looks_like(events: list[Event], shown: str) -> None:
+def test_how_each_event_looks(events: list[Event], shown: str) -> None:
     assert in_pipe(TurnStarted(), *events) == (shown, "")
 
 
-def test_the_end_of_a_failed_turn_is_an_error() -> None:
+def test_failed_turn_ends_with_an_error() -> None:
     out, err = in_pipe(TextDelta(text="a"), started("1"), TurnFailed(message="no more", code="spent"))
     assert out == "a\n\n◌ read: a.txt\n– read: a.txt (not finished)\n"
     assert err == "failed: no more (spent)\n"
@@ -502,14 +512,14 @@ def test_the_end_of_a_failed_turn_is_an_error() -> None:
 
 @pytest.mark.parametrize("gap", ["", "\n", "\n\n"])
 @pytest.mark.parametrize("cut", [0, 1, 2])
-def test_there_is_one_blank_line_whatever_line_ends_the_agent_sends(gap: str, cut: int) -> None:
+def test_one_blank_line_whatever_line_ends_the_agent_sends(gap: str, cut: int) -> None:
     text = f"{gap}after"
     pieces = [TextDelta(text=text[:cut]), TextDelta(text=text[cut:])]
     out, _ = in_pipe(TextDelta(text="before"), started("1"), *pieces)
     assert out == "before\n\n◌ read: a.txt\n\nafter" if gap != "\n\n" else "before\n\n◌ read: a.txt\n\n\nafter"
 
 
-def test_reasoning_is_set_apart_and_can_be_left_out() -> None:
+def test_reasoning_is_separated_and_can_be_hidden() -> None:
     events = (ReasoningDelta(text="hm "), ReasoningDelta(text="yes"), ReasoningEnd(), TextDelta(text="a"))
     assert in_pipe(*events)[0] == "[reasoning] hm yes\n\na"
     assert in_pipe(*events, reasoning=False)[0] == "a"
@@ -528,7 +538,7 @@ def test_reasoning_is_set_apart_and_can_be_left_out() -> None:
         ("*", "*"),
     ],
 )
-def test_the_heading_of_a_thought_is_shown_without_its_marks(thoughts: str, shown: str) -> None:
+def test_heading_of_reasoning_is_shown_without_its_marks(thoughts: str, shown: str) -> None:
     for ending in (TextDelta(text="a"), started("1"), TurnCancelled(), ReasoningEnd()):
         after, _ = in_pipe(ReasoningDelta(text="."), ReasoningEnd(), ending)
         for cut in range(len(thoughts)):
@@ -538,42 +548,13 @@ def test_the_heading_of_a_thought_is_shown_without_its_marks(thoughts: str, show
         assert out.endswith(after.removeprefix("[reasoning] .").lstrip("\n"))
 
 
-def test_every_event_can_be_shown() -> None:
-    samples: list[Event] = [
-        TurnStarted(),
-        TextDelta(text=""),
-        BlockFinal(),
-        TextRetracted(),
-        ReasoningDelta(text=""),
-        ReasoningEnd(),
-        started("1"),
-        ToolInput(id="1", arguments=[]),
-        ToolProgress(),
-        ToolOutput(data=""),
-        ToolFinished(id="1"),
-        Status(text=""),
-        Notice(text=""),
-        ModelChanged(model_id=""),
-        ConfigReloaded(),
-        PlanUpdated(items=()),
-        Usage(input_tokens=0, output_tokens=0, scope="turn"),
-        Media(),
-        Error(message=""),
-        TurnCompleted(),
-        TurnFailed(message=""),
-        TurnCancelled(),
-    ]
-    assert {type(event) for event in samples} == set(EVENT_CLASSES)
-    in_pipe(*samples)
-
-
 @pytest.mark.parametrize("arguments", [{}, None, [], "", "text", {"a": 1}, {"\ud800": 1}, {"path": object()}, object()])
 def test_any_arguments_can_be_shown(arguments: object) -> None:
     out, _ = in_pipe(ToolStarted(id="1", name="n", arguments=arguments), ToolFinished(id="1", result=arguments))
     assert out.startswith("◌ n")
 
 
-def test_what_streaming_providers_are_asked_shows_the_same() -> None:
+def test_methods_of_a_streaming_provider_show_the_same() -> None:
     out = io.StringIO()
     channel = TerminalChannel(out, io.StringIO())
 
@@ -588,7 +569,7 @@ def test_what_streaming_providers_are_asked_shows_the_same() -> None:
     assert out.getvalue() == "· Using: read\n\nso far\n\n(Error: no more)\n"
 
 
-def test_a_stream_that_cannot_carry_a_character_shows_its_code() -> None:
+def test_character_outside_of_the_encoding_is_shown_by_its_code() -> None:
     buffer = io.BytesIO()
     out = io.TextIOWrapper(buffer, encoding="ascii")
     channel = TerminalChannel(out, out)
@@ -598,12 +579,12 @@ def test_a_stream_that_cannot_carry_a_character_shows_its_code() -> None:
 
 
 LONG_WORD = "https://tides.example/a/very/long/address"  # no row can hold it: it is the terminal's to break
-CHILD_SAYS = f"It looks for every file, finds: none.  \n\n日本語 {LONG_WORD} at all"
+CHILD_TEXT = f"It looks for every file, finds: none.  \n\n日本語 {LONG_WORD} at all"
 
 
-def test_what_a_subagent_says_is_broken_between_words_behind_its_bar(window: Window) -> None:
+def test_text_of_a_subagent_is_broken_between_words_behind_its_bar(window: Window) -> None:
     window.resize(24, 24)
-    lines = window.show(ToolStarted(id="1", name="task"), TextDelta(text=CHILD_SAYS, parent_tool_id="1"))
+    lines = window.show(ToolStarted(id="1", name="task"), TextDelta(text=CHILD_TEXT, parent_tool_id="1"))
     assert lines == [
         "◌ task",
         "  │ It looks for every",
@@ -616,10 +597,10 @@ def test_what_a_subagent_says_is_broken_between_words_behind_its_bar(window: Win
     ]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_a_subagent_in_pieces_loses_nothing_and_stays_behind_its_bar(window: Window, size: int) -> None:
+@pytest.mark.parametrize("size", [1, 3])
+def test_subagent_text_in_pieces_is_whole_and_stays_behind_its_bar(window: Window, size: int) -> None:
     window.resize(24, 24)
-    said = CHILD_SAYS.replace(LONG_WORD, "address")
+    said = CHILD_TEXT.replace(LONG_WORD, "address")
     parts = [said[start : start + size] for start in range(0, len(said), size)]
     window.show(ToolStarted(id="1", name="task"))
     _, *lines = window.show(*(TextDelta(text=part, parent_tool_id="1") for part in parts))

@@ -1,4 +1,4 @@
-"""Whole messages on a terminal: set apart, made harmless, and told apart where they could not be written."""
+"""Whole messages on a terminal: separated, made safe, and with an exact error where one could not be written."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def posted(channel: TerminalChannel, *texts: str) -> list[Receipt]:
     return asyncio.run(post())
 
 
-def test_it_is_a_channel() -> None:
+def test_terminal_is_a_channel() -> None:
     channel = TerminalChannel(io.StringIO(), io.StringIO())
     assert isinstance(channel, Channel)
     assert isinstance(channel, SendsMedia)
     assert (channel.capabilities.limit, channel.capabilities.dialect) == (4096, "markdown")
 
 
-def test_messages_are_set_apart_by_a_blank_line_and_numbered() -> None:
+def test_messages_are_separated_by_a_blank_line_and_numbered() -> None:
     out = io.StringIO()
     receipts = posted(TerminalChannel(out, out), "one", "two\nlines\n", "three")
     assert out.getvalue() == "one\n\ntwo\nlines\n\nthree\n"
     assert [receipt.message_id for receipt in receipts] == ["1", "2", "3"]
 
 
-def test_a_message_after_an_answer_is_set_apart_too() -> None:
+def test_message_after_an_answer_is_separated_too() -> None:
     out = io.StringIO()
     channel = TerminalChannel(out, out)
     asyncio.run(channel.show(TextDelta(text="said")))
@@ -49,13 +49,13 @@ def test_a_message_after_an_answer_is_set_apart_too() -> None:
     assert out.getvalue() == "said\n\nposted\n"
 
 
-def test_control_characters_are_shown() -> None:
+def test_control_characters_are_made_visible() -> None:
     out = io.StringIO()
     posted(TerminalChannel(out, out), "a\x1b[2Jb\u202ec")
     assert out.getvalue() == "a␛[2Jb\\u202ec\n"
 
 
-def test_media_are_named_which_the_receipt_says() -> None:
+def test_media_are_named_and_the_receipt_says_so() -> None:
     out = io.StringIO()
     channel = TerminalChannel(out, out)
     media = PostMedia(target=ME, url="https://example.org/a.png", mime="image/png", caption="The mill")
@@ -64,26 +64,26 @@ def test_media_are_named_which_the_receipt_says() -> None:
     assert receipt.degraded == "not shown, only named"
 
 
-def test_what_the_encoding_cannot_carry_is_shown_by_its_code(tmp_path: Path) -> None:
+def test_character_outside_of_the_encoding_is_shown_by_its_code(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w", encoding="latin-1") as out:
         posted(TerminalChannel(out, out), "é→")
     assert (tmp_path / "out").read_bytes() == b"\xe9\\u2192\n"
 
 
-def test_each_message_is_out_when_its_receipt_is_given(tmp_path: Path) -> None:
+def test_message_is_written_out_before_its_receipt(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out:
         posted(TerminalChannel(out, out), "there")
         assert (tmp_path / "out").read_text() == "there\n"
 
 
-def test_where_the_reader_left_before_it_is_refused() -> None:
+def test_message_after_the_reader_left_is_refused() -> None:
     ours, theirs = os.pipe()
     os.close(ours)
-    with os.fdopen(theirs, "w") as out, pytest.raises(SendRefused, match="whoever read the output has left"):
+    with os.fdopen(theirs, "w") as out, pytest.raises(SendRefused, match="the reader of the output has closed it"):
         posted(TerminalChannel(out, out), "too late")
 
 
-def test_where_the_output_is_closed_it_is_refused() -> None:
+def test_message_to_a_closed_output_is_refused() -> None:
     out = io.StringIO()
     channel = TerminalChannel(out, out)
     out.close()
@@ -91,7 +91,7 @@ def test_where_the_output_is_closed_it_is_refused() -> None:
         posted(channel, "too late")
 
 
-def test_where_the_reader_leaves_in_the_middle_it_may_be_there() -> None:
+def test_message_that_the_reader_left_in_the_middle_of_may_be_sent() -> None:
     ours, theirs = os.pipe()
 
     def read_a_little_and_leave() -> None:
@@ -105,12 +105,12 @@ def test_where_the_reader_leaves_in_the_middle_it_may_be_there() -> None:
     reader.join()
 
 
-def test_a_full_disk_takes_nothing_now() -> None:
+def test_full_disk_is_not_sent() -> None:
     with Path("/dev/full").open("w") as out, pytest.raises(NotSent, match="takes nothing now"):
         posted(TerminalChannel(out, out), "x")
 
 
-def test_a_stream_that_does_not_wait_is_waited_for() -> None:
+def test_non_blocking_stream_gets_the_whole_message() -> None:
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
     read = bytearray()

@@ -25,14 +25,14 @@ BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
         ("👩‍👩‍👧 日本語 é 🇫🇷", "👩‍👩‍👧 日本語 é 🇫🇷"),
     ],
 )
-def test_what_could_command_a_terminal_is_shown(raw: str, shown: str) -> None:
+def test_control_characters_become_visible_signs(raw: str, shown: str) -> None:
     assert visible(raw) == shown
 
 
 @given(any_text)
 @example("\x1b[2J")
 @example("\ud800\udc00")
-def test_nothing_that_commands_is_left(text: str) -> None:
+def test_no_control_character_is_left(text: str) -> None:
     shown = visible(text)
     for character in shown:
         assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
@@ -41,16 +41,16 @@ def test_nothing_that_commands_is_left(text: str) -> None:
 
 
 @given(any_text, st.integers(min_value=0))
-def test_it_does_not_matter_how_the_text_is_cut(text: str, at: int) -> None:
+def test_cuts_in_the_text_make_no_difference(text: str, at: int) -> None:
     at = at % (len(text) + 1)
     assert visible(text[:at]) + visible(text[at:]) == visible(text)
 
 
 @given(any_text)
-def test_showing_twice_changes_nothing(text: str) -> None:
+def test_visible_is_idempotent(text: str) -> None:
     assert visible(visible(text)) == visible(text)
 
 
 @given(st.text(alphabet=st.characters(categories=["L", "M", "N", "P", "S", "Zs"])))
-def test_what_is_only_text_stays_as_it_is(text: str) -> None:
+def test_plain_text_is_unchanged(text: str) -> None:
     assert visible(text) == text
