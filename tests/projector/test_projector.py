@@ -629,8 +629,15 @@ def test_only_the_projector_knows_whether_an_edit_is_durable() -> None:
     assert turn.projector.is_durable(last)
 
 
-def test_unsent_text_comes_with_the_message_that_shows_it() -> None:
+def test_unsent_text_is_what_no_message_has_or_may_have() -> None:
     turn = Turn()
     turn.say(LONG, " More")
     assert turn.projector.unsent.text == f"{LONG} More"
     assert turn.projector.unsent.message_id == "1"
+    turn = Turn()
+    turn.say_and_answer(LONG, Post, NO_ANSWER)
+    turn.feed(" And more.")
+    assert turn.projector.unsent.text == " And more."
+    turn = Turn(replace(PLAIN, limit=100), presentation="final")
+    turn.feed("Something else.", BlockFinal(text=NUMBERS * 3))
+    assert turn.projector.unsent.text == NUMBERS * 3

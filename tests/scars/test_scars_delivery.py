@@ -271,22 +271,6 @@ def _text(row: Delivery) -> str:
     return row.operation.body.text
 
 
-@pytest.mark.parametrize(("channel", "crash_s"), cases(CHATS, [4.2, 6.0]))
-def test_scar_15_finished_message_never_becomes_shorter_after_a_restart(channel: str, crash_s: float) -> None:
-    async def main(chat: Chat) -> None:
-        turn = asyncio.create_task(chat.present([ANSWER]))
-        await asyncio.wait({turn}, timeout=crash_s)
-        lengths = [len(text) for text in chat.texts]
-        await chat.crash()
-        await chat.present([ANSWER])
-        for message, before in zip(chat.history, lengths[:-1], strict=False):
-            versions = chat.platform.versions(message.message_id)
-            assert all(len(version.message.text) >= before for version in versions if version.at > crash_s)
-
-    chat = in_chat(main, limits_of(channel, limit=400))
-    assert chat.answer_words == ANSWER.split()
-
-
 @chats
 def test_scar_15_delivery_in_progress_is_not_recovered(channel: str) -> None:
     async def main(chat: Chat) -> None:
