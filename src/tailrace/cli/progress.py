@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from tailrace.channels.terminal.lines import DIM, Line, Lines
+from tailrace.channels.terminal.lines import DIM, TerminalLine, TerminalWriter
 from tailrace.cli.delivery_format import format_wait, json_line, one_line, result_record
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, State
 
@@ -41,7 +41,7 @@ class Progress:
         self._turn_id = turn_id
         self._json = json
         self._quiet = quiet
-        self._lines = Lines(sys.stderr)
+        self._lines = TerminalWriter(sys.stderr)
         self._lines.in_place = self._lines.in_place and not quiet
         self._latest: dict[str, Delivery] = {}
         self._waiting: Delivery | None = None
@@ -119,8 +119,8 @@ class Progress:
         """Show this in the line that changes, if there is one."""
         if self._lines.in_place:
             with suppress(OSError, ValueError):
-                line = Line(text)
-                if not self._lines.renew("progress", line, style=DIM):
+                line = TerminalLine(text)
+                if not self._lines.update("progress", line, style=DIM):
                     self._lines.add("progress", line, style=DIM)
 
     def _write_json(self, delivery: Delivery) -> None:

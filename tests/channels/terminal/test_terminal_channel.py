@@ -42,7 +42,6 @@ from tailrace.events import (
     TurnStarted,
     Usage,
 )
-from tailrace.ports import StreamingChannelProvider
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,10 +123,6 @@ def started(id_: str, name: str = "read", path: str = "a.txt") -> ToolStarted:
     return ToolStarted(id=id_, name=name, arguments={"path": path})
 
 
-def test_terminal_is_a_streaming_channel_provider() -> None:
-    assert isinstance(TerminalChannel(io.StringIO(), io.StringIO()), StreamingChannelProvider)
-
-
 PLAN = (PlanItem(title="look", status="completed"), PlanItem(title="leap", status="in_progress"))
 
 
@@ -175,11 +170,7 @@ def test_parallel_tools_are_updated_each_in_its_own_line(window: Window) -> None
     window.show(started("1"), started("2", path="b.txt"), started("3", path="c.txt"))
     lines = window.show(ToolFinished(id="2"), ToolFinished(id="1"))
     assert lines == ["✓ read: a.txt (4.0s)", "✓ read: b.txt (2.0s)", "◌ read: c.txt"]
-    assert window.show(ToolFinished(id="3"), TextDelta(text="done"))[2:] == [
-        "✓ read: c.txt (3.0s)",
-        "",
-        "done",
-    ]
+    assert window.show(ToolFinished(id="3"), TextDelta(text="done"))[2:] == ["✓ read: c.txt (3.0s)", "", "done"]
 
 
 def test_line_of_a_tool_shows_its_latest_output(window: Window) -> None:
@@ -203,16 +194,7 @@ def test_tool_ends_in_a_new_line_once_something_else_is_below(window: Window) ->
     window.show(started("1"), TextDelta(text="meanwhile"), ToolProgress(id="1", text="working"))
     lines = window.show(ToolFinished(id="1"), TextDelta(text="done"), started("2"), Error(message="hm"))
     assert lines == [
-        "◌ read: a.txt",
-        "",
-        "meanwhile",
-        "",
-        "✓ read: a.txt (3.0s)",
-        "",
-        "done",
-        "",
-        "◌ read: a.txt",
-        "error: hm",
+        *("◌ read: a.txt", "", "meanwhile", "", "✓ read: a.txt (3.0s)", "", "done", "", "◌ read: a.txt", "error: hm")
     ]
     assert window.show(ToolFinished(id="2"))[-1] == "✓ read: a.txt (2.0s)"
 
@@ -279,100 +261,75 @@ def agent(id_: str, task: str, parent: str | None = None) -> ToolStarted:
     return ToolStarted(id=id_, name="Agent", arguments=arguments, parent_tool_id=parent)
 
 
-def test_text_and_calls_of_a_subagent_are_under_its_call(window: Window) -> None:
-    lines = window.show(
-        TextDelta(text="I ask."),
-        agent("1", "look"),
-        TextDelta(text="One\nline, ", parent_tool_id="1"),
-        TextDelta(text="two lines.\n", parent_tool_id="1"),
-        child("2", "1"),
-        ToolFinished(id="2", parent_tool_id="1"),
-        TextDelta(text="Found.", parent_tool_id="1"),
-        ToolFinished(id="1"),
-        TextDelta(text="It was found."),
-    )
-    assert lines == [
-        "I ask.",
-        "",
-        "◌ Agent: look",
-        "  │ One",
-        "  │ line, two lines.",
-        "  ✓ Bash: echo 2 (1.0s)",
-        "  │ Found.",
-        "✓ Agent: look (6.0s)",
-        "",
-        "It was found.",
-    ]
+def text(text: str, parent: str | None = None) -> TextDelta:
+    return TextDelta(text=text, parent_tool_id=parent)
 
 
-def test_call_of_a_subagent_that_only_uses_tools_is_updated_in_place(window: Window) -> None:
-    lines = window.show(agent("1", "look"), child("2", "1"), ToolFinished(id="2"), ToolFinished(id="1"))
-    assert lines == ["✓ Agent: look (3.0s)", "  ✓ Bash: echo 2 (1.0s)"]
-
-
-def test_with_several_subagents_the_one_that_writes_is_named(window: Window) -> None:
-    lines = window.show(
-        agent("1", "look"),
-        agent("2", "listen"),
-        TextDelta(text="I see.", parent_tool_id="1"),
-        TextDelta(text="I hear.", parent_tool_id="2"),
-        TextDelta(text="More.", parent_tool_id="2"),
-        Status(text="looking", parent_tool_id="1"),
-    )
-    assert lines == [
-        "◌ Agent: look",
-        "◌ Agent: listen",
-        "  │ I see.",
-        "↳ Agent: listen",
-        "  │ I hear.More.",
-        "↳ Agent: look",
-        "  · looking",
-    ]
-
-
-def test_subagent_that_writes_after_its_call_finished_is_named(window: Window) -> None:
-    lines = window.show(
-        agent("1", "look"), ToolFinished(id="1"), TextDelta(text="mine"), TextDelta(text="theirs", parent_tool_id="1")
-    )
-    assert lines == ["✓ Agent: look (1.0s)", "", "mine", "", "↳ Agent: look", "  │ theirs"]
+@pytest.mark.parametrize(
+    ("events", "screen"),
+    [
+        pytest.param(
+            [
+                *(text("I ask."), agent("1", "look"), text("One\nline, ", "1"), text("two lines.\n", "1")),
+                *(child("2", "1"), ToolFinished(id="2", parent_tool_id="1"), text("Found.", "1")),
+                *(ToolFinished(id="1"), text("It was found.")),
+            ],
+            "I ask.\n\n◌ Agent: look\n  │ One\n  │ line, two lines.\n  ✓ Bash: echo 2 (1.0s)\n  │ Found.\n"
+            "✓ Agent: look (6.0s)\n\nIt was found.",
+            id="text and calls of a subagent are under its call",
+        ),
+        pytest.param(
+            [agent("1", "look"), child("2", "1"), ToolFinished(id="2"), ToolFinished(id="1")],
+            "✓ Agent: look (3.0s)\n  ✓ Bash: echo 2 (1.0s)",
+            id="the call of one that only uses tools is updated in place",
+        ),
+        pytest.param(
+            [
+                *(agent("1", "look"), agent("2", "listen"), text("I see.", "1"), text("I hear.", "2")),
+                *(text("More.", "2"), Status(text="looking", parent_tool_id="1")),
+            ],
+            "◌ Agent: look\n◌ Agent: listen\n  │ I see.\n↳ Agent: listen\n  │ I hear.More.\n↳ Agent: look\n  · looking",
+            id="of several the one that writes is named",
+        ),
+        pytest.param(
+            [agent("1", "look"), ToolFinished(id="1"), text("mine"), text("theirs", "1")],
+            "✓ Agent: look (1.0s)\n\nmine\n\n↳ Agent: look\n  │ theirs",
+            id="one that writes after its call finished is named",
+        ),
+        pytest.param(
+            [agent("1", "a"), agent("2", "b", "1"), text("deep", "2")],
+            "◌ Agent: a\n  ◌ Agent: b\n    │ deep",
+            id="a subagent of a subagent is indented deeper",
+        ),
+        pytest.param(
+            [
+                *(text("mine"), BlockFinal(text="theirs", parent_tool_id="1")),
+                *(BlockFinal(text="theirs, too", parent_tool_id="1"), BlockFinal(text="mine")),
+            ],
+            "mine\n\n  │ theirs\n  │ theirs, too",
+            id="the final text is not compared with that of the parent",
+        ),
+        pytest.param(
+            [text("theirs", "1"), TurnCompleted(text="mine")],
+            "  │ theirs\n\nmine",
+            id="the answer of a subagent is not that of the turn",
+        ),
+    ],
+)
+def test_subagents(window: Window, events: list[Event], screen: str) -> None:
+    assert window.show(*events) == screen.split("\n")
 
 
 def test_reason_of_a_failed_call_is_shown_once(window: Window) -> None:
     why = "the path is\noutside of all that may be changed"
-    lines = window.show(
-        started("1"),
-        Notice(text=f"read was not allowed: {why}"),
-        ToolFinished(id="1", result=why, is_error=True),
-        started("2"),
-        ToolFinished(id="2", result="the path", is_error=True),
-    )
-    assert lines == [
-        "◌ read: a.txt",
-        "· read was not allowed: the path is",
-        "outside of all that may be changed",
+    notice = Notice(text=f"read was not allowed: {why}")
+    assert window.show(started("1"), notice, ToolFinished(id="1", result=why, is_error=True)) == [
+        *("◌ read: a.txt", "· read was not allowed: the path is", "outside of all that may be changed"),
         "✗ read: a.txt (2.0s)",
-        "✗ read: a.txt (1.0s) · the path",
     ]
-
-
-def test_subagent_of_a_subagent_is_indented_deeper(window: Window) -> None:
-    lines = window.show(agent("1", "a"), agent("2", "b", "1"), TextDelta(text="deep", parent_tool_id="2"))
-    assert lines == ["◌ Agent: a", "  ◌ Agent: b", "    │ deep"]
-
-
-def test_final_text_of_a_subagent_is_not_compared_with_its_parent(window: Window) -> None:
-    lines = window.show(
-        TextDelta(text="mine"),
-        BlockFinal(text="theirs", parent_tool_id="1"),
-        BlockFinal(text="theirs, too", parent_tool_id="1"),
-        BlockFinal(text="mine"),
-    )
-    assert lines == ["mine", "", "  │ theirs", "  │ theirs, too"]
-
-
-def test_answer_of_a_subagent_is_not_the_answer_of_the_turn(window: Window) -> None:
-    lines = window.show(TextDelta(text="theirs", parent_tool_id="1"), TurnCompleted(text="mine"))
-    assert lines == ["  │ theirs", "", "mine"]
+    window.show(started("2"))
+    last = window.show(ToolFinished(id="2", result="the path", is_error=True))[-1]
+    assert last == "✗ read: a.txt (1.0s) · the path"
 
 
 def test_make_room_gives_other_text_a_line_and_the_answer_continues_below(window: Window) -> None:
@@ -383,39 +340,24 @@ def test_make_room_gives_other_text_a_line_and_the_answer_continues_below(window
     assert window.show(TextDelta(text="goes on")) == ["so far", "", "asked", "", "goes on"]
 
 
-def test_remarks_and_errors_are_broken_between_words(window: Window) -> None:
+@pytest.mark.parametrize(
+    ("event", "screen"),
+    [
+        (Notice(text="a remark that does not fit\nand another"), "· a remark that does\n  not fit\nand another"),
+        (Notice(text="https://example.com/a/long/address"), "· https://example.co\nm/a/long/address"),
+        (Notice(text="読む文書 読む文書 読む文書"), "· 読む文書 読む文書\n  読む文書"),
+        (Notice(text="said by somebody else", parent_tool_id="1"), "  · said by somebody\n    else"),
+        (Error(message="it went wrong for a reason"), "error: it went wrong\n  for a reason"),
+    ],
+)
+def test_remarks_and_errors_are_broken_between_words(window: Window, event: Event, screen: str) -> None:
     window.resize(20, 24)
-    lines = window.show(
-        Notice(text="a remark that does not fit\nand another"),
-        Notice(text="https://example.com/a/long/address"),
-        Notice(text="読む文書 読む文書 読む文書"),
-        agent("1", "look"),
-        Notice(text="said by somebody else", parent_tool_id="1"),
-        Error(message="it went wrong for a reason"),
-    )
-    assert lines == [
-        "· a remark that does",
-        "  not fit",
-        "and another",
-        "· https://example.co",
-        "m/a/long/address",
-        "· 読む文書 読む文書",
-        "  読む文書",
-        "◌ Agent: look",
-        "  · said by somebody",
-        "    else",
-        "error: it went wrong",
-        "  for a reason",
-    ]
+    assert window.show(event) == screen.split("\n")
 
 
 def test_remark_that_just_fits_is_one_line(window: Window) -> None:
     window.resize(20, 24)
     assert window.show(Notice(text="so long and no mor"), Notice(text="next")) == ["· so long and no mor", "· next"]
-
-
-def test_remark_in_a_pipe_is_one_line() -> None:
-    assert in_pipe(Notice(text="word " * 100 + "end"))[0] == "· " + "word " * 100 + "end\n"
 
 
 def test_no_color_turns_styles_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,19 +383,16 @@ def test_dumb_terminal_gets_no_control_codes(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_pipe_gets_plain_lines_and_errors_on_the_other_stream() -> None:
     out, err = in_pipe(
-        TurnStarted(),
-        TextDelta(text="one"),
-        started("1"),
-        started("2", path="b.txt"),
-        ToolProgress(id="1", text="on it"),
-        ToolFinished(id="2"),
-        ToolFinished(id="1"),
-        Error(message="oh", status_code=529, code="busy"),
-        TextDelta(text="two"),
-        TurnCompleted(),
+        *(TurnStarted(), TextDelta(text="one"), started("1"), started("2", path="b.txt"), started("3", path="c.txt")),
+        *(ToolProgress(id="1", text="on it"), ToolFinished(id="2"), ToolFinished(id="1")),
+        *(Error(message="oh", status_code=529, code="busy"), TextDelta(text="two")),
+        TurnFailed(message="no more", code="spent"),
     )
-    assert out == ("one\n\n◌ read: a.txt\n◌ read: b.txt\n✓ read: b.txt (0.0s)\n✓ read: a.txt (0.0s)\n\ntwo\n")
-    assert err == "error: oh (529, busy)\n"
+    assert out == (
+        "one\n\n◌ read: a.txt\n◌ read: b.txt\n◌ read: c.txt\n✓ read: b.txt (0.0s)\n✓ read: a.txt (0.0s)\n\n"
+        "two\n\n– read: c.txt (not finished)\n"
+    )
+    assert err == "error: oh (529, busy)\nfailed: no more (spent)\n"
 
 
 @pytest.mark.parametrize(
@@ -489,7 +428,7 @@ def test_pipe_gets_plain_lines_and_errors_on_the_other_stream() -> None:
             "◌ read: a.txt\n– read: a.txt (not finished)\n",
         ),
         ([ToolFinished(id="unknown"), ToolOutput(data="x"), TextDelta(text="a")], "a"),
-        ([Notice(text="be aware")], "· be aware\n"),
+        ([Notice(text="be aware " * 20)], "· " + "be aware " * 20 + "\n"),
         ([ModelChanged(model_id="m", key_id="k")], "· Switched to m (k)\n"),
         ([ConfigReloaded()], "· Configuration reloaded\n"),
         (
@@ -502,12 +441,6 @@ def test_pipe_gets_plain_lines_and_errors_on_the_other_stream() -> None:
 )
 def test_how_each_event_looks(events: list[Event], shown: str) -> None:
     assert in_pipe(TurnStarted(), *events) == (shown, "")
-
-
-def test_failed_turn_ends_with_an_error() -> None:
-    out, err = in_pipe(TextDelta(text="a"), started("1"), TurnFailed(message="no more", code="spent"))
-    assert out == "a\n\n◌ read: a.txt\n– read: a.txt (not finished)\n"
-    assert err == "failed: no more (spent)\n"
 
 
 @pytest.mark.parametrize("gap", ["", "\n", "\n\n"])

@@ -14,7 +14,7 @@ from tailrace.channels.terminal import TerminalChannel
 from tailrace.errors import MaybeSent, NotSent, SendRefused
 from tailrace.events import TextDelta, TurnCompleted
 from tailrace.operations import Body, PostMedia, Receipt, Target
-from tailrace.ports import Channel, SendsMedia
+from tailrace.ports import Channel, SendsMedia, StreamingChannelProvider
 
 ME = Target(channel="terminal", chat="me")
 
@@ -30,29 +30,18 @@ def test_terminal_is_a_channel() -> None:
     channel = TerminalChannel(io.StringIO(), io.StringIO())
     assert isinstance(channel, Channel)
     assert isinstance(channel, SendsMedia)
+    assert isinstance(channel, StreamingChannelProvider)
     assert (channel.capabilities.limit, channel.capabilities.dialect) == (4096, "markdown")
 
 
-def test_messages_are_separated_by_a_blank_line_and_numbered() -> None:
-    out = io.StringIO()
-    receipts = posted(TerminalChannel(out, out), "one", "two\nlines\n", "three")
-    assert out.getvalue() == "one\n\ntwo\nlines\n\nthree\n"
-    assert [receipt.message_id for receipt in receipts] == ["1", "2", "3"]
-
-
-def test_message_after_an_answer_is_separated_too() -> None:
+def test_messages_are_visible_text_separated_by_a_blank_line() -> None:
     out = io.StringIO()
     channel = TerminalChannel(out, out)
-    asyncio.run(channel.show(TextDelta(text="said")))
+    asyncio.run(channel.show(TextDelta(text="the answer")))
     asyncio.run(channel.show(TurnCompleted()))
-    posted(channel, "posted")
-    assert out.getvalue() == "said\n\nposted\n"
-
-
-def test_control_characters_are_made_visible() -> None:
-    out = io.StringIO()
-    posted(TerminalChannel(out, out), "a\x1b[2Jb\u202ec")
-    assert out.getvalue() == "a␛[2Jb\\u202ec\n"
+    receipts = posted(channel, "one", "two\nlines\n", "a\x1b[2Jb\u202ec")
+    assert out.getvalue() == "the answer\n\none\n\ntwo\nlines\n\na␛[2Jb\\u202ec\n"
+    assert [receipt.message_id for receipt in receipts] == ["1", "2", "3"]
 
 
 def test_media_are_named_and_the_receipt_says_so() -> None:

@@ -1,7 +1,7 @@
-"""The terminal as a channel: what an agent says, shown to the person at the keyboard or written to a pipe.
+"""The terminal as a channel: events of a turn, shown to the person at the keyboard or written to a pipe.
 
-`channel` decides what each event looks like, `lines` owns the cursor and the lines that may still change,
-`visible` keeps foreign control characters from reaching either.
+`channel` decides how each event looks, `lines` owns the cursor and the lines that can still be updated, `visible`
+replaces control characters.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What each event looks like in a terminal: the answer as it comes, everything around it in dim lines.
+"""How each event looks in a terminal: the answer as it comes, everything else in dim lines.
 
-`show` takes events; the `on_stream_*` methods of `StreamingChannelProvider` are said in the same terms. `post` is for
-whole messages, as any `Channel` takes them. Text is shown as the Markdown it is. Passages of different kinds
-(reasoning, answer, activity) are set apart by a blank line, whichever line ends the agent sends or forgets. What a
-subagent says and does stands under its call, set in, with a bar before what it says.
+`show` takes events, and so do the `on_stream_*` methods of `StreamingChannelProvider`. `post` takes whole messages, as
+any `Channel`. Text is shown as the Markdown it is. Passages of different kinds (reasoning, answer, activity) are
+separated by a blank line, whatever line ends the agent sends. The text and the calls of a subagent are indented under
+its call, the text with a bar before it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias, assert_never
 
 from tailrace.capabilities import Capabilities, Unkeyed
-from tailrace.channels.terminal.headings import Headings
-from tailrace.channels.terminal.lines import DIM, RED, Line, Lines
-from tailrace.channels.terminal.posting import Posts
+from tailrace.channels.terminal.headings import HeadingFilter
+from tailrace.channels.terminal.lines import DIM, RED, TerminalLine, TerminalWriter
+from tailrace.channels.terminal.posting import MessageWriter
 from tailrace.channels.terminal.tools import ToolLines
 from tailrace.channels.terminal.visible import visible
 from tailrace.events import (
@@ -56,11 +56,11 @@ _Remark: TypeAlias = Status | Notice | ModelChanged | ConfigReloaded | PlanUpdat
 
 
 class TerminalChannel:
-    """The person at this terminal, or whoever reads the pipe; errors go to `err`, all else to `out`."""
+    """The person at this terminal, or the reader of the pipe. Errors go to `err`, everything else to `out`."""
 
     name = "terminal"
-    # A terminal takes any length; a message is as long as one can be read, and shown before all of it is said. A write
-    # waits for whoever reads, who may be a person with a pager.
+    # A terminal takes any length. The limit keeps a message readable, and shows it before the turn ends. A write waits
+    # for the reader, who may be a person with a pager.
     capabilities = Capabilities(idempotency=Unkeyed(), limit=4096, dialect="markdown", deadline_s=3600.0)
 
     def __init__(
@@ -72,259 +72,260 @@ class TerminalChannel:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         out = out or sys.stdout
-        self._lines = Lines(out)
-        self._posts = Posts(out)
-        self._errors = Lines(err or sys.stderr)
-        self._tools = ToolLines(self._lines, begin=partial(self._begin, "activity"), clock=clock)
+        self._writer = TerminalWriter(out)
+        self._messages = MessageWriter(out)
+        self._errors = TerminalWriter(err or sys.stderr)
+        self._tools = ToolLines(self._writer, begin=partial(self._begin_passage, "activity"), clock=clock)
         self._reasoning = reasoning
-        self._headings = Headings()
+        self._headings = HeadingFilter()
         self._passage: tuple[_Kind, str | None] | None = None
         self._subagent: str | None = None
-        self._gap = 0
-        self._blocks: dict[str | None, list[str]] = {}
-        self._has_spoken = False
+        self._newlines_due = 0
+        self._open_blocks: dict[str | None, list[str]] = {}
+        self._has_answer = False
 
     async def show(self, event: Event) -> None:
         """Show one event of a turn; events come in the order of the contract."""
         match event:
             case TextDelta():
-                self._say(event.text, event.parent_tool_id)
+                self._show_answer(event.text, event.parent_tool_id)
             case BlockFinal():
                 self._finish_block(event.text, event.parent_tool_id)
             case TextRetracted():
                 self._retract(event)
             case ReasoningDelta() | ReasoningEnd():
-                self._think(event)
+                self._show_reasoning(event)
             case ToolStarted() | ToolInput() | ToolProgress() | ToolOutput() | ToolFinished():
                 self._tools.show(event)
             case Status() | Notice() | ModelChanged() | ConfigReloaded() | PlanUpdated() | Media():
-                self._remark(event)
+                self._show_remark(event)
             case Error() | TurnFailed():
-                self._fail(event)
+                self._show_error(event)
             case TurnStarted():
-                self._start()
+                self._start_turn()
             case TurnCompleted() | TurnCancelled():
-                self._end(event)
+                self._end_turn(event)
             case Usage():
                 pass
             case _:
                 assert_never(event)
 
     async def start(self, inbox: Inbox) -> None:
-        """There is nothing to connect, and nobody who writes here."""
+        """Do nothing: there is no connection, and nobody writes here."""
 
     async def stop(self) -> None:
-        """There is nothing to disconnect."""
+        """Do nothing: there is no connection."""
 
     async def post(self, target: Target, body: Body, *, key: str) -> Receipt:  # noqa: ARG002 -- one person, no keys
-        """Print a whole message, set apart by a blank line."""
+        """Print a whole message, after a blank line."""
         return Receipt(message_id=await self._print(body.text))
 
     async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:  # noqa: ARG002 -- as above
-        """Print what there is to say of it: its caption, and the address it is at."""
-        said = " ".join(filter(None, (media.caption, media.url or "(a file)", media.mime)))
-        return Receipt(message_id=await self._print(f"▸ {said}"), degraded="not shown, only named")
+        """Print its caption and its address."""
+        text = " ".join(filter(None, (media.caption, media.url or "(a file)", media.mime)))
+        return Receipt(message_id=await self._print(f"▸ {text}"), degraded="not shown, only named")
 
     async def _print(self, text: str) -> str:
-        message_id = await self._posts.write(self._lines.gap(2) + visible(text).rstrip("\n") + "\n")
-        self._lines.forget()
+        message_id = await self._messages.write(self._writer.gap(2) + visible(text).rstrip("\n") + "\n")
+        self._writer.forget()
         return message_id
 
     def note(self, text: str) -> None:
-        """A dim remark of the program itself, outside any turn."""
-        self._lines.space(1)
-        self._lines.write(f"{self._lines.wrapped(visible(text))}\n", style=DIM)
+        """Show a dim remark of the program itself, outside any turn."""
+        self._writer.space(1)
+        self._writer.write(f"{self._writer.wrapped(visible(text))}\n", style=DIM)
 
     def complain(self, text: str) -> None:
-        """Something the person should know went wrong: a red line among the errors."""
-        self._lines.space(1)
+        """Show a red line that something went wrong."""
+        self._writer.space(1)
         self._errors.write(f"{self._errors.wrapped(visible(text), '  ')}\n", style=RED)
-        self._lines.forget()
+        self._writer.forget()
 
     def make_room(self) -> None:
-        """Somebody else is about to write to the same terminal: a status gives way to it, all else stays."""
-        self._finish_thought()
-        self._lines.withdraw("status")
-        self._lines.space(2)
-        self._lines.forget()
+        """Prepare for text that something else writes to this terminal: remove a status line, end an open line."""
+        self._finish_reasoning()
+        self._writer.withdraw("status")
+        self._writer.space(2)
+        self._writer.forget()
         if self._passage is not None and self._passage[0] != "activity":
-            self._gap = 2
+            self._newlines_due = 2
 
     async def on_stream_start(self, user_id: str) -> None:  # noqa: ARG002 -- a terminal has one user
-        """A turn begins."""
-        self._start()
+        """Begin a turn."""
+        self._start_turn()
 
     async def on_stream_chunk(self, user_id: str, chunk: str) -> None:  # noqa: ARG002 -- a terminal has one user
         """Show a further piece of the answer."""
-        self._say(chunk)
+        self._show_answer(chunk)
 
     async def on_stream_status(self, user_id: str, status: str) -> None:  # noqa: ARG002 -- a terminal has one user
-        """Show what the agent is at, in place of the status before."""
-        self._remark(Status(text=status))
+        """Show what the agent does, in place of the status before."""
+        self._show_remark(Status(text=status))
 
     async def on_stream_end(self, user_id: str, full_text: str) -> None:  # noqa: ARG002 -- a terminal has one user
-        """Show what of the full text was not shown yet, and end the turn."""
+        """Show the rest of the full text, and end the turn."""
         self._finish_block(full_text)
-        self._end(TurnCompleted())
+        self._end_turn(TurnCompleted())
 
-    def _start(self) -> None:
+    def _start_turn(self) -> None:
         self._passage = None
         self._subagent = None
-        self._gap = 0
-        self._blocks.clear()
-        self._has_spoken = False
+        self._newlines_due = 0
+        self._open_blocks.clear()
+        self._has_answer = False
 
-    def _begin(self, kind: _Kind, parent: str | None = None) -> None:
-        """Set a passage of another kind, or of somebody else, apart from the one before."""
+    def _begin_passage(self, kind: _Kind, parent: str | None = None) -> None:
+        """Separate a passage of another kind, or of another speaker, from the one before."""
         passage = (kind, parent)
         if passage == self._passage:
             return
-        self._finish_thought()
+        self._finish_reasoning()
         before, self._passage = self._passage, passage
         if before is not None:
-            self._gap = 2 if _is_own_text(passage) or _is_own_text(before) else 1
+            self._newlines_due = 2 if _is_own_text(passage) or _is_own_text(before) else 1
         if kind != "answer":
-            self._blocks.pop(parent, None)
+            self._open_blocks.pop(parent, None)
         if parent is not None:
             self._name_subagent(parent, is_apart=before is not None and _is_own_text(before))
         if kind == "activity":
-            self._lines.space(self._gap)
-            self._gap = 0
+            self._writer.space(self._newlines_due)
+            self._newlines_due = 0
 
     def _name_subagent(self, parent: str, *, is_apart: bool) -> None:
-        """Say which subagent speaks now, where another one did before, or the agent itself."""
+        """Name the subagent that writes now, if another one or the agent itself wrote before."""
         before, self._subagent = self._subagent, parent
         label = self._tools.label(parent)
-        if not label or self._lines.ends_with(parent) or (before in {None, parent} and not is_apart):
+        if not label or self._writer.ends_with(parent) or (before in {None, parent} and not is_apart):
             return
-        self._lines.space(max(self._gap, 1))
-        self._gap = 1
-        self._lines.write(f"↳ {label}\n", style=DIM)
+        self._writer.space(max(self._newlines_due, 1))
+        self._newlines_due = 1
+        self._writer.write(f"↳ {label}\n", style=DIM)
 
-    def _flow(self, text: str, parent: str | None, *, style: str = "") -> None:
-        """Text that goes on where it left off; a gap that is due is filled up around line ends of its own."""
+    def _write_text(self, text: str, parent: str | None, *, style: str = "") -> None:
+        """Continue a passage. A gap that is due counts the line ends that the text begins with."""
         text = visible(text)
-        if self._gap:
+        if self._newlines_due:
             body = text.lstrip("\n")
             if parent is None:
-                self._lines.write(text[: len(text) - len(body)])
+                self._writer.write(text[: len(text) - len(body)])
             if not body:
                 return
-            self._lines.space(self._gap)
-            self._gap = 0
+            self._writer.space(self._newlines_due)
+            self._newlines_due = 0
             text = body
         if parent is not None:
-            self._lines.flow(text, f"{self._tools.indent(parent)}│ ", style=style)
+            self._writer.write_barred(text, f"{self._tools.indent(parent)}│ ", style=style)
         else:
-            self._lines.write(text, style=style)
+            self._writer.write(text, style=style)
 
-    def _say(self, text: str, parent: str | None = None) -> None:
+    def _show_answer(self, text: str, parent: str | None = None) -> None:
         if not text:
             return
-        self._begin("answer", parent)
-        self._blocks.setdefault(parent, []).append(text)
-        self._has_spoken = self._has_spoken or parent is None
-        self._flow(text, parent)
+        self._begin_passage("answer", parent)
+        self._open_blocks.setdefault(parent, []).append(text)
+        self._has_answer = self._has_answer or parent is None
+        self._write_text(text, parent)
 
     def _finish_block(self, text: str | None, parent: str | None = None) -> None:
-        """Close the open text; where it is given whole, show what is missing, or all if it differs."""
+        """Close the open block. If its whole text is given, show the rest, or all of it if it differs."""
         if text is not None:
-            said = "".join(self._blocks.get(parent, ()))
-            if text.startswith(said):
-                self._say(text[len(said) :], parent)
+            shown = "".join(self._open_blocks.get(parent, ()))
+            if text.startswith(shown):
+                self._show_answer(text[len(shown) :], parent)
             elif not text.strip():
-                self._activity("↩", "the last text is withdrawn", parent)
+                self._write_remark("↩", "the last text is withdrawn", parent)
             else:
-                self._activity("↻", "said differently after all:", parent)
-                self._say(text, parent)
-        if self._blocks.pop(parent, None) and self._passage == ("answer", parent):
-            self._gap = 2 if parent is None else 1
+                self._write_remark("↻", "the last text is replaced by:", parent)
+                self._show_answer(text, parent)
+        if self._open_blocks.pop(parent, None) and self._passage == ("answer", parent):
+            self._newlines_due = 2 if parent is None else 1
 
     def _retract(self, event: TextRetracted) -> None:
-        what = "everything said above" if event.scope == "turn" else "the last text"
+        what = "everything above" if event.scope == "turn" else "the last text"
         reason = f": {event.reason}" if event.reason else ""
-        if self._has_spoken or event.parent_tool_id is not None:
-            self._activity("↩", f"{what} is withdrawn{reason}", event.parent_tool_id)
+        if self._has_answer or event.parent_tool_id is not None:
+            self._write_remark("↩", f"{what} is withdrawn{reason}", event.parent_tool_id)
         if event.parent_tool_id is None:
-            self._has_spoken = self._has_spoken and event.scope == "block"
+            self._has_answer = self._has_answer and event.scope == "block"
 
-    def _think(self, event: ReasoningDelta | ReasoningEnd) -> None:
+    def _show_reasoning(self, event: ReasoningDelta | ReasoningEnd) -> None:
         if not self._reasoning:
             return
         parent = event.parent_tool_id
         is_thinking = self._passage == ("reasoning", parent)
         if isinstance(event, ReasoningEnd):
-            self._finish_thought()
-            self._gap = (2 if parent is None else 1) if is_thinking else self._gap
+            self._finish_reasoning()
+            self._newlines_due = (2 if parent is None else 1) if is_thinking else self._newlines_due
         elif event.text:
-            if not is_thinking or self._gap:
-                self._begin("reasoning", parent)
-                self._blocks.pop(parent, None)
-                if not self._lines.styled:
-                    self._flow("[reasoning] ", parent)
-            self._flow(self._headings.feed(event.text), parent, style=DIM)
+            if not is_thinking or self._newlines_due:
+                self._begin_passage("reasoning", parent)
+                if not self._writer.styled:
+                    self._write_text("[reasoning] ", parent)
+            self._write_text(self._headings.feed(event.text), parent, style=DIM)
 
-    def _finish_thought(self) -> None:
-        """Show what of a thought was waited with; whatever comes next stands behind it."""
+    def _finish_reasoning(self) -> None:
+        """Show the reasoning that was held back, before anything else is shown."""
         if self._passage is not None and self._passage[0] == "reasoning":
-            self._flow(self._headings.close(), self._passage[1], style=DIM)
+            self._write_text(self._headings.close(), self._passage[1], style=DIM)
 
-    def _remark(self, event: _Remark) -> None:
+    def _show_remark(self, event: _Remark) -> None:
         match event:
             case Status():
-                self._keep("status", Line(f"· {_one_line(event.text)}"), event.parent_tool_id)
+                self._show_state("status", TerminalLine(f"· {_one_line(event.text)}"), event.parent_tool_id)
             case PlanUpdated():
                 done = sum(item.status == "completed" for item in event.items)
                 now = next((item.title for item in event.items if item.status == "in_progress"), "")
-                progress = f"· plan: {done} of {len(event.items)} done"
-                self._keep("plan", Line(progress, "", f" · {_one_line(now)}" if now else ""), event.parent_tool_id)
+                detail = f" · {_one_line(now)}" if now else ""
+                line = TerminalLine(f"· plan: {done} of {len(event.items)} done", "", detail)
+                self._show_state("plan", line, event.parent_tool_id)
             case Notice():
-                self._tools.hear(event.text)
-                self._activity("·", event.text, event.parent_tool_id)
+                self._tools.note_remark(event.text)
+                self._write_remark("·", event.text, event.parent_tool_id)
             case ModelChanged():
-                self._activity("·", f"Switched to {event.model_id}" + (f" ({event.key_id})" if event.key_id else ""))
+                key = f" ({event.key_id})" if event.key_id else ""
+                self._write_remark("·", f"Switched to {event.model_id}{key}")
             case ConfigReloaded():
-                self._activity("·", "Configuration reloaded")
+                self._write_remark("·", "Configuration reloaded")
             case Media():
-                said = " ".join(filter(None, (event.caption, event.url or event.path, event.mime)))
-                self._activity("▸", said, event.parent_tool_id)
+                text = " ".join(filter(None, (event.caption, event.url or event.path, event.mime)))
+                self._write_remark("▸", text, event.parent_tool_id)
 
-    def _keep(self, key: str, line: Line, parent: str | None) -> None:
-        """A dim line that says how things stand, in place of what it said before."""
+    def _show_state(self, key: str, line: TerminalLine, parent: str | None) -> None:
+        """Show a dim line with the current state, in place of the state before."""
         line = line._replace(head=f"{self._tools.indent(parent)}{line.head}")
-        if not self._lines.renew(f"{key} {parent}" if parent else key, line, style=DIM):
-            self._begin("activity", parent)
-            self._lines.add(f"{key} {parent}" if parent else key, line, style=DIM)
+        if not self._writer.update(f"{key} {parent}" if parent else key, line, style=DIM):
+            self._begin_passage("activity", parent)
+            self._writer.add(f"{key} {parent}" if parent else key, line, style=DIM)
 
-    def _activity(self, mark: str, text: str, parent: str | None = None) -> None:
-        """A dim remark that stays whole, however long it is."""
-        self._begin("activity", parent)
-        self._lines.space(1)
+    def _write_remark(self, mark: str, text: str, parent: str | None = None) -> None:
+        """Show a dim remark, all of it however long it is."""
+        self._begin_passage("activity", parent)
+        self._writer.space(1)
         indent = self._tools.indent(parent)
-        self._lines.write(f"{self._lines.wrapped(f'{indent}{mark} {visible(text)}', f'{indent}  ')}\n", style=DIM)
+        self._writer.write(f"{self._writer.wrapped(f'{indent}{mark} {visible(text)}', f'{indent}  ')}\n", style=DIM)
 
-    def _fail(self, event: Error | TurnFailed) -> None:
+    def _show_error(self, event: Error | TurnFailed) -> None:
         about = [str(part) for part in (event.status_code, event.code) if part is not None]
         text = f"{event.message} ({', '.join(about)})" if about else event.message
-        self._begin("activity")
+        self._begin_passage("activity")
         if isinstance(event, TurnFailed):
             self._tools.close()
         self.complain(f"{'failed' if isinstance(event, TurnFailed) else 'error'}: {text}")
 
-    def _end(self, event: TurnCompleted | TurnCancelled) -> None:
-        self._finish_thought()
+    def _end_turn(self, event: TurnCompleted | TurnCancelled) -> None:
+        self._finish_reasoning()
         self._tools.close()
-        if isinstance(event, TurnCompleted) and not self._has_spoken:
-            self._say(event.text or "")
+        if isinstance(event, TurnCompleted) and not self._has_answer:
+            self._show_answer(event.text or "")
         if isinstance(event, TurnCancelled):
-            self._begin("activity")
-            self._lines.space(1)
-            self._lines.write(f"cancelled{f': {visible(event.reason)}' if event.reason else ''}\n", style=DIM)
-        self._lines.space(1)
+            self._begin_passage("activity")
+            self._writer.space(1)
+            self._writer.write(f"cancelled{f': {visible(event.reason)}' if event.reason else ''}\n", style=DIM)
+        self._writer.space(1)
 
 
 def _is_own_text(passage: tuple[_Kind, str | None]) -> bool:
-    """Whether it is what the agent itself says or thinks."""
+    """Whether it is answer or reasoning of the agent itself, not of a subagent."""
     kind, parent = passage
     return kind != "activity" and parent is None
 

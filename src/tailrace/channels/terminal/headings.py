@@ -1,32 +1,32 @@
-"""Headings of thoughts, without their marks: models write them as a line that is bold and nothing else.
+"""Headings of reasoning without their `**`: models write them as a line that is bold and nothing else.
 
-What an agent thinks is shown dim, beside the answer and not as a text to be kept: there `**Looking around**` is only
-harder to read. All else, a `**` in the middle of a line as well, stays as it is.
+Reasoning is shown dim, where `**Looking around**` is only harder to read. All other text stays as it is, also a `**` in
+the middle of a line.
 """
 
 from __future__ import annotations
 
 import re
 
-_LONGEST = 120  # a longer line is no heading, and is not waited for
+_MAX_LENGTH = 120  # a longer line is no heading, and is shown at once
 _HEADING = re.compile(r"\*\*([^*\n]+)\*\*[ \t]*(\n?)")
-_MAY_BECOME_ONE = re.compile(r"\*{1,2}|\*\*[^*\n]+\*{0,2}[ \t]*")
+_HEADING_BEGINS = re.compile(r"\*{1,2}|\*\*[^*\n]+\*{0,2}[ \t]*")
 
 
-class Headings:
-    """Thoughts in pieces: `feed` gives what can be shown, and `close` what was waited with."""
+class HeadingFilter:
+    """Takes reasoning in pieces: `feed` gives the text that can be shown, and `close` the rest."""
 
     def __init__(self) -> None:
         self._held = ""
         self._begins_line = True
 
     def feed(self, piece: str) -> str:
-        """The text as far as it is known what it is; a line that may become a heading waits for its end."""
+        """The text that can be shown now; a line that may become a heading is held back until it ends."""
         text, self._held = self._held + piece, ""
         shown: list[str] = []
         for line in re.findall(r"[^\n]*\n|[^\n]+", text):
             is_whole = line.endswith("\n")
-            if not self._begins_line or (not is_whole and not _may_become_one(line)):
+            if not self._begins_line or (not is_whole and not _may_become_heading(line)):
                 shown.append(line)
                 self._begins_line = is_whole
             elif is_whole:
@@ -36,14 +36,14 @@ class Headings:
         return "".join(shown)
 
     def close(self) -> str:
-        """The thought is over."""
+        """End the reasoning, and give what was held back."""
         rest, self._held = _plain(self._held), ""
         self._begins_line = True
         return rest
 
 
-def _may_become_one(line: str) -> bool:
-    return len(line) <= _LONGEST and _MAY_BECOME_ONE.fullmatch(line) is not None
+def _may_become_heading(line: str) -> bool:
+    return len(line) <= _MAX_LENGTH and _HEADING_BEGINS.fullmatch(line) is not None
 
 
 def _plain(line: str) -> str:

@@ -1,10 +1,10 @@
-"""Where the cursor is, and which lines above it may still change.
+"""The cursor of the terminal, and the lines above it that can still be updated.
 
-Text goes out as it comes and is never touched again. A *keyed* line can be renewed in place as long as
-nothing but keyed lines stands below it, it has not left the screen, and none of them has come to wrap because
-the window got narrower. Outside a terminal no line can be renewed, and not a single control code is written.
+Text is written as it comes and never changed. A *keyed* line can be updated in place while only keyed lines are below
+it, it has not left the screen, and none of them wraps because the window got narrower. Outside a terminal no line can
+be updated, and no control code is written.
 
-What is written here must have been made `visible` before; which line says what is the channel's business.
+The text must have passed `visible` before. `channel` decides what is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RED = "31"
 _DEFAULT_SIZE = os.terminal_size((80, 24))
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _ERASE_LINE = "\r\x1b[2K"
-# A word with the space around it; all of a line is found in such pieces.
+# A word with the space before it, or the space at the end: together all of a line.
 _PIECE = re.compile(r"\s*\S+|\s+$")
 
 
@@ -30,31 +30,31 @@ class _Keyed(NamedTuple):
     key: str
     shown: str
     cells: int
-    above: int  # line ends before it
+    newlines_above: int
 
 
-class Line(NamedTuple):
-    """A line in three pieces: where it does not fit the detail is cut, then the head, the tail never.
+class TerminalLine(NamedTuple):
+    """A line in three pieces. To make it fit, the detail is cut first, then the head, the tail never.
 
-    A detail that `tells` as much as the head has half of the room, should it need that much.
+    An important detail, such as the reason of a failure, keeps up to half of the width.
     """
 
     head: str
     tail: str = ""
     detail: str = ""
-    tells: bool = False
+    is_detail_important: bool = False
 
     @property
     def whole(self) -> str:
-        """All of it, one piece behind the other."""
+        """All of it, without cuts."""
         return f"{self.head}{self.tail}{self.detail}"
 
 
-class Lines:
-    """A terminal or a pipe, written from top to bottom, with a few last lines that may be written again."""
+class TerminalWriter:
+    """Writes to a terminal or a pipe from top to bottom; the last lines may be updated."""
 
     def __init__(self, out: TextIO) -> None:
-        # What the stream's encoding cannot carry is shown by its code: Latin-1 is no reason to fail.
+        # A character that the encoding lacks is shown by its code, instead of an error.
         if isinstance(out, io.TextIOWrapper):
             out.reconfigure(errors="backslashreplace")
         self._out = out
@@ -62,27 +62,22 @@ class Lines:
         self.styled = self.in_place and not os.environ.get("NO_COLOR")
         self._keyed: list[_Keyed] = []
         self._newlines = 2
-        self._column = 0  # in a row with a bar
+        self._column = 0  # only kept in rows with a bar
 
     def can_carry(self, text: str) -> bool:
-        """Whether the stream's encoding has these characters."""
+        """Whether the encoding of the stream has these characters."""
         try:
             text.encode(self._out.encoding or "utf-8")
         except UnicodeEncodeError:
             return False
         return True
 
-    @property
-    def begins_line(self) -> bool:
-        """Whether the cursor is where a line begins."""
-        return self._newlines > 0
-
     def ends_with(self, key: str) -> bool:
-        """Whether the line of that key is the last one, as far as lines have keys."""
+        """Whether the line of that key is the last thing written."""
         return bool(self._keyed) and self._keyed[-1].key == key
 
     def write(self, text: str, *, style: str = "") -> None:
-        """Go on writing where the cursor is; what stood in keyed lines before stays as it is."""
+        """Write at the cursor; the keyed lines above can no longer be updated."""
         if not text:
             return
         self._keyed.clear()
@@ -91,10 +86,10 @@ class Lines:
         trailing = len(text) - len(text.rstrip("\n")) if text.endswith("\n") else 0
         self._newlines = trailing if trailing < len(text) else self._newlines + trailing
 
-    def flow(self, text: str, bar: str, *, style: str = "") -> None:
-        """Go on with text that has a bar before each of its rows; at a terminal they are broken between words."""
+    def write_barred(self, text: str, bar: str, *, style: str = "") -> None:
+        """Write text with a bar before each row; at a terminal rows are broken between words."""
         for line in text.splitlines(keepends=True):
-            if self.begins_line:
+            if self._newlines:  # the cursor is at the beginning of a line
                 self._begin_row(bar)
             for number, row in enumerate(self._rows(line.rstrip("\n"), cell_len(bar))):
                 if number:
@@ -104,27 +99,27 @@ class Lines:
             self.write("\n" if line.endswith("\n") else "")
 
     def space(self, newlines: int) -> None:
-        """See to it that so many line ends stand before the cursor: 1 begins a line, 2 leaves one blank."""
+        """Write line ends until so many are before the cursor: 1 begins a line, 2 leaves one blank."""
         self.write(self.gap(newlines))
 
     def gap(self, newlines: int) -> str:
-        """The line ends that are missing before the cursor, for whoever writes them on their own."""
+        """The line ends that are missing before the cursor, for a caller that writes them by itself."""
         return "\n" * max(newlines - self._newlines, 0)
 
     def wrapped(self, text: str, indent: str = "") -> str:
-        """The text broken between words where the window ends, each line it goes on in set in; in a pipe as it is."""
+        """The text broken between words to fit the window, its further rows indented; in a pipe unchanged."""
         if not self.in_place:
             return text
         cells = self._size().columns
         return "\n".join(_broken(line, cells, indent) for line in text.split("\n"))
 
     def forget(self) -> None:
-        """Something else was written to the same terminal: nothing above may be changed any more."""
+        """Something else was written to the same terminal: no line above can be updated any more."""
         self._keyed.clear()
         self._newlines = 1
 
-    def add(self, key: str, line: Line, *, style: str = "") -> None:
-        """Write a line of its own, to be renewed under that key."""
+    def add(self, key: str, line: TerminalLine, *, style: str = "") -> None:
+        """Write a line that can be updated under that key."""
         self.space(1)
         if not self.in_place:
             self.write(f"{line.whole}\n", style=style)
@@ -135,8 +130,8 @@ class Lines:
         self._keyed.append(_Keyed(key, shown, cell_len(shown), self._newlines))
         self._newlines = 1
 
-    def renew(self, key: str, line: Line, *, style: str = "") -> bool:
-        """Write the line of that key anew in its place; False where that is not possible, or not any more."""
+    def update(self, key: str, line: TerminalLine, *, style: str = "") -> bool:
+        """Rewrite the line of that key in its place. Returns False if that is not possible (any more)."""
         size = self._size()
         index = max((i for i, keyed in enumerate(self._keyed) if keyed.key == key), default=None)
         if index is None or not self._reachable(index, size):
@@ -154,14 +149,14 @@ class Lines:
         if self._keyed and self._keyed[-1].key == key and self._reachable(len(self._keyed) - 1, self._size()):
             self._out.write(f"\x1b[1A{_ERASE_LINE}")
             self._out.flush()
-            self._newlines = self._keyed.pop().above
+            self._newlines = self._keyed.pop().newlines_above
 
     def _begin_row(self, bar: str) -> None:
         self.write(bar, style=DIM)
         self._column = cell_len(bar)
 
     def _rows(self, text: str, begin: int) -> list[str]:
-        """The text in rows that begin at that column; the first goes on where the cursor is."""
+        """The text in rows that begin at that column; the first begins at the cursor."""
         if not self.in_place:
             return [text]
         cells = self._size().columns
@@ -180,19 +175,19 @@ class Lines:
         return rows
 
     def _reachable(self, index: int, size: os.terminal_size) -> bool:
-        """Whether the line is still on the screen, and each line from it down still takes one row."""
+        """Whether the line is still on the screen, and it and each line below it still take one row."""
         below = self._keyed[index:]
         return len(below) < size.lines and all(keyed.cells <= size.columns for keyed in below)
 
     def _unwrapped(self, text: str, style: str) -> str:
-        """The text in one row, also where this terminal's idea of a character's width is not ours."""
+        """The text in one row, also if this terminal gives a character another width than we do."""
         return f"{_WRAP_OFF}{self._style(text, style)}{_WRAP_ON}"
 
     def _style(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if style and self.styled else text
 
     def _size(self) -> os.terminal_size:
-        """The window as it is now; asked for each time, because people resize it."""
+        """The size of the window now: people resize it."""
         try:
             size = os.get_terminal_size(self._out.fileno())
         except (OSError, ValueError):
@@ -200,18 +195,18 @@ class Lines:
         return size if size.columns and size.lines else _DEFAULT_SIZE
 
 
-def _fit(line: Line, cells: int) -> str:
-    """The line cut to so many cells."""
+def _fit(line: TerminalLine, cells: int) -> str:
+    """The line cut to a width in cells."""
     if cell_len(line.whole) <= cells:
         return line.whole
     room = max(cells - cell_len(line.tail), 1)
-    least = min(room // 2, cell_len(line.detail)) if line.tells else 0
+    least = min(room // 2, cell_len(line.detail)) if line.is_detail_important else 0
     head = _cut(line.head, room - least)
     return f"{head}{line.tail}{_cut(line.detail, room - cell_len(head))}"
 
 
 def _broken(line: str, cells: int, indent: str) -> str:
-    """The line in rows of so many cells; a word that no row can hold is left for the terminal to break."""
+    """The line in rows of a width in cells; a word longer than a row is left for the terminal to break."""
     if cell_len(line) <= cells:
         return line
     rows = [""]
@@ -225,7 +220,7 @@ def _broken(line: str, cells: int, indent: str) -> str:
 
 
 def _cut(text: str, cells: int) -> str:
-    """The text if it fits, or else its beginning and an ellipsis, together at most so many cells."""
+    """The text, or its beginning and an ellipsis, in at most so many cells."""
     if cell_len(text) <= cells:
         return text
     return f"{set_cell_size(text, cells - 1).rstrip()}…" if cells > 0 else ""

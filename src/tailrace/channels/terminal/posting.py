@@ -1,7 +1,7 @@
-"""Whole messages on a stream: each is written out before it counts, and one that is not says how much of it is there.
+"""Whole messages on a stream: a message counts when it is written out; an error says whether a part of it was.
 
-Written past the stream's own buffer, because only the operating system's count tells a message of which nothing went
-out from one that was torn in the middle.
+They bypass the buffer of the stream, because only the count of the operating system shows whether nothing or a part of
+a message was written.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import TextIO
 
 from tailrace.errors import ChannelFault, MaybeSent, NotSent, SendRefused
 
-_LOOK_AGAIN_S = 0.02
-# The reader has left, or the stream was closed: no later try reaches anybody.
-_FOR_GOOD = {errno.EPIPE, errno.EBADF, errno.EIO, errno.ENXIO}
+_RETRY_S = 0.02
+# The reader has left, or the stream was closed: no later attempt can succeed.
+_PERMANENT = {errno.EPIPE, errno.EBADF, errno.EIO, errno.ENXIO}
 
 
-class Posts:
-    """Messages for whoever reads `out`, one at a time."""
+class MessageWriter:
+    """Writes messages to `out`, one at a time."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._count = 0
 
     async def write(self, text: str) -> str:
-        """Write the text out; the number of the message.
+        """Write the text out and return the number of the message.
 
-        Raises `SendRefused` where nobody will read it, `NotSent` where nothing of it could be written now, and
-        `MaybeSent` where only its beginning could.
+        Raises `SendRefused` if the reader is gone for good, `NotSent` if nothing could be written now, and `MaybeSent`
+        if only the beginning was written.
         """
-        async with self._one_at_a_time:
+        async with self._lock:
             descriptor = self._descriptor()
             if descriptor is None:
                 self._out.write(text)
@@ -44,9 +44,9 @@ class Posts:
             return str(self._count)
 
     def _descriptor(self) -> int | None:
-        """Where to write; None for a stream that lives in memory."""
+        """The descriptor to write to; None for a stream in memory."""
         if self._out.closed:
-            raise SendRefused("the output is closed: nobody can read it")
+            raise SendRefused("the output is closed: no message can be written")
         try:
             self._out.flush()
             return self._out.fileno()
@@ -62,8 +62,8 @@ async def _write_out(descriptor: int, encoded: bytes) -> None:
         try:
             written += os.write(descriptor, encoded[written:])
         except BlockingIOError:
-            # Whoever shares the stream has made it one that does not wait.
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            # Another process that shares the stream made it non-blocking.
+            await asyncio.sleep(_RETRY_S)
         except OSError as error:
             raise _fault(error, written=written) from error
 
@@ -72,6 +72,6 @@ def _fault(error: OSError, *, written: int) -> ChannelFault:
     reason = error.strerror or type(error).__name__
     if written:
         return MaybeSent(f"the output ended in the middle of the message: {reason}")
-    if error.errno in _FOR_GOOD:
-        return SendRefused(f"whoever read the output has left: {reason}")
+    if error.errno in _PERMANENT:
+        return SendRefused(f"the reader of the output has closed it: {reason}")
     return NotSent(f"the output takes nothing now: {reason}")

@@ -1,7 +1,7 @@
-"""Text made safe to print: every character that could command a terminal is shown instead of obeyed.
+"""Text made safe to print: every character that could control a terminal is replaced by a visible sign.
 
-The rule looks at single characters and never at sequences, so it holds however a sequence is cut into deltas:
-without its ESC, CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
+The rule is about single characters, not sequences, so it holds however a sequence is cut into deltas: without its ESC,
+CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-# C0 but tab and line feed, DEL and C1; the marks that reorder text on the screen (bidirectional controls and
-# the deprecated format characters beside them); line and paragraph separators; halves of surrogate pairs.
-_COMMANDING = re.compile(
+# C0 without tab and line feed, DEL and C1; characters that reorder text on the screen (bidirectional controls and the
+# deprecated format characters next to them); line and paragraph separators; lone surrogates.
+_CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]"
 )
 _CONTROL_PICTURES = 0x2400
@@ -19,13 +19,13 @@ _PICTURE_OF_DELETE = "\u2421"
 
 
 def visible(text: str) -> str:
-    """The text with each commanding character replaced by a sign for it: ESC as ␛, U+202E as \\u202e."""
-    return _COMMANDING.sub(lambda match: _sign(match[0]), text)
+    """The text with a sign for each control character: ␛ for ESC, \\u202e for U+202E."""
+    return _CONTROLS.sub(lambda match: _sign(match[0]), text)
 
 
 @cache
 def _sign(character: str) -> str:
-    """What stands for a commanding character."""
+    """The sign for a control character."""
     code = ord(character)
     if code < 0x20:
         return chr(_CONTROL_PICTURES + code)
