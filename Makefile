@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TESTS := PYTHONPATH=tests $(BIN)/python
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test test-runtimes lint kills search bench lock lock-commands clean
+.PHONY: setup run test test-runtimes lint search search-laws search-turns kills search bench lock lock-commands clean
 
 setup: $(VENV)/.ready
 	@:
@@ -87,9 +87,15 @@ lint: setup
 kills: setup
 	@$(TESTS) -m kills.matrix $(KILLS)
 
-# Play 100,000 random turns. Takes half an hour. SEARCH="--seed 7 --turns 1" repeats one scene.
-search: setup
-	@$(TESTS) -m random_turns.search $(SEARCH)
+# The long searches take half an hour; CI runs them in a shorter form. The laws with many more examples, and 100,000
+# random turns: TURNS="--seed 7 --turns 1" repeats one scene.
+search: search-laws search-turns
+
+search-laws: setup
+	@SEARCH=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 900 $$(grep -rl example_counts tests --include='test_*.py')
+
+search-turns: setup
+	@$(TESTS) -m random_turns.search $(TURNS)
 
 # The libraries that the bench compares with are large: only `make bench` installs them.
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock

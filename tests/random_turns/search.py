@@ -1,7 +1,7 @@
-"""Plays many random scenes and judges each: `make search`.
+"""Plays many random scenes and judges each: `make search-turns`.
 
-    make search [SEARCH="--turns 100000 --seed 0 --presentation live --channel slack"]
-    make search SEARCH="--turns 1 --seed 4711"
+    make search-turns [TURNS="--turns 100000 --seed 0 --presentation live --channel slack"]
+    make search-turns TURNS="--turns 1 --seed 4711"
 
 The seed of a scene decides everything in it. Exits with 1 if a law was broken, with a report of the first such run and
 the command that repeats it.
@@ -58,12 +58,12 @@ def report(run: RandomRun, breaches: list[str]) -> str:
         flags = " deleted" * message.deleted + " streaming" * message.streaming
         lines.append(f"    {message.chat}/{message.message_id}{flags}: {message.media} {message.text!r}")
     options = f"--turns 1 --seed {scene.seed} --presentation {scene.presentation} --channel {scene.channel}"
-    return "\n".join([*lines, *breaches, f'again with: make search SEARCH="{options}"'])
+    return "\n".join([*lines, *breaches, f'again with: make search-turns TURNS="{options}"'])
 
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="make search")
+    parser = argparse.ArgumentParser(prog="make search-turns")
     parser.add_argument("--turns", type=int, default=100_000, help="how many turns")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first scene; the others follow")
     parser.add_argument("--presentation", choices=PRESENTATIONS, help="only this one")

@@ -1,4 +1,4 @@
-"""Random turns keep the laws: a few here, 100,000 by `make search`; and the judge finds what breaks them."""
+"""Random turns keep the laws: a few here, 100,000 by `make search-turns`; and the judge finds what breaks them."""
 
 from __future__ import annotations
 
