@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TESTS := PYTHONPATH=tests $(BIN)/python
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test test-runtimes lint search search-laws search-turns kills search bench lock lock-commands clean
+.PHONY: setup run test test-runtimes lint search search-laws search-turns kills bench lock lock-commands clean
 
 setup: $(VENV)/.ready
 	@:

@@ -121,6 +121,22 @@ def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_into_th
     run(scene)
 
 
+def test_a_live_message_that_cannot_be_edited_is_left_as_it_is() -> None:
+    """A platform may refuse the stream and take a post in its place, and have no edits either."""
+
+    async def scene(simulation: Simulation) -> None:
+        office = PostOffice(simulation, replace(capabilities_of("unkeyed"), edits=None))
+        turn = await office.courier.begin("t", HERE)
+        await turn.send(post("begun"))
+        turn.save_snapshot("begun, and more", office.shown())
+        await office.crash()
+        await office.recovery().sweep()
+        assert office.texts() == ["begun", INTERRUPTED]
+        assert office.platform.complaints == []
+
+    run(scene)
+
+
 def test_a_turn_cut_off_long_ago_is_closed_without_a_word() -> None:
     async def scene(simulation: Simulation) -> None:
         office = PostOffice(simulation)

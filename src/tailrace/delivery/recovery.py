@@ -179,6 +179,9 @@ def closing_operations(turn: Turn, deliveries: Sequence[Delivery], channel: Chan
     """
     limits, target, snapshot = channel.capabilities, turn.target, turn.snapshot
     is_current = snapshot.after >= turn.last_ordinal
+    if snapshot.message_id is not None and not snapshot.is_stream and limits.edits is None:
+        # The platform refused a stream, so the text began as a post. It cannot be changed, and must not be sent twice.
+        is_current = False
     text = snapshot.text if is_current else ""
     parts = split(text, limits.limit, unit=limits.unit, dialect=limits.dialect)
     interrupted = render(INTERRUPTED, limits.dialect)
