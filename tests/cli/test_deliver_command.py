@@ -86,9 +86,8 @@ def test_a_thread_is_a_conversation_of_its_own(tmp_path: Path, keyed: PlatformPr
     assert folder.rows()[0]["thread"] == "7"
 
 
-@pytest.mark.parametrize("idempotency", [KEYED, Readback()], ids=["keyed", "readback"])
-def test_killed_in_the_middle_and_resumed_nothing_is_lost_or_doubled(tmp_path: Path, idempotency: Readback) -> None:
-    with platform_with(idempotency) as platform:
+def test_killed_in_the_middle_and_resumed_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    with platform_with(Readback()) as platform:
         folder = CommandFolder(tmp_path, platform)
         platform.add_faults(NO_ANSWER_TO_SECOND)
         process = folder.start_deliver("--turn", "t")
@@ -124,14 +123,6 @@ def test_the_line_about_a_missing_part_is_sent_before_the_command_ends(
     assert folder.deliver("--turn", "t").exit_code == 1
     assert unkeyed.texts("room") == [*PARTS[:3], "⚠️ Part 4 of this answer is missing."]
     assert folder.states()["t.0"] == "delivered"
-
-
-def test_a_platform_that_asks_to_wait_is_waited_for(tmp_path: Path, keyed: PlatformProcess) -> None:
-    keyed.add_faults(Rule(fault=TooMany(retry_after=0.3), kind="post", at=2))
-    folder = CommandFolder(tmp_path, keyed)
-    assert folder.deliver("--turn", "t").exit_code == 0
-    assert keyed.texts("room") == PARTS
-    assert [row["attempt"] for row in folder.rows()] == [1, 2, 1, 1]
 
 
 def test_a_refused_part_is_reported_and_can_be_sent_again(tmp_path: Path, unkeyed: PlatformProcess) -> None:
@@ -173,22 +164,6 @@ def test_a_delivered_turn_refuses_another_text_and_another_chat(tmp_path: Path, 
     assert elsewhere.exit_code == 2
     assert "turn t goes to simulated:room: name that chat, or choose another turn id" in elsewhere.err
     assert keyed.texts("room") == PARTS
-
-
-def test_one_process_at_a_time_has_the_ledger(tmp_path: Path, keyed: PlatformProcess) -> None:
-    folder = CommandFolder(tmp_path, keyed)
-    keyed.add_faults(NoAnswer())
-    process = folder.start_deliver("--turn", "t")
-    write_input(process, INPUT)
-    keyed.wait(calls=1)
-    second = folder.deliver("--turn", "u")
-    assert second.exit_code == 1
-    assert (
-        second.err
-        == f"tailrace: {folder.ledger} is in use by process {process.pid}. End that one, or name another path.\n"
-    )
-    process.kill()
-    finish(process)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
@@ -272,26 +247,23 @@ def test_open_deliveries_of_other_conversations_are_mentioned(tmp_path: Path, ke
     assert keyed.texts("room") == [*PARTS, *PARTS]
 
 
-def test_tools_are_not_posted_media_and_errors_are_in_their_order(tmp_path: Path, keyed: PlatformProcess) -> None:
+def test_tools_are_not_posted_and_media_and_errors_keep_their_order(tmp_path: Path, keyed: PlatformProcess) -> None:
     events = lines(
         text("Looking."),
         {"type": "tool_started", "id": "1", "name": "grep"},
         {"type": "tool_finished", "id": "1", "result": "secret"},
         text("Here it is."),
         {"type": "media", "url": "https://example.org/a.png", "caption": "The mill"},
-        {"type": "media", "url": "https://example.org/a.png"},
         {"type": "error", "message": "slow", "code": "busy"},
         text("That is all."),
         COMPLETED,
         {"type": "tool_output", "data": "late"},
     )
-    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=events)
-    messages = keyed.history("room")
-    assert [message.text or message.media for message in messages] == [
-        *("Looking.", "Here it is.", messages[2].text or messages[2].media, "⚠️ slow [busy]", "That is all."),
-    ]
-    assert "a.png" in messages[2].media
-    assert done.exit_code == 0
+    assert CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=events).exit_code == 0
+    looking, here, media, *rest = keyed.history("room")
+    assert [looking.text, here.text, media.text] == ["Looking.", "Here it is.", "The mill"]
+    assert [message.text for message in rest] == ["⚠️ slow [busy]", "That is all."]
+    assert "a.png" in media.media
 
 
 def test_a_file_is_sent_from_a_copy_that_is_gone_afterwards(tmp_path: Path, keyed: PlatformProcess) -> None:
@@ -305,44 +277,40 @@ def test_a_file_is_sent_from_a_copy_that_is_gone_afterwards(tmp_path: Path, keye
     assert list((tmp_path / "ledger.db.spool").iterdir()) == []
 
 
-def test_a_turn_that_says_nothing_is_delivered(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=lines({"type": "turn_started"}, COMPLETED))
-    assert (done.exit_code, done.err, keyed.history()) == (0, "nothing was said to simulated:room\n", [])
+@pytest.mark.parametrize(
+    ("given", "chat", "exit_code", "last_line"),
+    [
+        (lines({"type": "turn_started"}, COMPLETED), "", 0, "nothing was said to simulated:room"),
+        (
+            lines(text("So far."), {"type": "turn_failed", "message": "no credit", "code": "quota"}),
+            *("So far. ⚠️ no credit [quota]", 0, "2 parts delivered to simulated:room"),
+        ),
+        (
+            lines(text("So far.")).rstrip(),
+            *("So far. ⚠️ the agent stopped before its turn.*", 1),
+            "the input ended before the turn was over: the turn has failed",
+        ),
+        (
+            lines(text("So far.")) + b"\n{]\n" + lines(COMPLETED),
+            *("So far. ⚠️ this is not one JSON object: .* [malformed_json]", 2),
+            "tailrace: line 3 of the input: this is not one JSON object: .* [malformed_json]",
+        ),
+        (INPUT + INPUT, " ".join(PARTS), 2, "tailrace: line 5 of the input: `text_delta` is out of order.*"),
+    ],
+    ids=["silent", "failed", "cut off", "bad line", "second turn"],
+)
+def test_the_end_of_the_input_decides_how_the_turn_ends(
+    tmp_path: Path, keyed: PlatformProcess, given: bytes, chat: str, exit_code: int, last_line: str
+) -> None:
+    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=given)
+    assert done.exit_code == exit_code
+    assert matches(chat, " ".join(keyed.texts("room")))
+    assert matches(last_line, done.err.splitlines()[-1])
 
 
-def test_a_failed_turn_is_no_failed_delivery(tmp_path: Path, keyed: PlatformProcess) -> None:
-    events = lines(text("So far."), {"type": "turn_failed", "message": "no credit", "code": "quota"})
-    assert CommandFolder(tmp_path, keyed).deliver(given=events).exit_code == 0
-    assert keyed.texts("room") == ["So far.", "⚠️ no credit [quota]"]
-
-
-def test_an_input_that_ends_too_early_is_a_failed_turn(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=lines(text("So far.")).rstrip())
-    assert done.exit_code == 1
-    assert [text.split(":")[0] for text in keyed.texts("room")] == [
-        *("So far.", "⚠️ the agent stopped before its turn was complete"),
-    ]
-    assert done.err.endswith("the input ended before the turn was over: the turn has failed\n")
-
-
-def test_a_bad_line_ends_the_turn_after_what_came_before(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = CommandFolder(tmp_path, keyed).deliver(
-        "--turn", "t", given=lines(text("So far.")) + b"\n{]\n" + lines(COMPLETED)
-    )
-    assert done.exit_code == 2
-    assert keyed.texts("room")[0] == "So far."
-    assert keyed.texts("room")[1].startswith("⚠️ this is not one JSON object: ")
-    assert keyed.texts("room")[-1].endswith("[malformed_json]")
-    assert re.search(
-        r"\ntailrace: line 3 of the input: this is not one JSON object: .* \[malformed_json\]\n\Z", done.err
-    )
-
-
-def test_a_second_turn_in_the_input_is_refused(tmp_path: Path, keyed: PlatformProcess) -> None:
-    done = CommandFolder(tmp_path, keyed).deliver("--turn", "t", given=INPUT + INPUT)
-    assert keyed.texts("room") == PARTS
-    assert done.exit_code == 2
-    assert "tailrace: line 5 of the input: `text_delta` is out of order: the turn has ended." in done.err
+def matches(pattern: str, found: str) -> bool:
+    """Whether the text is this, in which `.*` stands for anything."""
+    return re.fullmatch(re.escape(pattern).replace(r"\.\*", ".*"), found) is not None
 
 
 @pytest.mark.parametrize(
@@ -375,6 +343,10 @@ def test_an_input_that_is_wrong_from_the_start_sends_nothing(
         (("--channel", "terminal", "--to", " "), "--to is ' ': give a name that can be read"),
         (("--channel", "terminal", "--to", "x", "--turn", "a\x1bb"), "--turn is 'a\\x1bb': give a name"),
         (("--channel", "terminal"), "missing option '--to'"),
+        (
+            ("--channel", "terminal", "--to", "x", "--presentation", "lively"),
+            "is not one of 'tokens', 'live'",
+        ),
         (("--channel", "terminal", "--to", "x", "--on-unknown", "guess"), "invalid value for '--on-unknown'"),
     ],
 )
@@ -387,14 +359,14 @@ def test_wrong_use_is_refused_and_no_ledger_is_made(tmp_path: Path, arguments: t
     assert not folder.ledger.exists()
 
 
-def test_a_plugin_that_cannot_be_sent_to_is_refused(tmp_path: Path) -> None:
+def test_a_plugin_that_cannot_be_sent_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "odd.py").write_text("class Odd:\n    name = 'odd'\n\ndef broken():\n    raise KeyError('token')\n")
     meta = tmp_path / "odd-1.0.dist-info"
     meta.mkdir()
     (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
     (meta / "entry_points.txt").write_text("[tailrace.channels]\nodd = odd:Odd\nbroken = odd:broken\n")
     folder = CommandFolder(tmp_path)
-    folder.env["PYTHONPATH"] = str(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     odd = folder.run("deliver", "--channel", "odd", "--to", "x", given=INPUT)
     assert odd.exit_code == 2
     assert odd.err.startswith("tailrace: the channel 'odd' cannot be sent to: it has not all that")

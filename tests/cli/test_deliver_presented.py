@@ -10,7 +10,6 @@ import pytest
 from command_runs import (
     ANSWER,
     COMPLETED,
-    INPUT,
     KEYED,
     PARTS,
     CommandFolder,
@@ -40,6 +39,9 @@ def test_the_answer_stands_whole_in_each_presentation(tmp_path: Path, chat: Plat
     done = CommandFolder(tmp_path, chat).deliver("--turn", "t", "--presentation", presentation)
     assert done.exit_code == 0, done.err
     assert chat.texts("room") == PARTS
+    calls = chat.account().counts
+    again = CommandFolder(tmp_path, chat).deliver("--turn", "t", "--presentation", presentation)
+    assert (again.exit_code, chat.account().counts) == (0, calls), "it is not sent again"
 
 
 def test_a_live_answer_grows_in_the_chat_while_the_input_still_comes(tmp_path: Path, chat: PlatformProcess) -> None:
@@ -69,15 +71,6 @@ def test_killed_while_a_message_grows_the_same_message_is_finished(tmp_path: Pat
     assert len(chat.history("room")) == len(PARTS), "no orphan, no second copy"
 
 
-def test_a_delivered_turn_is_not_sent_again(tmp_path: Path, chat: PlatformProcess) -> None:
-    folder = CommandFolder(tmp_path, chat)
-    assert folder.deliver("--turn", "t", "--presentation", "live").exit_code == 0
-    calls = chat.account().counts
-    again = folder.deliver("--turn", "t", "--presentation", "live")
-    assert again.exit_code == 0, again.err
-    assert chat.account().counts == calls
-
-
 def test_a_delivered_turn_that_took_text_back_is_not_refused(tmp_path: Path, chat: PlatformProcess) -> None:
     folder = CommandFolder(tmp_path, chat)
     process = folder.start_deliver("--turn", "t")
@@ -101,21 +94,3 @@ def test_stopped_by_a_signal_it_can_be_resumed(tmp_path: Path, chat: PlatformPro
     assert "--presentation live --turn t" in stopped.err
     assert folder.deliver("--turn", "t", "--presentation", "live").exit_code == 0
     assert chat.texts("room") == PARTS
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"), [(b"", "nothing came on standard input"), (b"{\n", "Nothing was sent.")]
-)
-def test_an_input_that_is_wrong_from_the_start_sends_nothing(
-    tmp_path: Path, chat: PlatformProcess, given: bytes, complaint: str
-) -> None:
-    done = CommandFolder(tmp_path, chat).deliver("--presentation", "live", given=given)
-    assert (done.exit_code, chat.texts("room")) == (2, [])
-    assert complaint in done.err
-
-
-def test_an_unknown_presentation_is_refused_with_the_known_ones(tmp_path: Path, chat: PlatformProcess) -> None:
-    done = CommandFolder(tmp_path, chat).deliver("--presentation", "lively", given=INPUT)
-    assert done.exit_code == 2
-    assert "live" in done.err
-    assert "processing" in done.err

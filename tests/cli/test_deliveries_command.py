@@ -192,7 +192,10 @@ def test_as_json_a_listed_delivery_is_an_object(known: CommandFolder) -> None:
             "--older-than is 'soon': write a number and a unit, as in 90s, 30m, 2h or 7d",
         ),
         (("list", "--to", "room"), "--to is 'room': write CHANNEL:CHAT, as `tailrace deliveries list` shows it"),
-        (("list", "--state", "lost"), "invalid value for '--state'"),
+        (
+            ("list", "--state", "lost"),
+            "--state is 'lost': choose open, planned, sending, retry, ambiguous, delivered, ",
+        ),
         (("show", "t.9"), "there is no delivery 't.9'. Did you mean t."),
         (("show", "t"), "t is a turn; its deliveries are t.1, t.2, t.0, t.3, t.4"),
         (("show", "zzzzzz"), "there is no delivery 'zzzzzz'. `tailrace deliveries list` shows those there are."),

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
 
-from pseudo_terminal import TAILRACE
+from command_runs import run_here
 from tailrace import chunks, events
 
 FULL_EVENTS: list[events.Event] = [
@@ -59,9 +58,9 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 @cache
+@cache
 def schema(vocabulary: str) -> dict[str, Any]:
-    done = subprocess.run([TAILRACE, "schema", vocabulary], capture_output=True, check=True)
-    document: dict[str, Any] = json.loads(done.stdout)
+    document: dict[str, Any] = json.loads(run_here("schema", vocabulary).out)
     return document
 
 
@@ -145,5 +144,5 @@ def test_the_wire_form_of_every_chunk_fits_the_schema() -> None:
 
 def test_wrong_use_ends_with_2() -> None:
     for arguments in (["schema"], ["schema", "nothing"], ["nothing"]):
-        done = subprocess.run([TAILRACE, *arguments], capture_output=True, check=False)
-        assert (done.returncode, done.stdout) == (2, b"")
+        done = run_here(*arguments)
+        assert (done.exit_code, done.out) == (2, "")

@@ -9,16 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from command_runs import Done, run_here
 from pseudo_terminal import TAILRACE
 from tailrace.shadow.comparison import Difference
 from tailrace.shadow.live import ShadowSettings
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "shadow.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE)
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TAILRACE, *arguments], capture_output=True, text=True, check=False, timeout=60)
 
 
 def turns(folder: Path, *texts: str) -> str:
@@ -37,26 +36,28 @@ LONG = "\n\n".join(f"Paragraph {number}. " + "The river turns the wheel. " * 12 
 
 
 def test_the_same_settings_twice_are_the_same(tmp_path: Path) -> None:
-    done = run("shadow", "--replay", turns(tmp_path, "Hello.", LONG))
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "2 turns compared: 2 the same, 0 different")
+    done = run_here("shadow", "--replay", turns(tmp_path, "Hello.", LONG))
+    assert (done.exit_code, done.out.splitlines()[0]) == (0, "2 turns compared: 2 the same, 0 different")
 
 
 def test_another_presentation_cuts_elsewhere_and_that_is_no_failure(tmp_path: Path) -> None:
-    done = run("shadow", "--replay", turns(tmp_path, LONG), "--shadow-presentation", "blocks", "--channel", "discord")
-    assert done.returncode == 0
-    assert "cut moved" in done.stdout
-    assert "first in 0.ndjson" in done.stdout
+    done = run_here(
+        "shadow", "--replay", turns(tmp_path, LONG), "--shadow-presentation", "blocks", "--channel", "discord"
+    )
+    assert done.exit_code == 0
+    assert "cut moved" in done.out
+    assert "first in 0.ndjson" in done.out
 
 
 def test_text_that_would_be_lost_is_a_failure(tmp_path: Path) -> None:
-    done = run("shadow", "--replay", turns(tmp_path, "Quiet"), "--shadow-set", 'silent=["Quiet"]')
-    assert done.returncode == 1
-    assert "1 lost" in done.stdout
+    done = run_here("shadow", "--replay", turns(tmp_path, "Quiet"), "--shadow-set", 'silent=["Quiet"]')
+    assert done.exit_code == 1
+    assert "1 lost" in done.out
 
 
 def test_as_json_each_turn_is_an_object(tmp_path: Path) -> None:
-    done = run("shadow", "--replay", turns(tmp_path, "Hello.", LONG), "--shadow-presentation", "blocks", "--json")
-    first, second = map(json.loads, done.stdout.splitlines())
+    done = run_here("shadow", "--replay", turns(tmp_path, "Hello.", LONG), "--shadow-presentation", "blocks", "--json")
+    first, second = map(json.loads, done.out.splitlines())
     times = {"first_s": 0.0, "later_s": 0.0, "apart_s": 0.0}
     assert first == {"turn": "0.ndjson", "same": True, "counts": {"identical": 1}, **times, "examples": {}}
     assert second["counts"] == {"cut moved": 1, "calls": 1, "timing": 1}
@@ -65,9 +66,9 @@ def test_as_json_each_turn_is_an_object(tmp_path: Path) -> None:
 
 def test_the_tolerance_says_what_is_no_difference_in_time(tmp_path: Path) -> None:
     options = ("shadow", "--replay", turns(tmp_path, LONG), "--shadow-set", "first_s=9", "--shadow-set")
-    late = run(*options, "first_characters=400")
-    assert (late.returncode, "1 timing" in late.stdout) == (0, True)
-    assert "timing" not in run(*options, "first_characters=400", "--tolerance", "60").stdout
+    late = run_here(*options, "first_characters=400")
+    assert (late.exit_code, "1 timing" in late.out) == (0, True)
+    assert "timing" not in run_here(*options, "first_characters=400", "--tolerance", "60").out
 
 
 def recordings(folder: Path, name: str, **texts: str) -> str:
@@ -85,21 +86,21 @@ def recordings(folder: Path, name: str, **texts: str) -> str:
 def test_turns_of_two_folders_are_paired_by_file_name(tmp_path: Path) -> None:
     ours = recordings(tmp_path, "a", one="Hello.", two="The river turns the wheel.", three="Only here.")
     theirs = recordings(tmp_path, "b", one="Hello.", two="The river turns a wheel.", four="Only there.")
-    done = run("shadow", "--replay", ours, "--against", theirs)
-    assert done.returncode == 1
-    assert "three.ndjson: only in the folder of --replay" in done.stdout
-    assert "four.ndjson: only in the folder of --against" in done.stdout
-    assert "two.ndjson: 1 text differs" in done.stdout
-    assert "2 turns compared: 1 the same, 1 different, 2 without a counterpart" in done.stdout
-    told = run("shadow", "--replay", ours, "--against", theirs, "--json").stdout
+    done = run_here("shadow", "--replay", ours, "--against", theirs)
+    assert done.exit_code == 1
+    assert "three.ndjson: only in the folder of --replay" in done.out
+    assert "four.ndjson: only in the folder of --against" in done.out
+    assert "two.ndjson: 1 text differs" in done.out
+    assert "2 turns compared: 1 the same, 1 different, 2 without a counterpart" in done.out
+    told = run_here("shadow", "--replay", ours, "--against", theirs, "--json").out
     assert {"turn": "four.ndjson", "only_in": "against"} in map(json.loads, told.splitlines())
 
 
 def test_turns_that_a_recorder_named_are_paired_by_number(tmp_path: Path) -> None:
     ours = recordings(tmp_path, "a", **{"0001-abc": "Hello.", "0002-def": "Good bye."})
     theirs = recordings(tmp_path, "b", **{"0001-uvw": "Hello.", "0002-xyz": "Good bye."})
-    done = run("shadow", "--replay", ours, "--against", theirs)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "2 turns compared: 2 the same, 0 different")
+    done = run_here("shadow", "--replay", ours, "--against", theirs)
+    assert (done.exit_code, done.out.splitlines()[0]) == (0, "2 turns compared: 2 the same, 0 different")
 
 
 PROJECTORS = """
@@ -118,27 +119,27 @@ class Broken(Projector):
 """
 
 
-def test_another_projector_is_tried_on_recorded_turns(tmp_path: Path) -> None:
+def test_another_projector_is_tried_on_recorded_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "others.py").write_text(PROJECTORS, encoding="utf-8")
     folder = turns(tmp_path, "Hello.")
 
-    def tried(name: str) -> subprocess.CompletedProcess[str]:
-        command = [TAILRACE, "shadow", "--replay", folder, "--shadow-projector", name]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+    def tried(name: str) -> Done:
+        return run_here("shadow", "--replay", folder, "--shadow-projector", name)
 
-    assert "1 lost" in tried("others:Deaf").stdout
+    assert "1 lost" in tried("others:Deaf").out
     broken = tried("others:Broken")
-    assert (broken.returncode, broken.stderr) == (1, "")
-    assert "0.ndjson: the shadow was given up: RuntimeError: not today" in broken.stdout
+    assert (broken.exit_code, broken.err) == (1, "")
+    assert "0.ndjson: the shadow was given up: RuntimeError: not today" in broken.out
     for wrong in ("others", "others:Nobody", "others:__name__"):
         refused = tried(wrong)
-        assert (refused.returncode, f"--shadow-projector {wrong}" in refused.stderr) == (2, True)
+        assert (refused.exit_code, f"--shadow-projector {wrong}" in refused.err) == (2, True)
 
 
 def test_a_folder_without_turns_is_refused(tmp_path: Path) -> None:
-    assert "holds no turns" in run("shadow", "--replay", str(tmp_path)).stderr
-    gone = run("shadow", "--replay", str(tmp_path / "gone"))
-    assert (gone.returncode, "there is no such folder" in gone.stderr) == (2, True)
+    assert "holds no turns" in run_here("shadow", "--replay", str(tmp_path)).err
+    gone = run_here("shadow", "--replay", str(tmp_path / "gone"))
+    assert (gone.exit_code, "there is no such folder" in gone.err) == (2, True)
 
 
 def test_the_examples_of_the_page_run_one_after_the_other(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ The turns run in virtual time, through the courier, on a simulated platform. The
 from __future__ import annotations
 
 import asyncio
-import gc
 import queue
 import threading
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,7 @@ import pytest
 from msgspec.structs import replace
 from post_office import HERE, PostOffice
 
-from tailrace.capabilities import Capabilities, EditRules, Keyed, StreamRules
-from tailrace.delivery import Courier
+from tailrace.capabilities import Capabilities, EditRules, Keyed
 from tailrace.delivery.observed_ledger import ObservedLedger
 from tailrace.delivery.presenting import present
 from tailrace.delivery.sender_context import SystemClock
@@ -32,13 +30,11 @@ from tailrace.events import (
     TurnFailed,
     TurnStarted,
 )
-from tailrace.ledger.memory import MemoryLedger
 from tailrace.projector import Projector, ProjectorSettings
 from tailrace.shadow.comparison import GRAVE, Difference
 from tailrace.shadow.live import Report, Shadow, ShadowSettings
 from tailrace.shadow.replay import Variant
 from tailrace.testing.faults import Refuse, Rule
-from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
@@ -209,20 +205,22 @@ def test_while_a_comparison_cannot_be_stopped_no_other_is_begun() -> None:
     shadow.close(timeout_s=TIMEOUT_S)
 
 
-def test_a_failing_on_report_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
-    reported: list[str] = []
+def test_a_failing_on_report_is_logged_and_each_reported_turn_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+    reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
 
     def on_report(report: Report) -> None:
-        reported.append(report.turn_id)
+        reports.put(report)
         raise BrokenPipeError("nobody listens")
 
-    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), on_report=on_report)
-    for turn_id in ("a", "b"):
-        with shadow.watch(turn_id, HERE) as watched:
+    settings = ShadowSettings(max_turns=2)
+    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings, on_report=on_report)
+    for number in range(6):
+        with shadow.watch(f"{number}", HERE) as watched:
             watched.feed(TurnCompleted())
+        assert reports.get(timeout=TIMEOUT_S).turn_id == f"{number}"
     shadow.close(timeout_s=TIMEOUT_S)
-    assert reported == ["a", "b"]
-    assert caplog.text.count("nobody listens") == 2
+    assert caplog.text.count("nobody listens") == 6
+    assert (shadow.summary.turns, shadow.summary.dropped) == (6, 0)
 
 
 def test_turns_without_room_are_dropped_and_counted() -> None:
@@ -243,18 +241,6 @@ def test_turns_without_room_are_dropped_and_counted() -> None:
     let_go.set()
     shadow.close(timeout_s=TIMEOUT_S)
     assert (shadow.summary.turns, shadow.summary.dropped) == (1, 1)
-
-
-def test_a_reported_turn_makes_room_for_the_next() -> None:
-    told: queue.SimpleQueue[Report] = queue.SimpleQueue()
-    settings = ShadowSettings(max_turns=2)
-    shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock(), settings=settings, on_report=told.put)
-    for number in range(6):
-        with shadow.watch(f"{number}", HERE) as watched:
-            watched.feed(TurnCompleted())
-        assert told.get(timeout=TIMEOUT_S).turn_id == f"{number}"
-    shadow.close(timeout_s=TIMEOUT_S)
-    assert (shadow.summary.turns, shadow.summary.dropped) == (6, 0)
 
 
 def test_close_does_not_wait_for_a_report_that_hangs() -> None:
@@ -359,36 +345,6 @@ def test_a_refused_message_is_a_difference_of_receipts(presentation: Presentatio
     assert told in scene.only_report.comparison.examples[Difference.RECEIPT]
 
 
-def test_a_message_that_was_deleted_is_posted_anew() -> None:
-    scene = Scene()
-
-    async def main(office: PostOffice, shadow: Shadow) -> None:
-        going_on = asyncio.create_task(carried(office, shadow.watch("t", HERE), spoken()))
-        await asyncio.sleep(2.6)
-        office.take_away(office.shown())
-        await going_on
-
-    scene.run(main)
-    assert scene.only_report.comparison is not None, scene.only_report
-    assert scene.only_report.comparison.is_same
-    assert "posted anew against delivered" in scene.only_report.comparison.examples[Difference.RECEIPT]
-
-
-def test_a_refused_stream_is_degraded() -> None:
-    limits = Capabilities(
-        idempotency=Keyed(window_s=300.0),
-        native=StreamRules(every_s=0.5),
-        edits=EditRules(every_s=1.5),
-        presentation="native",
-    )
-    scene = Scene(limits=limits)
-    scene.faults = [Rule(kind="open_stream", fault=Refuse(400, "not here"))]
-    scene.carry()
-    assert scene.only_report.comparison is not None, scene.only_report
-    assert scene.only_report.comparison.is_same
-    assert "degraded (the platform refused the stream)" in scene.only_report.comparison.examples[Difference.RECEIPT]
-
-
 def followed(other: Callable[[], AsyncIterator[Event]], **settings: Any) -> tuple[Scene, Any]:
     """Run a turn whose shadow presents another stream. Returns the scene, and the result of the turn."""
     scene = Scene(**settings)
@@ -476,35 +432,3 @@ def test_another_path_is_not_read_if_the_turn_is_not_watched() -> None:
 
     scene, _ = followed(other, share=0.0)
     assert (asked, scene.reports) == ([], [])
-
-
-def test_a_shadow_holds_no_reference_to_a_channel() -> None:
-    unreachable = (Courier, ObservedLedger, MemoryLedger, SimulatedPlatform, PostOffice)
-
-    async def main(simulation: Simulation) -> None:
-        office = PostOffice(simulation, LIMITS)
-        shadow = Shadow(Variant(capabilities=LIMITS), clock=SystemClock())
-        office.courier = office.courier_of(ObservedLedger(office.memory, shadow.record))
-        turn = await office.courier.begin("t", HERE)
-        with shadow.watch("t", HERE) as watched:
-            await present(watched.observe(paced(spoken())), turn, LIMITS, clock=office.clock)
-            assert watched.deliveries
-            held = reachable_from([shadow, watched])
-            assert any(each is watched.events for each in held)
-            assert [each for each in held if isinstance(each, unreachable)] == []
-        shadow.close()
-
-    run(main)
-
-
-def reachable_from(roots: list[Any]) -> list[Any]:
-    """All that can be reached through what objects hold; not through their code."""
-    code = (type, type(gc), type(reachable_from), type(len))
-    seen: dict[int, Any] = {}
-    waiting = list(roots)
-    while waiting:
-        each = waiting.pop()
-        if id(each) not in seen and not isinstance(each, code):
-            seen[id(each)] = each
-            waiting += gc.get_referents(each)
-    return list(seen.values())

@@ -10,18 +10,16 @@ import shlex
 import sys
 import uuid
 from contextlib import aclosing, nullcontext, redirect_stdout, suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TextIO
 
 import typer
 from msgspec.structs import replace
 
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, all_deliveries, ledger_argument, ledger_path
-from tailrace.cli.presentation_options import PresentationName
 from tailrace.cli.progress import Progress
-from tailrace.cli.sending import DRAIN_S, EXIT_AFTER_S, load_channel, open_courier
+from tailrace.cli.sending import EXIT_AFTER_S, finish_or_drain, load_channel, open_courier
 from tailrace.cli.standard_input import EventLines
 from tailrace.cli.turn_summary import summarize
 from tailrace.contract import checked
@@ -32,7 +30,7 @@ from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import UsageError
 from tailrace.events import TextRetracted, TurnFailed
 from tailrace.operations import Target
-from tailrace.projector import Idle, Projector, ProjectorSettings, restored_messages
+from tailrace.projector import Idle, Presentation, Projector, ProjectorSettings, restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -42,44 +40,37 @@ if TYPE_CHECKING:
     from tailrace.ports import Channel
 
 
-class OnUnknown(StrEnum):
-    """What to do if nobody knows whether a message arrived."""
-
-    HOLD = "hold"
-    RESEND = "resend"
-
-
-class OnDead(StrEnum):
-    """What to do if a message cannot be delivered."""
-
-    SKIP = "skip"
-    HALT = "halt"
-
-
 def deliver(  # noqa: PLR0913 -- one for each option of the command
     *,
     channel: Annotated[str, typer.Option("--channel", help="The channel: terminal, or another that is installed.")],
     to: Annotated[str, typer.Option("--to", metavar="CHAT", help="The chat on that channel, such as its id.")],
     thread: Annotated[str | None, typer.Option("--thread", help="The thread in the chat.")] = None,
     presentation: Annotated[
-        PresentationName,
+        Presentation,
         typer.Option(
-            "--presentation", help="How the answer appears: parts sends messages once, live edits one while it grows."
+            "--presentation",
+            help="How the answer appears: parts sends each message once, live edits one while it grows.",
         ),
-    ] = PresentationName.PARTS,
+    ] = "parts",
     turn: Annotated[
         str | None,
-        typer.Option("--turn", metavar="ID", help="The id of the turn. Used again, it sends only what is missing."),
+        typer.Option(
+            "--turn",
+            metavar="ID",
+            help="The id of the turn; without it a new one is made. Use it again to send only what is missing.",
+        ),
     ] = None,
     ledger: LedgerOption = None,
     on_unknown: Annotated[
-        OnUnknown,
-        typer.Option("--on-unknown", help="If nobody knows whether a message arrived: hold it, or resend it."),
-    ] = OnUnknown.HOLD,
+        Literal["hold", "resend"],
+        typer.Option(
+            "--on-unknown", help="If it is not known whether a message arrived: hold it and say so, or resend it."
+        ),
+    ] = "hold",
     on_dead: Annotated[
-        OnDead,
-        typer.Option("--on-dead", help="If a message is refused or too old: skip it, or halt the rest of the turn."),
-    ] = OnDead.SKIP,
+        Literal["skip", "halt"],
+        typer.Option("--on-dead", help="If a message is refused or too old: skip it, or halt and leave out the rest."),
+    ] = "skip",
     json: Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -95,7 +86,7 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
             is_new=turn is None,
             presentation=presentation,
             ledger=ledger,
-            settings=CourierSettings(on_unknown=on_unknown.value, on_dead=on_dead.value),
+            settings=CourierSettings(on_unknown=on_unknown, on_dead=on_dead),
             json=sys.stdout if json else None,
         )
         # A channel that prints must not come between lines of JSON.
@@ -110,7 +101,7 @@ class DeliverOptions(NamedTuple):
     target: Target
     turn_id: str
     is_new: bool
-    presentation: PresentationName
+    presentation: Presentation
     ledger: Path | None
     settings: CourierSettings
     json: TextIO | None
@@ -121,8 +112,8 @@ class DeliverOptions(NamedTuple):
         arguments = ["--channel", self.target.channel, "--to", self.target.chat]
         if self.target.thread is not None:
             arguments += ["--thread", self.target.thread]
-        if self.presentation is not PresentationName.PARTS:
-            arguments += ["--presentation", self.presentation.value]
+        if self.presentation != "parts":
+            arguments += ["--presentation", self.presentation]
         return f"tailrace deliver {shlex.join([*arguments, '--turn', self.turn_id])}{ledger_argument(self.ledger)}"
 
 
@@ -138,7 +129,7 @@ async def _deliver(options: DeliverOptions, *, debug: bool) -> int:
     progress = Progress(options.turn_id, json=options.json, quiet=is_same_terminal)
     last_words = f"ended at once; to resume, give the same input to: {options.resume_command}"
     with (
-        warnings_in_one_line(progress.write_line, debug=debug),
+        warnings_in_one_line(progress.status.write, debug=debug),
         stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
     ):
         async with open_courier(ledger_path(options.ledger), options.settings, progress.update) as connections:
@@ -154,7 +145,7 @@ class DeliverCommand:
     ) -> None:
         self._options = options
         self._capabilities = channel.capabilities
-        self._settings = ProjectorSettings(presentation=options.presentation.value)
+        self._settings = ProjectorSettings(presentation=options.presentation)
         self._courier = courier
         self._progress = progress
         self._lines = EventLines()
@@ -165,27 +156,20 @@ class DeliverCommand:
         """Deliver the turn, until all of it is sent or `stop` is set. Returns the exit code."""
         await self._mention_other_conversations()
         if sys.stdin.isatty():
-            self._progress.write_line("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
-        tasks = [
-            asyncio.create_task(self._present()),
-            asyncio.create_task(self._stop.wait()),
-            asyncio.create_task(self._progress.tick()),
-        ]
-        presenting, stopping, _ = tasks
+            self._progress.status.write("reading events from the keyboard, one JSON object per line; Ctrl-D ends them")
+        presenting = asyncio.create_task(self._present())
+        ticking = asyncio.create_task(self._progress.tick())
         try:
-            await asyncio.wait({presenting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not presenting.done():
-                self._is_stopped = True
-                self._progress.write_line("stopping: an answer to what is being sent may take some seconds")
-                await self._courier.drain(DRAIN_S)
+            self._is_stopped = await finish_or_drain(presenting, self._courier, self._stop, self._progress.status)
+            if self._is_stopped:
                 presenting.cancel()  # it still waits for input
             with suppress(asyncio.CancelledError):
                 await presenting
             return self._summarize()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            presenting.cancel()
+            ticking.cancel()
+            await asyncio.gather(presenting, ticking, return_exceptions=True)
 
     async def _present(self) -> None:
         """Read the events and send what the projector makes of them."""
@@ -199,7 +183,7 @@ class DeliverCommand:
             if isinstance(first[-1], TurnFailed) and not lines.count:
                 raise UsageError("nothing came on standard input: give it events, one JSON object per line")
             turn = await self._begin()
-            if turn.is_finished and self._options.presentation is PresentationName.PARTS:
+            if turn.is_finished and self._options.presentation == "parts":
                 await self._compare(_chain(first, events), turn)
             else:
                 clock = self._courier.clock
@@ -218,7 +202,7 @@ class DeliverCommand:
     async def _begin(self) -> OpenTurn:
         options = self._options
         if options.is_new:
-            self._progress.write_line(f"turn {options.turn_id} (--turn {options.turn_id} resumes it)")
+            self._progress.status.write(f"turn {options.turn_id} (--turn {options.turn_id} resumes it)")
         turn = await self._courier.begin(options.turn_id, options.target)
         if turn.turn.target != options.target:
             raise UsageError(
@@ -252,7 +236,7 @@ class DeliverCommand:
     async def _wait_for_notice(self) -> None:
         """Wait until the line about a missing part was sent, which comes behind that part."""
         conversation = self._options.target.conversation
-        while (sending := self._courier.resume(conversation)) is None and not self._is_stopped:  # noqa: ASYNC110
+        while (sending := self._courier.resume(conversation)) is None and not self._stop.is_set():  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # the conversation is being sent, and there is nothing else to wait for
         if sending is not None:
             await sending
@@ -263,7 +247,7 @@ class DeliverCommand:
         if others:
             which = "another conversation has" if len(others) == 1 else f"{len(others)} other conversations have"
             command = f"tailrace deliveries resend --state open{ledger_argument(self._options.ledger)}"
-            self._progress.write_line(f"{which} deliveries that are not finished; `{command}` sends them")
+            self._progress.status.write(f"{which} deliveries that are not finished; `{command}` sends them")
 
     def _summarize(self) -> int:
         """Say how the turn ended. Returns the exit code."""
@@ -273,11 +257,11 @@ class DeliverCommand:
         summary = summarize(progress.parts, conversation, ledger=ledger_argument(self._options.ledger))
         is_cut = not (self._is_stopped or lines.has_ended or lines.problem)
         is_done = summary.is_complete and not self._is_stopped and not is_cut
-        progress.write_line(summary.text if is_done else f"tailrace: {summary.text}")
+        progress.status.write(summary.text if is_done else f"tailrace: {summary.text}")
         if self._is_stopped or summary.is_open:
-            progress.write_line(f"to resume, give the same input to: {self._options.resume_command}")
+            progress.status.write(f"to resume, give the same input to: {self._options.resume_command}")
         if is_cut:
-            progress.write_line("the input ended before the turn was over: the turn has failed")
+            progress.status.write("the input ended before the turn was over: the turn has failed")
         if lines.problem:
             raise UsageError(lines.problem)
         return DONE if is_done and not progress.is_reader_gone else FAILED

@@ -14,9 +14,8 @@ from tailrace.operations import CloseStream, Delete, Edit, OpenStream, Post, Pos
 
 if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
-    from tailrace.operations import Durable, Target
+    from tailrace.operations import Durable
 
-_EXCERPT = 200
 _LONG_WAIT_S = 5.0
 _WAITING = {State.RETRY: "is tried again", State.AMBIGUOUS: "may have arrived: it is looked up"}
 
@@ -39,11 +38,6 @@ def text_of(operation: Durable) -> str:
             assert_never(operation)
 
 
-def excerpt(delivery: Delivery) -> str:
-    """The beginning of its text, on one line."""
-    return one_line(text_of(delivery.operation)[: 2 * _EXCERPT])[:_EXCERPT]
-
-
 def format_duration(seconds: float) -> str:
     """A duration in the unit that suits it."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
@@ -64,11 +58,6 @@ def format_wait(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT
         return None
     why = f": {one_line(delivery.error)}" if delivery.error else ""
     return f"{name} {_WAITING[delivery.state]} in {format_duration(left)}{why}"
-
-
-def format_target(target: Target) -> str:
-    """The chat it goes to."""
-    return visible(target.conversation)
 
 
 def result_record(delivery: Delivery) -> dict[str, Any]:

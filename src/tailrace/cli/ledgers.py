@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tailrace.ports import Ledger
 
 LedgerOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--ledger", metavar="PATH", help="The ledger; without it your user's.")
+    Path | None,
+    typer.Option("--ledger", metavar="PATH", help="The file of the ledger. Default: ledger.db in your data directory."),
 ]
 DebugOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 

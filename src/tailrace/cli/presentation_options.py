@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,18 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NAMES = ProjectorSettings.__struct_fields__
-
-
-class PresentationName(StrEnum):
-    """How people see the answer while it comes."""
-
-    PARTS = "parts"
-    LIVE = "live"
-    NATIVE = "native"
-    PROCESSING = "processing"
-    BLOCKS = "blocks"
-    FINAL = "final"
-    TOKENS = "tokens"
 
 
 def projector_settings(assignments: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:

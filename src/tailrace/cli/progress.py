@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from tailrace.channels.terminal.lines import DIM, TerminalLine, TerminalWriter
 from tailrace.cli.delivery_format import format_wait, json_line, one_line, result_record
+from tailrace.cli.status_line import StatusLine
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, State
 
 if TYPE_CHECKING:
@@ -41,8 +39,7 @@ class Progress:
         self._turn_id = turn_id
         self._json = json
         self._quiet = quiet
-        self._lines = TerminalWriter(sys.stderr)
-        self._lines.in_place = self._lines.in_place and not quiet
+        self.status = StatusLine(is_live=not quiet)
         self._latest: dict[str, Delivery] = {}
         self._waiting: Delivery | None = None
         self._reported: set[str] = set()
@@ -63,26 +60,19 @@ class Progress:
             self._report(delivery, is_old=is_old)
         elif delivery.not_before is not None and delivery.state is not State.SENDING:
             self._waiting = delivery
-            if self._lines.in_place:
+            if self.status.is_live:
                 self._show_wait()
             elif (wait := format_wait(self._name(delivery), delivery)) is not None:
-                self.write_line(wait)
+                self.status.write(wait)
         elif delivery.state is State.SENDING:
             self._waiting = None
-            self._show(f"{self._name(delivery)} is being sent…")
+            self.status.show(f"{self._name(delivery)} is being sent…")
 
     async def tick(self) -> None:
         """Show each second how long is still to wait, until cancelled."""
         while True:
             await asyncio.sleep(1)
             self._show_wait()
-
-    def write_line(self, text: str) -> None:
-        """Write a line that stays."""
-        with suppress(OSError, ValueError):
-            self._lines.withdraw("progress")
-            self._lines.space(1)
-            self._lines.write(f"{text}\n")
 
     def write_json_of_parts(self) -> None:
         """Write the parts as JSON that were not written yet because they are not final."""
@@ -105,23 +95,15 @@ class Progress:
         if delivery.may_be_double:
             text += " again, may be there twice"
         if delivery.state is not State.DELIVERED:
-            self.write_line(f"{text}: {one_line(delivery.error)}" if delivery.error else text)
-        elif self._lines.in_place:
-            self._show(f"{text}…")
+            self.status.write(f"{text}: {one_line(delivery.error)}" if delivery.error else text)
+        elif self.status.is_live:
+            self.status.show(f"{text}…")
         elif not self._quiet and self._json is None:
-            self.write_line(text)
+            self.status.write(text)
 
     def _show_wait(self) -> None:
         if self._waiting is not None:
-            self._show(format_wait(self._name(self._waiting), self._waiting, at_least_s=0.0) or "")
-
-    def _show(self, text: str) -> None:
-        """Show this in the line that changes, if there is one."""
-        if self._lines.in_place:
-            with suppress(OSError, ValueError):
-                line = TerminalLine(text)
-                if not self._lines.update("progress", line, style=DIM):
-                    self._lines.add("progress", line, style=DIM)
+            self.status.show(format_wait(self._name(self._waiting), self._waiting, at_least_s=0.0) or "")
 
     def _write_json(self, delivery: Delivery) -> None:
         self._reported.add(delivery.id)

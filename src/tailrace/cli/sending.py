@@ -5,6 +5,7 @@ It loads a channel by its name, and closes everything in the right order. It rec
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from tailrace.cli.status_line import StatusLine
     from tailrace.deliveries import Delivery, Inbound
     from tailrace.delivery import CourierSettings
 
-DRAIN_S = 5.0
-"""How long a command that is asked to stop waits for answers to what it is sending."""
-EXIT_AFTER_S = DRAIN_S + 3.0
-"""When it ends at any rate."""
+_DRAIN_S = 5.0
+EXIT_AFTER_S = _DRAIN_S + 3.0
+"""When a command that is asked to stop ends at any rate; before, it waits for answers to what it is sending."""
 
 
 class _ClosedInbox:
@@ -52,6 +53,20 @@ def load_channel(name: str) -> Channel:
     if channel.name != name:
         raise UsageError(f"the channel {name!r} calls itself {channel.name!r}: a channel has one name")
     return channel
+
+
+async def finish_or_drain(work: asyncio.Task[None], courier: Courier, stop: asyncio.Event, status: StatusLine) -> bool:
+    """Wait for the work. If `stop` is set before, drain the courier. Returns whether the work was stopped."""
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    if work.done():
+        return False
+    status.write("stopping: an answer to what is being sent may take some seconds")
+    await courier.drain(_DRAIN_S)
+    return True
 
 
 class Connections:
@@ -82,4 +97,4 @@ async def open_courier(
         try:
             yield Connections(courier, channels)
         finally:
-            await courier.drain(DRAIN_S)
+            await courier.drain(_DRAIN_S)

@@ -11,18 +11,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from tailrace.capabilities import CHANNELS
 from tailrace.cli.delivery_format import json_line, one_line
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.presentation_options import PresentationName, projector_settings
+from tailrace.cli.presentation_options import projector_settings
 from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.recording import read_turn
 from tailrace.errors import AgentNotFound, UsageError
 from tailrace.operations import Target
-from tailrace.projector import Projector
+from tailrace.projector import Presentation, Projector
 from tailrace.runtimes.function import load_object
 from tailrace.shadow.comparison import GRAVE, TOLERANCE_S, Difference
 from tailrace.shadow.replay import Summary, Variant, replay
@@ -30,7 +31,6 @@ from tailrace.shadow.replay import Summary, Variant, replay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.shadow.comparison import Comparison
 
 _RATE = 50.0
 
@@ -44,15 +44,13 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     channel: Annotated[ChannelName, typer.Option("--channel", help="The channel.")] = ChannelName.TELEGRAM,
     group: Annotated[bool, typer.Option("--group", help="In a chat of several people.")] = False,
-    presentation: Annotated[
-        PresentationName | None, typer.Option("--presentation", help="The presentation now.")
-    ] = None,
+    presentation: Annotated[Presentation | None, typer.Option("--presentation", help="The presentation now.")] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting now; may be repeated."),
     ] = None,
     shadow_presentation: Annotated[
-        PresentationName | None, typer.Option("--shadow-presentation", help="The presentation to try.")
+        Presentation | None, typer.Option("--shadow-presentation", help="The presentation to try.")
     ] = None,
     shadow_assignments: Annotated[
         list[str] | None,
@@ -128,7 +126,7 @@ class _Report:
             return
         self._summary.add(name, found)
         if self._json or not found.is_alike:
-            self._write(name, str(found), _record(found))
+            self._write(name, str(found), {"same": found.is_same, **msgspec.to_builtins(found)})
 
     def _write(self, name: str, line: str, record: dict[str, Any]) -> None:
         if self._json:
@@ -180,17 +178,6 @@ def _number(name: str) -> str:
     """The number that a recorder gave the turn; the id behind it differs in each recording."""
     found = re.match(r"\d{4,}(?=-)", name)
     return found[0] if found is not None else ""
-
-
-def _record(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "same": comparison.is_same,
-        "counts": {str(kind): count for kind, count in comparison.counts.items()},
-        "first_s": round(comparison.first_s, 3),
-        "later_s": round(comparison.later_s, 3),
-        "apart_s": round(comparison.apart_s, 3),
-        "examples": {str(kind): example for kind, example in comparison.examples.items()},
-    }
 
 
 def _load_projector(path: str) -> Any:

@@ -110,7 +110,11 @@ class _Differences:
                 self._add(Difference.TIMING, f"first there {first_s:+.1f} s, done {later_s:+.1f} s")
         counts = {kind: count for kind in Difference if (count := self._counts[kind])}
         return Comparison(
-            counts=counts, examples=self._examples, first_s=first_s, later_s=later_s, apart_s=self._apart_s
+            counts=counts,
+            examples=self._examples,
+            first_s=round(first_s, 3),
+            later_s=round(later_s, 3),
+            apart_s=round(self._apart_s, 3),
         )
 
     def _add(self, kind: Difference, example: str) -> None:

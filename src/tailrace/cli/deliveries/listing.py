@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.cells import cell_len, set_cell_size
 
+from tailrace.channels.terminal.lines import TerminalWriter
+from tailrace.channels.terminal.visible import visible
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
     JsonOption,
@@ -18,7 +22,7 @@ from tailrace.cli.deliveries.selection import (
     TurnOption,
     selected,
 )
-from tailrace.cli.delivery_format import excerpt, format_duration, format_target, json_line, list_record, one_line
+from tailrace.cli.delivery_format import format_duration, json_line, list_record, one_line, text_of
 from tailrace.cli.failures import FAILED, errors_in_one_line
 from tailrace.cli.ledgers import (
     DebugOption,
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from tailrace.errors import LedgerUnusable
 
 _HEADS = ("ID", "STATE", "TO", "TRIES", "AGE", "SAYS")
+_MAX_EXCERPT = 200
 _EXCERPT_IN_PIPE = 60
 
 
@@ -89,44 +94,38 @@ async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], l
 
 
 def _print(shown: list[Delivery]) -> None:
+    """Print a table; on a terminal its last column takes the room that is left."""
     rows = [_cells(delivery) for delivery in shown]
+    widths = [max(len(row[column]) for row in (_HEADS, *rows)) for column in range(len(_HEADS) - 1)]
+    is_styled = TerminalWriter(sys.stdout).styled
+    room = None
     if sys.stdout.isatty():
-        _print_table(shown, rows)
-        return
-    rows = [_HEADS, *((*cells, text[:_EXCERPT_IN_PIPE]) for *cells, text in rows)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS) - 1)]
-    for *cells, text in rows:
-        typer.echo("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), text]).rstrip())
+        room = max(shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths), 1)
+    for delivery, (*cells, text) in zip([None, *shown], (_HEADS, *rows), strict=True):
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        if is_styled and delivery is not None:
+            padded[1] = typer.style(padded[1], fg=_color(delivery))
+        typer.echo("  ".join([*padded, _fitted(text, room)]).rstrip())
+
+
+def _fitted(text: str, room: int | None) -> str:
+    if room is None:
+        return text[:_EXCERPT_IN_PIPE]
+    return text if cell_len(text) <= room else set_cell_size(text, room - 1).rstrip() + "…"
 
 
 def _cells(delivery: Delivery) -> tuple[str, ...]:
     state = delivery.state.value + (" (twice?)" if delivery.may_be_double else "")
     age = format_duration(time.time() - delivery.updated_at)
-    target = format_target(delivery.operation.target)
-    return one_line(delivery.id), state, target, str(delivery.attempt), age, excerpt(delivery)
+    target = visible(delivery.operation.target.conversation)
+    text = one_line(text_of(delivery.operation)[: 2 * _MAX_EXCERPT])[:_MAX_EXCERPT]
+    return one_line(delivery.id), state, target, str(delivery.attempt), age, text
 
 
-def _print_table(shown: list[Delivery], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console  # noqa: PLC0415 -- only people at a terminal need it
-    from rich.table import Table  # noqa: PLC0415 -- as above
-    from rich.text import Text  # noqa: PLC0415 -- as above
-
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for head in _HEADS:
-        is_long = head == "SAYS"
-        table.add_column(
-            head, no_wrap=True, overflow="ellipsis" if is_long else "fold", ratio=1 if is_long else None,
-            justify="right" if head in {"TRIES", "AGE"} else "left",
-        )  # fmt: skip
-    for delivery, (name, state, *rest) in zip(shown, rows, strict=True):
-        table.add_row(Text(name), Text(state, style=_style(delivery)), *(Text(cell) for cell in rest))
-    Console(highlight=False).print(table)
-
-
-def _style(delivery: Delivery) -> str:
+def _color(delivery: Delivery) -> str | None:
     if delivery.state in UNDELIVERED:
         return "red"
-    return "yellow" if delivery.state in OPEN else "green" if delivery.state is State.DELIVERED else "dim"
+    return "yellow" if delivery.state in OPEN else "green" if delivery.state is State.DELIVERED else None
 
 
 def _hints(shown: list[Delivery], missing: list[str], ledger: str, *, is_all: bool) -> list[str]:

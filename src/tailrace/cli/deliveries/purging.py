@@ -26,7 +26,7 @@ from tailrace.cli.ledgers import (
     read_ledger,
     write_ledger,
 )
-from tailrace.cli.progress_bar import ProgressBar
+from tailrace.cli.status_line import StatusLine
 from tailrace.deliveries import FINAL, TURN_OPEN, fingerprint_of
 from tailrace.errors import UsageError
 
@@ -78,12 +78,12 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
 
 async def _delete(path: Path, query: Query, *, bodies: bool) -> int:
     """Delete in small batches, so that no other writer waits long for the disk."""
-    count = 0
+    count, status = 0, StatusLine()
     async with write_ledger(path) as ledger:
-        with ProgressBar("deleting") as bar:
-            while deleted := await ledger.prune(query, limit=_BATCH, bodies=bodies):
-                count += deleted
-                bar.advance(deleted)
+        while deleted := await ledger.prune(query, limit=_BATCH, bodies=bodies):
+            count += deleted
+            status.count("deleted", count)
+    status.clear()
     return count
 
 

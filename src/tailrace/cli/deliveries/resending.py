@@ -7,15 +7,16 @@ second time sends nothing a third time. Conversations are sent at the same time,
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 import time
 from contextlib import nullcontext, redirect_stdout
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
 
 import typer
 from msgspec.structs import replace
 
-from tailrace.cli.deliveries.resender import Resender, Resent
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
     JsonOption,
@@ -26,30 +27,30 @@ from tailrace.cli.deliveries.selection import (
     delivery_by_id,
     selected,
 )
-from tailrace.cli.delivery_format import format_wait, json_line, one_line, result_record
+from tailrace.cli.delivery_format import format_time, format_wait, json_line, one_line, result_record
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption, LedgerOption, all_deliveries, existing_ledger, ledger_argument
-from tailrace.cli.progress_bar import ProgressBar
-from tailrace.cli.sending import DRAIN_S, EXIT_AFTER_S, load_channel, open_courier
-from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query
+from tailrace.cli.sending import EXIT_AFTER_S, finish_or_drain, load_channel, open_courier
+from tailrace.cli.status_line import StatusLine
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query, State, Turn, TurnState, fingerprint_of, plan
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import ChannelFault, UsageError
+from tailrace.operations import OpenStream, Post, PostMedia
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-    from typing import TextIO
 
     from tailrace.cli.sending import Connections
     from tailrace.deliveries import Delivery
+    from tailrace.operations import Durable
     from tailrace.ports import Ledger
 
 _MAX_CONVERSATIONS = 16
 
 
 def resend(  # noqa: PLR0913 -- one for each option of the command
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The deliveries, as listed.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The deliveries, as `list` shows them.")] = None,
     *,
     state: StateOption = None,
     turn: TurnOption = None,
@@ -57,7 +58,8 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
     channel: ChannelOption = None,
     older_than: OlderOption = None,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Use a ledger that was restored from a backup, and finish what is open.")
+        bool,
+        typer.Option("--adopt", help="Use a ledger that was restored from a backup: what is open may have been sent."),
     ] = False,
     ledger: LedgerOption = None,
     json: JsonOption = False,
@@ -100,23 +102,22 @@ class _Options(NamedTuple):
 
 
 async def _resend(options: _Options, *, debug: bool) -> int:
-    bar = ProgressBar("sending")
+    status = StatusLine()
     last_words = "ended at once; the same command sends what is left"
     with (
-        warnings_in_one_line(bar.write_line, debug=debug),
+        warnings_in_one_line(status.write, debug=debug),
         stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
     ):
         async with open_courier(
-            options.path, CourierSettings(), _reports_waits(bar), adopt_restored=options.adopts_restored
+            options.path, CourierSettings(), _reports_waits(status), adopt_restored=options.adopts_restored
         ) as connections:
             if options.adopts_restored:
-                bar.write_line(f"{options.path} can be used again; what was open in it counts as maybe sent")
+                status.write(f"{options.path} can be used again; what was open in it counts as maybe sent")
             chosen = await _choose(connections.courier.ledger, options)
             if not chosen:
-                bar.write_line("no delivery matches: nothing was sent")
+                status.write("no delivery matches: nothing was sent")
                 return DONE
-            with bar.of(len(chosen)):
-                return await _ResendCommand(options, connections, bar, stop).run(chosen)
+            return await _ResendCommand(options, connections, status, stop).run(chosen)
 
 
 async def _choose(ledger: Ledger, options: _Options) -> list[Delivery]:
@@ -129,14 +130,14 @@ async def _choose(ledger: Ledger, options: _Options) -> list[Delivery]:
     return [found for found in found_by_query[::-1] if found.ordinal != NOTICE_ORDINAL or found.state in OPEN]
 
 
-def _reports_waits(bar: ProgressBar) -> Callable[[Delivery], None]:
+def _reports_waits(status: StatusLine) -> Callable[[Delivery], None]:
     """Say what a delivery waits for after a try of this command, if that takes long."""
     began_at = time.time()
 
     def report(delivery: Delivery) -> None:
         wait = format_wait(one_line(delivery.id), delivery)
         if wait is not None and (delivery.last_try_at or 0.0) >= began_at:
-            bar.write_line(wait)
+            status.write(wait)
 
     return report
 
@@ -144,13 +145,15 @@ def _reports_waits(bar: ProgressBar) -> Callable[[Delivery], None]:
 class _ResendCommand:
     """All that was chosen, sent conversation by conversation."""
 
-    def __init__(self, options: _Options, connections: Connections, bar: ProgressBar, stop: asyncio.Event) -> None:
+    def __init__(self, options: _Options, connections: Connections, status: StatusLine, stop: asyncio.Event) -> None:
         self._options = options
         self._connections = connections
-        self._bar = bar
+        self._courier = connections.courier
+        self._ledger = connections.courier.ledger
+        self._status = status
         self._stop = stop
-        self._resender = Resender(connections.courier)
         self._slots = asyncio.Semaphore(_MAX_CONVERSATIONS)
+        self._done = 0
         self._missed = 0
 
     async def run(self, chosen: list[Delivery]) -> int:
@@ -162,16 +165,12 @@ class _ResendCommand:
                 self._missed += 1
             else:
                 conversations.setdefault(delivery.conversation, []).append(delivery)
-        sending = asyncio.create_task(self._send_all(conversations))
-        stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not sending.done():
-            self._bar.write_line("stopping: an answer to what is being sent may take some seconds")
-            await self._connections.courier.drain(DRAIN_S)
-        stopping.cancel()
+        sending = asyncio.create_task(self._send_all(conversations, total=len(chosen)))
+        await finish_or_drain(sending, self._courier, self._stop, self._status)
         await sending
+        self._status.clear()
         if self._missed:
-            self._bar.write_line(f"tailrace: {self._missed} of {len(chosen)} did not surely arrive")
+            self._status.write(f"tailrace: {self._missed} of {len(chosen)} did not surely arrive")
         return FAILED if self._missed else DONE
 
     async def _connect(self, names: set[str]) -> set[str]:
@@ -181,34 +180,116 @@ class _ResendCommand:
             try:
                 await self._connections.connect(load_channel(name))
             except (ChannelFault, UsageError) as error:
-                self._bar.write_line(f"tailrace: {error}")
+                self._status.write(f"tailrace: {error}")
                 unreachable.add(name)
         return unreachable
 
-    async def _send_all(self, conversations: dict[str, list[Delivery]]) -> None:
+    async def _send_all(self, conversations: dict[str, list[Delivery]], *, total: int) -> None:
         async with asyncio.TaskGroup() as group:
             for name, chosen in conversations.items():
-                group.create_task(self._send(name, chosen))
+                group.create_task(self._send(name, chosen, total=total))
 
-    async def _send(self, conversation: str, chosen: list[Delivery]) -> None:
+    async def _send(self, conversation: str, chosen: list[Delivery], *, total: int) -> None:
         async with self._slots:
             if any(delivery.state in OPEN for delivery in chosen) and not self._stop.is_set():
-                await self._resender.resume(conversation)
+                await self._finish_open(conversation)
             for delivery in chosen:
                 if self._stop.is_set():
                     self._missed += 1
                     continue
-                self._report(await self._resender.resend(delivery))
-                self._bar.advance()
+                await self._resend(delivery)
+                self._done += 1
+                self._status.count("sent", self._done, f" of {total}")
 
-    def _report(self, resent: Resent) -> None:
-        if not resent.arrived:
+    async def _finish_open(self, conversation: str) -> None:
+        """Send all that is open in a conversation, for as long as that changes something."""
+        open_ids = await self._open_in(conversation)
+        while open_ids and (work := self._courier.resume(conversation)) is not None:
+            await work
+            before, open_ids = open_ids, await self._open_in(conversation)
+            if before == open_ids:
+                return
+
+    async def _resend(self, delivery: Delivery) -> None:
+        """Send a final delivery again; of one that was open, report how it is now."""
+        before = one_line(delivery.id)
+        if delivery.state in OPEN:
+            self._report(before, await self._find(delivery.turn_id, delivery.ordinal) or delivery)
+            return
+        turn_id = f"{delivery.turn_id}/resend"
+        known = await self._find(turn_id, delivery.ordinal)
+        if known is not None and known.state not in OPEN:
+            command = f"`tailrace deliveries resend {shlex.quote(known.id)}{self._options.ledger_argument}`"
+            text = f"{before} was sent again already, as {one_line(known.id)}, which is {known.state}"
+            self._write(known, f"{text}; {command} sends it once more", again_of=delivery.id)
+        elif why := _why_not(delivery):
             self._missed += 1
-        if self._options.json is not None and resent.now is not None:
-            again_of = {} if resent.now.id == resent.before.id else {"again_of": resent.before.id}
-            self._options.json.write(json_line({**result_record(resent.now), **again_of}))
-            self._options.json.flush()
-        elif resent.arrived and not resent.was_known:
-            typer.echo(resent.describe(self._options.ledger_argument))
+            self._status.write(f"{before} cannot be sent again: {why}")
         else:
-            self._bar.write_line(resent.describe(self._options.ledger_argument))
+            sent = await self._send_as(turn_id, delivery)
+            self._report(f"{before} again, as {one_line(sent.id)}", sent, again_of=delivery.id)
+
+    async def _send_as(self, turn_id: str, delivery: Delivery) -> Delivery:
+        target = delivery.operation.target
+        new = plan(
+            _operation(delivery),
+            turn_id=turn_id,
+            ordinal=delivery.ordinal,
+            policy=self._courier.policy(target),
+            now=self._courier.clock.wall(),
+        )
+        if self._courier.spool is not None:
+            new = await self._courier.spool.copy_file(new)
+        # The turn is finished already, so nothing is begun that would have to be ended.
+        [ended] = await self._courier.deliver(Turn(turn_id=turn_id, target=target, state=TurnState.DONE), [new])
+        return await self._find(turn_id, delivery.ordinal) or ended
+
+    def _report(self, name: str, sent: Delivery, *, again_of: str | None = None) -> None:
+        """Say what became of a delivery that was sent under this name."""
+        why = f": {one_line(sent.error)}" if sent.error else ""
+        if sent.state is State.DELIVERED and sent.receipt is not None:
+            text = f"sent {name} (message {one_line(sent.receipt.message_id)})"
+        elif sent.state in OPEN:
+            until = f" until {format_time(sent.not_before)}" if sent.not_before is not None else ""
+            text = f"{one_line(sent.id)} still waits{until}, as {sent.state}{why}"
+        else:
+            text = f"tried to send {name}, which is {sent.state}{why}"
+        is_good = sent.state is State.DELIVERED and self._options.json is None
+        self._write(sent, text, again_of=again_of, prints=is_good)
+
+    def _write(self, sent: Delivery, text: str, *, again_of: str | None, prints: bool = False) -> None:
+        self._missed += sent.state is not State.DELIVERED
+        if self._options.json is not None:
+            record = result_record(sent) if again_of is None else {**result_record(sent), "again_of": again_of}
+            self._options.json.write(json_line(record))
+            self._options.json.flush()
+        elif prints:
+            self._status.print(text)
+        else:
+            self._status.write(text)
+
+    async def _find(self, turn_id: str, ordinal: int) -> Delivery | None:
+        async for delivery in all_deliveries(self._ledger, Query(turn_id=turn_id)):
+            if delivery.ordinal == ordinal:
+                return delivery
+        return None
+
+    async def _open_in(self, conversation: str) -> set[str]:
+        query = Query(conversation=conversation, states=OPEN)
+        return {delivery.id async for delivery in all_deliveries(self._ledger, query)}
+
+
+def _why_not(delivery: Delivery) -> str:
+    """Why the delivery cannot be sent again; empty if it can."""
+    if fingerprint_of(delivery.operation) != delivery.fingerprint:
+        return "its text was deleted (tailrace deliveries purge --bodies)"
+    media = delivery.operation
+    if isinstance(media, PostMedia) and not media.url and not (media.path and Path(media.path).exists()):
+        return "the copy of its file is not kept once a delivery is finished"
+    return ""
+
+
+def _operation(delivery: Delivery) -> Durable:
+    """The operation to repeat. A stream becomes a message, because nothing would end the stream."""
+    operation = delivery.operation
+    return Post(target=operation.target, body=operation.body) if isinstance(operation, OpenStream) else operation

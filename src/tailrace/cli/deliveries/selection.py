@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -23,24 +22,10 @@ if TYPE_CHECKING:
     from tailrace.ports import Ledger
 
 
-class StateName(StrEnum):
-    """A state; `open` stands for all states in which a delivery is not finished."""
-
-    OPEN = "open"
-    PLANNED = "planned"
-    SENDING = "sending"
-    RETRY = "retry"
-    AMBIGUOUS = "ambiguous"
-    DELIVERED = "delivered"
-    FAILED = "failed"
-    DEAD = "dead"
-    UNKNOWN = "unknown"
-    CANCELLED = "cancelled"
-    SUPERSEDED = "superseded"
-
-
+_STATES = {"open": OPEN, **{state.value: frozenset({state}) for state in State}}
 StateOption: TypeAlias = Annotated[
-    list[StateName] | None, typer.Option("--state", help="Only in this state; repeat it for more states.")
+    list[str] | None,
+    typer.Option("--state", help=f"Only in this state; repeat it for more: {', '.join(_STATES)}.", metavar="STATE"),
 ]
 TurnOption: TypeAlias = Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only of this turn.")]
 ToOption: TypeAlias = Annotated[
@@ -59,7 +44,7 @@ _MAX_LISTED = 6
 
 def selected(
     *,
-    state: Sequence[StateName] | None = None,
+    state: Sequence[str] | None = None,
     turn: str | None = None,
     to: str | None = None,
     channel: str | None = None,
@@ -68,13 +53,11 @@ def selected(
     """The query that the options make. Raises `UsageError` for a value that is none."""
     if to is not None and not re.fullmatch(r"[^:]+:.+", to):
         raise UsageError(f"--to is {to!r}: write CHANNEL:CHAT, as `tailrace deliveries list` shows it")
-    states = frozenset(found for name in state for found in _states(name)) if state else None
+    if unknown := [name for name in state or () if name not in _STATES]:
+        raise UsageError(f"--state is {unknown[0]!r}: choose {', '.join(_STATES)}")
+    states = frozenset().union(*(_STATES[name] for name in state)) if state else None
     before = None if older_than is None else time.time() - _seconds(older_than)
     return Query(states=states, turn_id=turn, conversation=to, channel=channel, before=before)
-
-
-def _states(name: StateName) -> frozenset[State]:
-    return OPEN if name is StateName.OPEN else frozenset({State(name.value)})
 
 
 def _seconds(age: str) -> float:

@@ -13,7 +13,6 @@ from tailrace.channels.terminal.visible import visible
 from tailrace.cli.deliveries.selection import delivery_by_id
 from tailrace.cli.delivery_format import (
     format_duration,
-    format_target,
     format_time,
     full_record,
     json_line,
@@ -62,7 +61,7 @@ def _facts(delivery: Delivery) -> list[tuple[str, str]]:
     facts = [
         ("id", one_line(delivery.id)),
         ("state", delivery.state.value + (", may be there twice" if delivery.may_be_double else "")),
-        ("to", format_target(delivery.operation.target)),
+        ("to", visible(delivery.operation.target.conversation)),
         ("operation", type(delivery.operation).__struct_config__.tag),
         ("message", one_line(receipt.message_id) if receipt else None),
         ("degraded", one_line(receipt.degraded) if receipt and receipt.degraded else None),

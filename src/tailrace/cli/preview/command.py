@@ -13,12 +13,13 @@ import typer
 from tailrace.cli.delivery_format import json_line
 from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.presentation_options import PresentationName, projector_settings
+from tailrace.cli.presentation_options import projector_settings
 from tailrace.cli.preview.channel_preview import preview_on
 from tailrace.cli.preview.page import page
 from tailrace.cli.preview.recording import read_turn
 from tailrace.cli.preview.sample import sample_turn
 from tailrace.errors import UsageError
+from tailrace.projector import Presentation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +53,7 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
         typer.Option("--channel", help="Show only this channel; repeat it for more. Default: all.", show_default=False),
     ] = None,
     presentation: Annotated[
-        PresentationName | None,
+        Presentation | None,
         typer.Option("--presentation", help="How people see the answer while it comes. Default: the channel's."),
     ] = None,
     group: Annotated[bool, typer.Option("--group", help="Show a chat of several people.")] = False,
