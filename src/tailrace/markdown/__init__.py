@@ -1,4 +1,4 @@
-"""Text to parts that fit: cutting Markdown by the laws, and rendering it for each dialect."""
+"""Split Markdown into parts that fit a message, and render it for each platform."""
 
 from tailrace.markdown.dialects import render
 from tailrace.markdown.part import Part, join

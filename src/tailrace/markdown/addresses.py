@@ -1,14 +1,14 @@
-"""Web addresses in running text: where they stand, and how to write one so that nothing in it is taken for markup.
+"""Web addresses in running text: where they are, and how to write one so that nothing in it becomes markup.
 
-What a link may hide behind its text is `links`' to say; which characters are markup is the dialect's.
+`links` says what a link may hide behind its text. Each dialect says which characters are markup.
 """
 
 from __future__ import annotations
 
 import re
 
-# Neither space, angle brackets and backticks nor what turns text around is in an address. A round bracket is, where it
-# is closed in it; and what ends a sentence does not end an address.
+# An address has no spaces, angle brackets, backticks or characters that change the text direction. A round bracket is
+# part of it if it is closed in it. Punctuation at its end belongs to the sentence.
 _OUTSIDE = r"\s<>`\"()\u202a-\u202e\u2066-\u2069"
 _IN_BRACKETS = rf"\([^{_OUTSIDE}]*\)"
 ADDRESS = re.compile(
@@ -29,5 +29,5 @@ def split_addresses(text: str) -> list[tuple[str, bool]]:
 
 
 def percent_encode(characters: str) -> str:
-    """Characters as percent signs and the numbers of their bytes, which lead to the same place."""
+    """Percent-encode the characters; the address leads to the same page."""
     return "".join(f"%{byte:02X}" for byte in characters.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Where a window might be cut: the kinds of boundary, best first, and the places of each kind, last first."""
+"""Where a text may be cut: the kinds of boundary, the best first, and their positions, the last first."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tailrace.markdown import graphemes
 from tailrace.markdown.lookahead import Lookahead
 
 _SPACES = re.compile(r"[^\S\n\r\u00a0\u202f]+")
-# Brackets and quotes may close behind the stop; scripts without spaces end a sentence with the stop alone.
+# Brackets and quotes may follow the stop. In scripts without spaces the stop alone ends a sentence.
 _SENTENCE = re.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 
 
 class Boundary(IntEnum):
-    """The kinds of boundary, best first."""
+    """The kinds of boundary, the best first."""
 
     BLANK_LINE = 0
     LINE = 1
@@ -25,11 +25,11 @@ class Boundary(IntEnum):
 
 
 def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
-    """The places of one kind up to the limit, the last first: each where the rest of the text would begin."""
+    """The positions of one kind that fit, the last first: each is where the rest of the text would begin."""
     match boundary:
         case Boundary.BLANK_LINE | Boundary.LINE:
             wanted = boundary is Boundary.BLANK_LINE
-            return (at for at, after_blank in reversed(ahead.lines) if after_blank is wanted)
+            return (at for at, after_blank in reversed(ahead.line_starts) if after_blank is wanted)
         case Boundary.SENTENCE:
             return reversed(_match_ends(ahead, _SENTENCE))
         case Boundary.SPACE:
@@ -39,7 +39,7 @@ def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
 
 
 def _match_ends(ahead: Lookahead, pattern: re.Pattern[str]) -> list[int]:
-    """Where the text goes on after each match, spaces passed over; not at line ends, which are better boundaries."""
+    """Where the text continues after each match and its spaces. Line ends are left out: they are better boundaries."""
     source = ahead.source
     positions = []
     for found in pattern.finditer(source, ahead.first_cut + 1, min(ahead.max_end + 1, len(source))):
@@ -51,7 +51,7 @@ def _match_ends(ahead: Lookahead, pattern: re.Pattern[str]) -> list[int]:
 
 
 def character_positions(ahead: Lookahead, max_end: int, unbreakable: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """The borders between grapheme clusters outside of what is solid, from `furthest` down."""
+    """The boundaries between characters outside unbreakable spans, from `max_end` down."""
     at = min(max_end, len(ahead.source) - 1)
     while at > ahead.first_cut:
         at = graphemes.last_boundary(ahead.source, at, ahead.first_cut)

@@ -1,7 +1,7 @@
-"""The quotes and list items around a place, and how to stand inside them again in another message.
+"""The quotes and list items around a position, and how to open them again in another part.
 
-A line of Markdown means what it means by what encloses it: four spaces are code at the top level and a paragraph
-in a list item. So whoever begins a part inside containers opens them again, with the same columns.
+The meaning of a line depends on its containers: four spaces are code at the top level and a paragraph in a list item.
+So a part that begins inside containers opens them again with the same columns.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tailrace.markdown.outline import Block
+from tailrace.markdown.outline import OutlineBlock
 
 _MARKER = re.compile(r"\d{1,9}[.)]|[-+*]")
-_WIDEST_INDENT = 3  # one more column before a marker, and it is indented code
-_WIDEST_PAD = 4  # one more column after a marker, and CommonMark reads the rest as indented code
+_WIDEST_INDENT = 3  # with one more column before a marker it is indented code
+_WIDEST_PAD = 4  # with one more column after a marker CommonMark reads the rest as indented code
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
-    """A quote (`marker` is ">") or a list item; `width` is how many columns its content stands to the right."""
+    """A quote (`marker` is ">") or a list item. `width` is how many columns its content is indented."""
 
     marker: str
     width: int
 
     @property
     def is_quote(self) -> bool:
-        """Whether it marks every line rather than the first one."""
+        """Whether it marks every line and not only the first one."""
         return self.marker == ">"
 
 
 QUOTE = Container(">", 2)
 
 
-def read_containers(source: str, blocks: Sequence[Block]) -> tuple[Container, ...]:
-    """The containers that the quote and item blocks make, outermost first."""
+def read_containers(source: str, blocks: Sequence[OutlineBlock]) -> tuple[Container, ...]:
+    """The containers of the quote and item blocks, outermost first."""
     found: list[Container] = []
     for block in blocks:
         found.append(QUOTE if block.kind == "quote" else _item(source, block.start, found))
@@ -59,12 +59,12 @@ def _item(source: str, start: int, containers: Sequence[Container]) -> Container
 
 
 def _indent(before: str, containers: Sequence[Container]) -> int:
-    """How many columns a marker stands to the right of where its container's content begins."""
+    """How many columns a marker is indented from the content of its container."""
     before = before.expandtabs(4)
     spaces = len(before) - len(before.rstrip(" "))
     if spaces < len(before):
         if before.rstrip(" ")[-1] != ">":
-            return 0  # on the line of another marker, whose padding these spaces are
+            return 0  # on the line of another marker: the spaces are its padding
         spaces -= 1
     for container in reversed(containers):
         if container.is_quote:
@@ -74,13 +74,13 @@ def _indent(before: str, containers: Sequence[Container]) -> int:
 
 
 def open_on_one_line(containers: Sequence[Container]) -> str:
-    """What opens the containers in front of content on the same line."""
+    """What opens the containers on the line of their content."""
     line = ""
     for container in containers:
         if container.is_quote:
             line += "> "
             continue
-        # Columns are made up by padding, and where that would read as code, in front of the line's first marker.
+        # Widen by padding. Where that would read as code, indent the first marker of the line.
         pad = min(container.width - len(container.marker), _WIDEST_PAD)
         rest = container.width - len(container.marker) - pad
         line += " " * (0 if line.strip(" >") else min(rest, _WIDEST_INDENT)) + container.marker + " " * pad
@@ -88,9 +88,9 @@ def open_on_one_line(containers: Sequence[Container]) -> str:
 
 
 def open_on_own_lines(containers: Sequence[Container]) -> str:
-    """What opens the containers on lines before content that brings its own indentation: one item a line.
+    """What opens the containers on lines of their own, one item a line, before content that has its own indentation.
 
-    An item without content has a pad of one column, so what its columns lack is put in front of the marker.
+    An item without content has a padding of one column, so the missing columns go before the marker.
     """
     lines = [""]
     for nth, container in enumerate(containers):
@@ -110,7 +110,7 @@ def line_prefix(containers: Sequence[Container]) -> str:
 
 
 def skip_prefix(source: str, at: int, containers: Sequence[Container]) -> int:
-    """Where the content of the line that begins at `at` starts, as far as it carries the containers' prefixes."""
+    """Where the content of the line at `at` starts, after the container prefixes that the line has."""
     for container in containers:
         if container.is_quote:
             mark = at

@@ -1,7 +1,7 @@
-"""How the part after a cut begins, and how the part before it ends: what the cut must add on both sides.
+"""The markup that a cut adds: what closes the part before it and what opens the part after it.
 
-Owns the wording of every addition: fences, table headers, container markers, heading marks, inline styles. Which
-place is cut is `cutting`'s decision.
+Owns how it is written: fences, table headers, container markers, heading marks, inline styles. `cutting` decides where
+to cut.
 """
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tailrace.markdown.containers import (
-    Container,
-    line_prefix,
-    open_on_one_line,
-    open_on_own_lines,
-    skip_prefix,
-)
+from tailrace.markdown.containers import Container, line_prefix, open_on_one_line, open_on_own_lines, skip_prefix
 from tailrace.markdown.graphemes import skip_spaces
-from tailrace.markdown.outline import Block
+from tailrace.markdown.outline import OutlineBlock
 
 _FENCE = re.compile("`+|~+")
 
@@ -27,9 +21,9 @@ _FENCE = re.compile("`+|~+")
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """What a part begins with before its slice of the source.
 
-    `shown` is in the part; `parsed` is what the parser reads in its place where the wrapper was too wide to
-    show, so that the text still means what it meant. `styles` are the inline markers to be opened again, which
-    may yet be withdrawn. `one_row` says that the rest of a table row follows, without its header.
+    `shown` is in the part. `hidden` is set if that markup is too long to show: the parser reads it instead, so that the
+    text keeps its meaning. `styles` are the inline markers that are opened again; they may still be dropped. `in_row`
+    means that the rest of a table row follows, without its header.
     """
 
     shown: str = ""
@@ -39,12 +33,12 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What the part shows before its slice."""
+        """The opening as the part shows it."""
         return self.shown + "".join(self.styles)
 
     @property
     def context(self) -> str:
-        """What the parser reads before the slice."""
+        """The opening as the parser reads it."""
         return (self.shown if self.hidden is None else self.hidden) + "".join(self.styles)
 
 
@@ -52,16 +46,16 @@ NO_OPENING = Opening()
 
 
 class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a source where it might be cut, and what is open there.
+    """A position where the source might be cut, and what is open there.
 
-    The slice before it ends at `end`, the one after it begins at `at`; between them is whitespace. `leaf` is the
-    block, other than a container, that reaches over it.
+    The slice before the cut ends at `end`, the slice after it begins at `at`; between them is whitespace. `leaf` is the
+    block at the position that is not a container.
     """
 
     source: str
     end: int
     at: int
-    leaf: Block | None
+    leaf: OutlineBlock | None
     containers: tuple[Container, ...]
     styles: tuple[str, ...]
     item_follows: bool = False
@@ -73,7 +67,7 @@ class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to mend a cut: what closes the part before, and what opens the part after, from `resume` on."""
+    """What a cut adds: `closed` ends the part before it, `opening` begins the part after it at `resume`."""
 
     closed: str
     opening: Opening
@@ -82,12 +76,12 @@ class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def added(self) -> str:
-        """What counts against the limit on wrappers; the indentation of a line that was cut does not."""
+        """The markup that must not take more than half of a part; without the indentation of a line that is cut."""
         return self.opening.text + self.closed if self.wrapper is None else self.wrapper
 
 
 def cut_markups(point: CutPoint) -> Iterator[CutMarkup]:
-    """The ways to mend a cut, the best first; each further one adds less."""
+    """The markup that a cut may add, the best first; each further one is shorter."""
     boundary = point.leaf.kind if point.leaf else ""
     if point.leaf and boundary == "fence":
         yield from _fence_markups(point, point.leaf)
@@ -99,13 +93,13 @@ def cut_markups(point: CutPoint) -> Iterator[CutMarkup]:
         yield from _text_markups(point)
 
 
-def fence_marker(source: str, fence: Block) -> str:
+def fence_marker(source: str, fence: OutlineBlock) -> str:
     """The run of backticks or tildes that opens a fence."""
     found = _FENCE.match(source, fence.start)
     return found[0] if found else ""
 
 
-def _fence_markups(point: CutPoint, fence: Block) -> Iterator[CutMarkup]:
+def _fence_markups(point: CutPoint, fence: OutlineBlock) -> Iterator[CutMarkup]:
     source, containers = point.source, point.containers
     marker = fence_marker(source, fence)
     info = source[fence.start + len(marker) : fence.body].rstrip("\r\n")
@@ -122,19 +116,19 @@ def _fence_markups(point: CutPoint, fence: Block) -> Iterator[CutMarkup]:
         wrapper = f"{opened}\n{line_prefix(containers)}{marker}"
         yield CutMarkup(closed=closed, opening=Opening(shown=opened + rest_of_line), resume=point.at, wrapper=wrapper)
     unseen = Opening(hidden=f"{before}{marker}\n{rest_of_line}")
-    resume = skip_spaces(source, point.at)  # code that does not show is cut as text
+    resume = skip_spaces(source, point.at)  # code without its fence is cut like text
     yield CutMarkup(closed=closed, opening=unseen, resume=resume)
     yield CutMarkup(closed="", opening=unseen, resume=resume)
 
 
-def _fence_indent(source: str, fence: Block, containers: Sequence[Container]) -> int:
+def _fence_indent(source: str, fence: OutlineBlock, containers: Sequence[Container]) -> int:
     line = source.rfind("\n", 0, fence.start) + 1
     if source[line : fence.start].strip(" \t>"):
         return 0  # on the line of a list marker
     return min(max(fence.start - skip_prefix(source, line, containers), 0), 3)
 
 
-def _table_markups(point: CutPoint, table: Block) -> Iterator[CutMarkup]:
+def _table_markups(point: CutPoint, table: OutlineBlock) -> Iterator[CutMarkup]:
     head = open_on_one_line(point.containers) + point.source[table.start : table.body]
     if point.begins_line:
         yield CutMarkup(closed="", opening=Opening(shown=head), resume=point.at)
@@ -175,21 +169,25 @@ def _reopen_containers(point: CutPoint) -> tuple[str, int]:
         content += 1
     if any(not container.is_quote for container in point.containers):
         return _reopen_in_item(point, content)
-    # Quotes mark every line, unless a lazy one goes on with a paragraph.
+    # Quotes mark every line, except a line that continues a paragraph without the mark.
     own = _count_quote_marks(point.source, point.at)
     missing = "> " * max(len(point.containers) - own, 0)
     return missing, content if point.leaf and not own else point.at
 
 
 def _reopen_in_item(point: CutPoint, content: int) -> tuple[str, int]:
-    """As `_standing`, for a line inside a list item, whose `content` begins after its indentation."""
+    """The same for a line inside a list item; `content` is where the line begins after its indentation."""
     containers = point.containers
     quotes = [nth for nth, container in enumerate(containers) if container.is_quote]
     if point.item_follows and not quotes and content - point.at <= 3:
-        return "", point.at  # a nested item this far left is one at the top level, too, and looks better alone
+        return (
+            "",
+            point.at,
+        )  # with so little indentation, a nested item is also an item at the top level and looks better alone
     own = _count_quote_marks(point.source, point.at)
     if own:
-        # The line brings its quotes; items around them open in front of it, items inside them on a line before.
+        # The line has its quote marks: items around them open before it on the same line, items inside on a line
+        # before.
         if own == len(quotes) and quotes == list(range(quotes[0], len(containers))):
             return open_on_one_line(containers[: quotes[0]]), content
         return open_on_own_lines(containers), point.at

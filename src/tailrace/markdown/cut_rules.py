@@ -1,7 +1,7 @@
-"""What speaks against a cut at a place, and whether it is too early to say: the laws, one function each.
+"""The rules that forbid a cut, one function each, and the rule that says it is too early to decide.
 
-Each function takes a window, a place and the kind of boundary it is, and answers with a `Verdict` or None. They
-look at structure only; whether a cut would change what is said is tested by `cutting`, which parses both sides.
+Each function takes the lookahead, a cut point and the kind of its boundary, and returns a `NoCut` or None. The rules
+look at structure only: `cutting` parses both sides to see whether a cut changes how the text reads.
 """
 
 from __future__ import annotations
@@ -16,40 +16,33 @@ from tailrace.markdown.boundaries import Boundary
 from tailrace.markdown.cut_markup import CutMarkup, CutPoint, cut_markups, fence_marker
 from tailrace.markdown.emphasis import unclosed_runs
 from tailrace.markdown.lookahead import Lookahead
-from tailrace.markdown.outline import Block
+from tailrace.markdown.outline import OutlineBlock
 
 _BARE_MARKER = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
 _BEGUN_ENTITY = re.compile(r"&#?[0-9A-Za-z]*\Z")
 _LONGEST_ENTITY = 32
 
-# What a line may begin with to be a block of its own, by how much of it must be seen to tell.
+# What a line of another block may begin with: characters for which the whole line or the first word must be known.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
 _WORD_STARTERS = tuple("#+>0123456789")
 BLOCK_STARTERS = frozenset(_LINE_STARTERS + _WORD_STARTERS) | frozenset(" \t\r\n")
-"""Characters that can begin a block of another kind than a paragraph."""
+"""Characters that can begin a block other than a paragraph."""
 
 
 class NoCut(Enum):
-    """What there is to say of a place other than to cut there."""
+    """Why there is no cut at a point."""
 
-    NEED_MORE = "the text so far does not tell yet"
-    FORBIDDEN = "not here"
-    CHANGES_TEXT = "here one side would no longer say what it said"
+    NEED_MORE = "the text so far does not show it yet"
+    FORBIDDEN = "a rule forbids it"
+    CHANGES_TEXT = "one side would read differently"
 
 
 NEED_MORE, FORBIDDEN = NoCut.NEED_MORE, NoCut.FORBIDDEN
 
 
 def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """The first thing that speaks against the place; None if nothing does."""
-    for rule in (
-        _splits_unbreakable,
-        _leaves_empty_style,
-        _follows_bare_marker,
-        _cuts_code_or_table,
-        _block_should_move,
-        _is_too_early,
-    ):
+    """Return why the first rule forbids the cut; None if no rule does."""
+    for rule in (_splits_unbreakable, _empties_style, _follows_bare_marker, _cuts_code, _should_move, _is_too_early):
         reason = rule(ahead, point, boundary)
         if reason is not None:
             return reason
@@ -57,7 +50,7 @@ def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut 
 
 
 def _splits_unbreakable(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Clusters, links, code spans, addresses and escapes stay whole; whitespace is no place for a hard cut."""
+    """Characters, links, code spans, addresses and escapes stay whole. A cut in a word is not before a space."""
     source = ahead.source
     if not graphemes.is_boundary(source, point.at) or not graphemes.is_boundary(source, point.end):
         return FORBIDDEN
@@ -69,19 +62,19 @@ def _splits_unbreakable(ahead: Lookahead, point: CutPoint, boundary: Boundary) -
     return None
 
 
-def _leaves_empty_style(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
+def _empties_style(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
     if len(set(point.styles)) < len(point.styles):
-        return FORBIDDEN  # two of a kind, opened again side by side, would be one of another kind
+        return FORBIDDEN  # closed and opened again, two markers of one kind would be a marker of another kind
     for style in ahead.outline.styles:
         if style.start < point.end and style.end > point.at:
             width = len(style.marker)
             if point.end <= style.start + width or point.at >= style.end - width:
-                return FORBIDDEN  # a style around nothing is no style
+                return FORBIDDEN  # a style without text is not a style
     return None
 
 
 def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """Inside a line, not within its indentation and not behind a bare marker, which would be an empty item."""
+    """A cut inside a line is neither in its indentation nor behind a bare list marker, which would be an empty item."""
     if point.begins_line:
         return None
     line = max(ahead.source.rfind("\n", 0, point.end) + 1, ahead.base)
@@ -89,8 +82,8 @@ def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary)
     return FORBIDDEN if bare or ahead.is_prefix(point.at) else None
 
 
-def _cuts_code_or_table(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Code is cut at line ends, tables between rows, lines of either only if longer than a part."""
+def _cuts_code(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
+    """Cut code at line ends and tables between rows. Cut inside a line or row only if it exceeds a part."""
     leaf = point.leaf
     if leaf is None:
         return None
@@ -106,8 +99,8 @@ def _cuts_code_or_table(ahead: Lookahead, point: CutPoint, boundary: Boundary) -
     return FORBIDDEN if leaf.kind == "rule" else None
 
 
-def _check_code_line(ahead: Lookahead, leaf: Block, at: int) -> NoCut | None:
-    """A fence keeps a first line, and its closing fence never stands alone at the start of a part."""
+def _check_code_line(ahead: Lookahead, leaf: OutlineBlock, at: int) -> NoCut | None:
+    """A fence keeps its first line, and a closing fence never begins a part."""
     if leaf.kind == "indented":
         return None
     begins_part = not ahead.source[ahead.base : leaf.start].strip(" \t>")
@@ -124,7 +117,7 @@ def _check_code_line(ahead: Lookahead, leaf: Block, at: int) -> NoCut | None:
 
 
 def check_long_line(ahead: Lookahead, point: CutPoint) -> NoCut | None:
-    """Whether the line of code or the table row that the place is in fits a part, and so must not be cut."""
+    """Forbid a cut inside a line of code or a table row that fits a part."""
     source = ahead.source
     if source[point.at : point.at + 1] in ("\r", "\n", ""):
         return FORBIDDEN
@@ -139,17 +132,17 @@ def check_long_line(ahead: Lookahead, point: CutPoint) -> NoCut | None:
 
 
 def best_markup(ahead: Lookahead, point: CutPoint) -> CutMarkup:
-    """The best seam that adds no more than half of what a part holds."""
+    """The best markup that takes at most half of a part."""
     return next(markup for markup in cut_markups(point) if not is_too_wide(ahead, markup))
 
 
 def is_too_wide(ahead: Lookahead, markup: CutMarkup) -> bool:
-    """Whether what the seam adds would take more than half of a part."""
+    """Whether the markup would take more than half of a part."""
     return bool(markup.opening.text) and ahead.measurer.source_size(markup.added) * 2 > ahead.measurer.limit
 
 
-def _block_should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """A code block, table or list item that fits a part is moved whole, if that leaves enough here."""
+def _should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
+    """A code block, table or list item that fits a part moves to the next one, if the part before is full enough."""
     for block in ahead.outline.blocks:
         if not (ahead.base < block.start < point.end and block.end > point.at and block.moves_whole):
             continue
@@ -163,7 +156,7 @@ def _block_should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -
 
 
 def _is_too_early(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Whether the text does not say yet what is open here, or what the rest will begin as."""
+    """Wait if the text does not show yet what is open at the point or what kind of block the rest begins."""
     if ahead.must_decide:
         return None
     leaf = point.leaf
@@ -171,7 +164,7 @@ def _is_too_early(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCu
         if unclosed_runs(ahead.outline, leaf.start, point.end, with_links_and_code=True):
             return NEED_MORE
     elif boundary is not Boundary.LINE or point.at < ahead.last_line:
-        return None  # between blocks the rest is what it is, unless its line has only begun and may belong above
+        return None  # the rest is a block of its own, unless its line has only begun
     begun = (
         _BEGUN_ENTITY.search(ahead.source, max(point.end - _LONGEST_ENTITY, 0))
         if boundary is Boundary.CHARACTER

@@ -1,12 +1,12 @@
-"""Where to cut: one window of a text in, one decision out.
+"""Decide where to cut.
 
-The decision is a `Cut`, or `NEED_MORE`, or a new `Opening` where styles that were opened again turn out to match
-nothing. It depends on the window alone, and the windows depend on the text alone (see `splitter`), so it never
-depends on how the text came.
+The decision is a `TextCut`, or `NoCut`, or a new `Opening` if styles that were opened again turn out to match
+nothing. It depends only on the lookahead, and the lookahead only on the text (see `splitter`). So the parts never
+depend on how the text arrived.
 
-Places are tried from the best kind of boundary to the worst, and within a kind from the last that fits. A cut is
-lawful if nothing in `objections` speaks against it and both sides of it still say what they said together: that
-one test stands in for the many ways in which a rest can turn into a list, a heading or a closing fence.
+Positions are tried from the best kind of boundary to the worst, and within one kind from the last that fits. A cut is
+allowed if no rule of `cut_rules` forbids it and both sides still read as they did together. To parse both sides is the
+one test for the many ways in which the rest of a text can turn into a list, a heading or a closing fence.
 """
 
 from __future__ import annotations
@@ -20,27 +20,19 @@ from tailrace.markdown import graphemes
 from tailrace.markdown.boundaries import Boundary, character_positions, cut_positions
 from tailrace.markdown.containers import line_prefix, read_containers
 from tailrace.markdown.cut_markup import NO_OPENING, CutMarkup, CutPoint, Opening, cut_markups, fence_marker
-from tailrace.markdown.cut_rules import (
-    BLOCK_STARTERS,
-    NEED_MORE,
-    NoCut,
-    best_markup,
-    check_long_line,
-    check_rules,
-    is_too_wide,
-)
+from tailrace.markdown.cut_rules import BLOCK_STARTERS, NoCut, best_markup, check_long_line, check_rules, is_too_wide
 from tailrace.markdown.lookahead import Lookahead
 from tailrace.markdown.outline import Outline, read_outline
 from tailrace.markdown.same_reading import StyledText, merge, styled_text
 
-# How far to look back for a lawful cut of one kind: so many places, and so many of them by parsing both sides.
+# How many positions of one kind are tried, and how many of them by parsing both sides.
 _MAX_POSITIONS = 256
 _MAX_PARSES = 8
-_MAX_LAST_POSITIONS = 32  # when no cut is lawful, each of these is parsed
+_MAX_LAST_POSITIONS = 32  # if no cut is allowed, each of these is parsed
 
 
 class TextCut(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision: the slice ends at `end`, the next begins at `resume`, both counted in the window's text."""
+    """A cut: the slice ends at `end`, the next one begins at `resume`, both as offsets in the lookahead's text."""
 
     end: int
     resume: int
@@ -51,14 +43,14 @@ class TextCut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(ahead: Lookahead) -> TextCut | Opening | NoCut:
-    """Cut the window's text, or say what is missing."""
+    """Choose the cut of a text that exceeds the limit."""
     if ahead.kept_styles != ahead.opening.styles:
         return msgspec.structs.replace(ahead.opening, styles=ahead.kept_styles)
     return _CutSearch(ahead).decide()
 
 
 def take_whole(ahead: Lookahead) -> TextCut | Opening | None:
-    """All of a complete text as one part; None where it must be cut after all."""
+    """Take all of a complete text as one part; None if it must be cut."""
     opening = ahead.opening
     if ahead.kept_styles != opening.styles:
         return msgspec.structs.replace(opening, styles=ahead.kept_styles)
@@ -77,7 +69,7 @@ def take_whole(ahead: Lookahead) -> TextCut | Opening | None:
 
 
 def cut_outside_code(ahead: Lookahead, at: int) -> TextCut | None:
-    """The cut at one place of the window's text, unless it is inside code or does not fit."""
+    """Cut at this offset of the text; None if it is inside code or the slice does not fit."""
     point = ahead.cut_point(ahead.base + at)
     if point.leaf and point.leaf.is_code:
         return None
@@ -85,7 +77,7 @@ def cut_outside_code(ahead: Lookahead, at: int) -> TextCut | None:
 
 
 def closing_fence(outline: Outline) -> str:
-    """What closes the fence that is still open at the end of a text; nothing if none is."""
+    """Return what closes the fence that is open at the end of a text; "" if none is open."""
     source = outline.source.rstrip()
     fence = next((block for block in reversed(outline.blocks) if block.kind == "fence"), None)
     if fence is None or fence.end < len(source):
@@ -100,7 +92,7 @@ def closing_fence(outline: Outline) -> str:
 
 
 class _CutSearch:
-    """The search for the cut of one window; `fallback` is the first place that only changed what is said."""
+    """The search for one cut. `fallback` is the first balanced cut that only changes how the text reads."""
 
     def __init__(self, ahead: Lookahead) -> None:
         self.ahead = ahead
@@ -110,7 +102,7 @@ class _CutSearch:
         best: TextCut | None = None
         for boundary in Boundary:
             found = self._last_allowed(boundary)
-            if found is NEED_MORE:
+            if found is NoCut.NEED_MORE:
                 return found
             if isinstance(found, NoCut):
                 continue
@@ -119,14 +111,14 @@ class _CutSearch:
             if best is None or found.size > best.size:
                 best = found
         if best is None and not self.ahead.must_decide:
-            return NEED_MORE
+            return NoCut.NEED_MORE
         return best or self.fallback or self._last_resort()
 
     def _last_allowed(self, boundary: Boundary) -> TextCut | NoCut:
         changed = 0
         for at in islice(cut_positions(self.ahead, boundary), _MAX_POSITIONS):
             found = self._try(at, boundary)
-            if isinstance(found, TextCut) or found is NEED_MORE:
+            if isinstance(found, TextCut) or found is NoCut.NEED_MORE:
                 return found
             changed += found is NoCut.CHANGES_TEXT
             if changed == _MAX_PARSES:
@@ -149,7 +141,7 @@ class _CutSearch:
         return NoCut.CHANGES_TEXT
 
     def build_cut(self, point: CutPoint, markup: CutMarkup, opened: str | None = None) -> TextCut | None:
-        """The cut at a place with a seam, behind what the part opens or less of it; None where it does not fit."""
+        """Build the cut at a point; None if it does not fit. `opened` replaces the markup that the part opens with."""
         ahead = self.ahead
         opened = ahead.opening.text if opened is None else opened
         reopened = point.leaf is not None and point.leaf.kind == "fence" and point.leaf.start < ahead.base
@@ -168,12 +160,12 @@ class _CutSearch:
         )
 
     def _resume(self, point: CutPoint, markup: CutMarkup) -> int:
-        """Where the next slice begins: past indentation that leaves no room, and past whitespace that is none."""
+        """Where the next slice begins: after whitespace, and after indentation that leaves no room."""
         source, measurer = self.ahead.source, self.ahead.measurer
         visible = len(source) - len(source[markup.resume :].lstrip())
         boundary_at = graphemes.last_boundary(source, visible, markup.resume)
         if measurer.source_size(source[boundary_at : visible + 1]) <= measurer.limit:
-            visible = boundary_at  # a space that carries a mark is none
+            visible = boundary_at  # a space with a combining mark is visible
         space = source[markup.resume : visible]
         if visible == len(source) or (space.strip(" \t\r\n") and not (point.leaf and point.leaf.is_code)):
             return visible
@@ -182,7 +174,7 @@ class _CutSearch:
         return visible if no_room and not in_fence else markup.resume
 
     def _cannot_change_text(self, point: CutPoint) -> bool:
-        """Whether nothing around the place could change its meaning, so that it need not be parsed again."""
+        """Whether the text around the point surely reads the same after a cut, without parsing it again."""
         if point.containers or point.styles or self.ahead.hides_wrapper:
             return False
         leaf = point.leaf
@@ -205,21 +197,21 @@ class _CutSearch:
         return merge(styled_text(self.ahead.source, self.ahead.base, self.ahead.parse_from))
 
     def _keeps_code_lines(self, cut: TextCut) -> bool:
-        """In code a line end is taken however little it leaves, unless the next line is longer than a part."""
+        """Whether to cut code at this line end, however little it leaves: unless the next line exceeds a part."""
         ahead = self.ahead
         leaf = ahead.code_at(cut.end + ahead.base)
         if leaf is None or ahead.hides_wrapper:
             return False
         has_ended = leaf.kind == "indented" or leaf.content_end < leaf.end
         if has_ended and leaf.end <= ahead.max_end:
-            return False  # the text goes on after the code, where other boundaries may leave more
+            return False  # the text continues after the code, where another boundary may fill the part better
         return check_long_line(ahead, ahead.cut_point(cut.resume + ahead.base)) is not None
 
     def _is_balanced(self, cut: TextCut) -> bool:
         return not closing_fence(read_outline(cut.opened + self.ahead.text[: cut.end] + cut.closed))
 
     def _last_resort(self) -> TextCut:
-        """Some cut, always: the text must go on. Without what was opened if need be, then through what is solid."""
+        """Cut anywhere, because the text must go on: first without the opening, then inside links and code spans."""
         ahead = self.ahead
         for unbreakable in dict.fromkeys((tuple(ahead.unbreakable), ())):
             for opened in dict.fromkeys((ahead.opening.text, "")):
@@ -237,7 +229,7 @@ class _CutSearch:
         return None
 
     def _cut_one_character(self) -> TextCut:
-        """The smallest step there is: what fits of the text alone, though it tear a cluster larger than a part."""
+        """Cut the least there is: what fits of the bare text, even inside a character that exceeds a part."""
         ahead = self.ahead
         visible = len(ahead.text) - len(ahead.text.lstrip())
         at = ahead.base + max(ahead.measurer.fitting_length("", ahead.text), visible + 1)

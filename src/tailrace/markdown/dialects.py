@@ -1,7 +1,7 @@
-"""The dialects a text can be rendered to, and the ruler that measures a text as rendered.
+"""The dialects that a text can be rendered to, and the measurer of rendered text.
 
-A dialect is one function from Markdown to a `Body`, and where a limit is on more than the body's text, another one
-that measures it. The splitter measures through a `Ruler` and never counts source characters itself.
+A dialect is a function from Markdown to a `Body`, with another one that measures the body if a limit applies to more
+than its text. The splitter measures only through a `Measurer` and never counts source characters itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace.markdown.plain import plain
 from tailrace.markdown.telegram import telegram
 from tailrace.operations import Body
 
-_GUESSES = 6  # more of them seldom come closer than halving does
+_MAX_GUESSES = 6  # more guesses are seldom better than halving
 
 
 def text_size(body: Body, unit: str) -> int:
@@ -28,7 +28,7 @@ def text_size(body: Body, unit: str) -> int:
 
 
 class Renderer(msgspec.Struct, frozen=True):
-    """One dialect: `render` makes its body, `measure` says how much of a limit in a unit the body takes."""
+    """One dialect: `render` makes the body, `measure` says how much of a limit in a unit it takes."""
 
     render: Callable[[str], Body]
     measure: Callable[[Body, str], int] = text_size
@@ -38,13 +38,9 @@ def _markdown(source: str) -> Body:
     return Body(text=source)
 
 
-def _plain(source: str) -> Body:
-    return Body(text=plain(source))
-
-
 RENDERERS: dict[str, Renderer] = {
     "markdown": Renderer(_markdown),
-    "plain": Renderer(_plain),
+    "plain": Renderer(plain),
     "telegram": Renderer(telegram),
     "telegram_rich": Renderer(telegram_rich.telegram_rich, telegram_rich.size),
     "slack": Renderer(slack.slack, slack.size),
@@ -55,7 +51,7 @@ RENDERERS: dict[str, Renderer] = {
 
 
 def renderer(dialect: str) -> Renderer:
-    """The dialect of that name; ValueError where there is none."""
+    """The dialect of that name. Raises ValueError if there is none."""
     try:
         return RENDERERS[dialect]
     except KeyError:
@@ -63,30 +59,30 @@ def renderer(dialect: str) -> Renderer:
 
 
 def render(text: str, dialect: str) -> Body:
-    """The Markdown text as the dialect's body.
+    """Render a Markdown text for a dialect.
 
-    Text that renders to nothing visible, such as a lone `#`, is shown as it is: no message is empty.
+    Text that renders to nothing visible, such as a lone `#`, is shown as it is, so no message is empty.
     """
     body = renderer(dialect).render(text)
     return body if body.text.strip() else Body(text=replace_surrogates(text).strip())
 
 
 class Measurer:
-    """A limit on the rendered body, and what it takes to ask how a text stands to it.
+    """Measures rendered text against a limit.
 
-    Where `lines` is given, a body has no more than that many, too: each counts as its share of the limit at least.
+    With `lines`, a body may also have no more lines than that: each line counts as at least its share of the limit.
     """
 
     def __init__(self, limit: int, unit: str, dialect: str, *, lines: int | None = None) -> None:
-        units.check(limit, unit)
+        units.check_limit(limit, unit)
         self.limit = limit
         self.unit = unit
         self.dialect = dialect
-        self.max_character_size = units.SMALLEST[unit]  # how much one character can take
+        self.max_character_size = units.MAX_CHARACTER_SIZE[unit]  # the most that one character can take
         self.is_verbatim = dialect == "markdown" and lines is None
         self._measure = renderer(dialect).measure
         self._line = limit // lines if lines else 0
-        self._rendered = "", Body(text="")  # the last one: whoever measured a text often wants its body next
+        self._rendered = "", Body(text="")  # the last one: a text that was measured is often rendered next
 
     def body(self, text: str) -> Body:
         """The text as it will be sent."""
@@ -102,44 +98,44 @@ class Measurer:
         if self.is_verbatim:
             return units.size(text, self.unit)
         body = self.body(text)
-        # What is one line as written cannot be cut between lines, however many its markup takes.
+        # One line of the source cannot be cut between lines, however many lines its body has.
         return self.body_size(body) if "\n" in text.strip() else max(self._measure(body, self.unit), self._line)
 
     def body_size(self, body: Body) -> int:
-        """How much of the limit a body takes, whatever it was made of."""
+        """How much of the limit a body takes."""
         return max(self._measure(body, self.unit), (body.text.strip().count("\n") + 1) * self._line)
 
     def fits(self, text: str) -> bool:
         """Whether the text is within the limit."""
         return self.size(text) <= self.limit
 
-    def room(self, text: str) -> int:
-        """How many further characters are sure to fit behind the text."""
+    def spare_characters(self, text: str) -> int:
+        """How many more characters surely fit after the text."""
         return max(self.limit - units.size(text, self.unit), 0) // self.max_character_size
 
     def source_size(self, text: str) -> int:
-        """The size of the text as written, which is what a wrapper is held to."""
+        """The size of the text as written. The length of added markup is limited by it."""
         return units.size(text, self.unit)
 
     def fitting_length(self, opened: str, text: str) -> int:
-        """How many characters of the text fit behind what is opened."""
+        """How many characters of the text fit after the opening."""
         if self.is_verbatim:
-            return units.fitting_length(text, 0, self.limit - units.size(opened, self.unit), self.unit)
+            return units.fitting_length(text, self.limit - units.size(opened, self.unit), self.unit)
         return _fitting(lambda length: self.size(opened + text[:length]), len(text), self.limit)
 
 
 def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
-    """The length up to which a text fits, by asking for the size of its beginnings as rarely as can be.
+    """The length up to which a text fits, found with few calls of `size`.
 
-    A body grows nearly as its text does, so the place is close to where the sizes on both sides of it say. Looking a
-    little beyond that, now on this side and now on that, closes in on it; where it does not, halving does.
+    A body grows nearly as its text does, so the length is close to what the sizes on both sides suggest. Each guess
+    goes a little beyond that, to one side or the other, to close in. After too many guesses the rest is halved.
     """
     fits, exceeds, size_fits, size_exceeds = 0, length, 0, size(length)
     if size_exceeds <= limit:
         return length
     beyond, guesses = 1, 0
     while (between := exceeds - fits) > 1:
-        if guesses < _GUESSES:
+        if guesses < _MAX_GUESSES:
             step = (limit - size_fits) * between // (size_exceeds - size_fits) + beyond * (between // 256)
         else:
             step = between // 2
@@ -155,5 +151,5 @@ def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
 
 @lru_cache(maxsize=64)
 def shared_measurer(limit: int, unit: str, dialect: str, lines: int | None = None) -> Measurer:
-    """The ruler for all who measure alike: there are many turns, and few channels."""
+    """One measurer for all turns of a channel."""
     return Measurer(limit, unit, dialect, lines=lines)

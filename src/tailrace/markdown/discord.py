@@ -1,9 +1,9 @@
-"""The dialect `discord`: Markdown as Discord reads it, which is not as it was written.
+"""The dialect `discord`: Discord's own Markdown.
 
-Discord takes a subset with rules of its own. What is no markup in the source must be none there, so text is escaped
-where Discord would take it for some; what Discord has no markup for (tables, deep headings, rules, pictures) is written
-in what it has. Mentions, references to channels and commands, emoji and times by number are parted by a character of no
-width, since nobody is called by what an agent says; in code they are text already, and code stands as it was written.
+Discord takes a subset with rules of its own. Text is escaped where Discord would read it as markup. What Discord has no
+markup for (tables, deep headings, rules, images) is written with what it has. A zero-width space breaks mentions,
+references to channels and commands, emoji and timestamps: an agent's text must notify nobody. Code stays as written,
+because nothing in it is a mention.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import assert_never
 
 from tailrace.markdown import graphemes
 from tailrace.markdown.addresses import ADDRESS, percent_encode, split_addresses
-from tailrace.markdown.layout import Leaf, TextLine, layout_text, mark_lines
+from tailrace.markdown.layout import ZERO_WIDTH_SPACE, Leaf, TextLine, code_lines, layout_text, mark_lines, text_lines
 from tailrace.markdown.links import deceives, link_as_text, scheme
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
@@ -38,19 +38,17 @@ from tailrace.operations import Body
 
 _MAX_HEADING = 3
 _SCHEMES = frozenset(("http", "https"))
-_ZERO_WIDTH_SPACE = "\u200b"
 
-# A mark is escaped wherever it stands, but for those that are an emoji of a key; two tildes or bars are one mark.
+# Marks are escaped everywhere, except in a keycap emoji. Two tildes or two bars are one mark.
 _RUN_OF_MARKS = re.compile(r"(?:[\\*_`\[](?!\ufe0f?\u20e3)|~(?=~)|(?<=~)~|\|(?=\|)|(?<=\|)\|)+")
 _MARKS = frozenset("*_~`|")
-_FENCE = re.compile("`{3,}")
 _TICKS = re.compile("`{2,}")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+.-]+")
 _LINE_MARK = re.compile(r"^( *(?:\d+(?=\.))?)(?=(?:#{1,3}|-#|>(?:>>)?|[-+]|\.) )", re.MULTILINE)
 
 
 def _begins(word: str) -> str:
-    """A pattern for the word, or for its beginning at the end of a text: what comes next may complete it."""
+    """A pattern for the word, or for its beginning at the end of a text, which the next text may complete."""
     return rf"{word}|(?:{'|'.join(word[:length] for length in range(len(word)))})\Z"
 
 
@@ -67,10 +65,10 @@ _LINK_TEXT = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])*")
 def discord(source: str) -> Body:
     """The text as Discord's Markdown."""
     source = replace_surrogates(source)
-    if graphemes.is_one_character(alone := source.strip()):
-        return Body(text=alone)  # a character alone is no markup, and must fit any limit
-    shown = layout_text(parse(source), _leaf_lines, bullet="- ")
-    return Body(text=shown if shown.strip() else _literal(source.strip()))
+    if graphemes.is_one_character(character := source.strip()):
+        return Body(text=character)  # one character alone is no markup, and must fit any limit
+    rendered = layout_text(parse(source), _leaf_lines, bullet="- ")
+    return Body(text=rendered if rendered.strip() else _literal(source.strip()))
 
 
 def _leaf_lines(block: Leaf) -> list[TextLine]:
@@ -80,13 +78,13 @@ def _leaf_lines(block: Leaf) -> list[TextLine]:
         case Heading():
             return _heading_lines(block)
         case CodeBlock(content=content):
-            return _code_lines(content.rstrip("\n"), block.language) if content.strip() else []
+            return code_lines(content, block.language if _LANGUAGE.fullmatch(block.language) else "")
         case _:
             assert_never(block)
 
 
-def _text_lines(shown: str) -> list[TextLine]:
-    return [TextLine(line) for line in _LINE_MARK.sub(r"\1\\", shown.strip()).split("\n")] if shown.strip() else []
+def _text_lines(rendered: str) -> list[TextLine]:
+    return text_lines(_LINE_MARK.sub(r"\1\\", rendered.strip()))
 
 
 def _literal(source: str) -> str:
@@ -99,29 +97,23 @@ def _heading_lines(heading: Heading) -> list[TextLine]:
     return [TextLine(f"{'#' * heading.level} {line.text}") for line in _text_lines(_inlines(heading.inlines))]
 
 
-def _code_lines(code: str, language: str) -> list[TextLine]:
-    word = _LANGUAGE.fullmatch(language)
-    code = _FENCE.sub(lambda fence: _ZERO_WIDTH_SPACE.join(fence[0]), code)
-    return [TextLine(line, code=True) for line in (f"```{word[0] if word else ''}", *code.split("\n"), "```")]
-
-
-def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
-    """The inlines as text, within styles of the kinds that are `around` them."""
-    shown = ""
+def _inlines(inlines: Inlines, open_styles: frozenset[type] = frozenset()) -> str:
+    """The inlines as text; `open_styles` are the kinds of styles around them."""
+    rendered = ""
     for nth, inline in enumerate(inlines):
         match inline:
-            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in around:
-                piece = _inlines(inner, around)
+            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in open_styles:
+                piece = _inlines(inner, open_styles)
             case Strong(inner):
-                piece = _styled("**", _inlines(inner, around | {Strong}))
+                piece = _styled("**", _inlines(inner, open_styles | {Strong}))
             case Strike(inner):
-                piece = _styled("~~", _inlines(inner, around | {Strike}))
+                piece = _styled("~~", _inlines(inner, open_styles | {Strike}))
             case Emphasis(inner):
-                piece = _emphasis(_inlines(inner, around | {Emphasis}), *_neighbours(inlines, nth))
+                piece = _emphasis(_inlines(inner, open_styles | {Emphasis}), *_neighbours(inlines, nth))
             case _:
-                piece = _inline(inline, around)
-        shown += _ZERO_WIDTH_SPACE + piece if shown[-1:] == piece[:1] and piece[:1] in _MARKS else piece
-    return shown
+                piece = _inline(inline, open_styles)
+        rendered += ZERO_WIDTH_SPACE + piece if rendered[-1:] == piece[:1] and piece[:1] in _MARKS else piece
+    return rendered
 
 
 def _neighbours(inlines: Inlines, nth: int) -> tuple[str, str]:
@@ -129,58 +121,58 @@ def _neighbours(inlines: Inlines, nth: int) -> tuple[str, str]:
     return visible_text(inlines[max(nth - 1, 0) : nth])[-1:], visible_text(inlines[nth + 1 : nth + 2])[:1]
 
 
-def _emphasis(shown: str, before: str, after: str) -> str:
-    """Underscores, which are never taken for half of a strong mark; stars where Discord takes no underscores."""
+def _emphasis(rendered: str, before: str, after: str) -> str:
+    """Underscores, which never read as half of a strong mark; stars where Discord takes no underscores."""
     in_word = before.isalnum() or after.isalnum()
-    return _styled("*" if in_word or "_" in shown.replace("\\_", "") or shown.endswith("~~") else "_", shown)
+    return _styled("*" if in_word or "_" in rendered.replace("\\_", "") or rendered.endswith("~~") else "_", rendered)
 
 
-def _styled(mark: str, shown: str) -> str:
-    """Each line in marks of its own: a quote or an item has its own marks in between."""
+def _styled(mark: str, rendered: str) -> str:
+    """Mark each line by itself: a quote or an item has its own marks between the lines."""
 
     def marked(words: str) -> str:
-        before = _ZERO_WIDTH_SPACE if words[0] == mark[0] else ""
-        after = _ZERO_WIDTH_SPACE if words[-1] == mark[0] else ""
+        before = ZERO_WIDTH_SPACE if words[0] == mark[0] else ""
+        after = ZERO_WIDTH_SPACE if words[-1] == mark[0] else ""
         return f"{mark}{before}{words}{after}{mark}"
 
-    return mark_lines(shown, marked)
+    return mark_lines(rendered, marked)
 
 
 def _inline(
-    inline: Text | InlineHtml | CodeSpan | Link | Image | SoftBreak | HardBreak, around: frozenset[type]
+    inline: Text | InlineHtml | CodeSpan | Link | Image | SoftBreak | HardBreak, open_styles: frozenset[type]
 ) -> str:
     match inline:
         case Text(text) | InlineHtml(text):
-            return _text(text, around)
+            return _text(text, open_styles)
         case CodeSpan(text):
             return _code_span(text)
         case Link():
-            return _link(inline, around)
+            return _link(inline, open_styles)
         case Image(url=url, alt=alt):
-            return _text(alt if Link in around else link_as_text(alt, url), around)
+            return _text(alt if Link in open_styles else link_as_text(alt, url), open_styles)
         case SoftBreak() | HardBreak():
             return "\n"
         case _:
             assert_never(inline)
 
 
-def _link(link: Link, around: frozenset[type]) -> str:
+def _link(link: Link, open_styles: frozenset[type]) -> str:
     text = visible_text(link.inlines)
-    shown = _inlines(link.inlines, around | {Link})
+    rendered = _inlines(link.inlines, open_styles | {Link})
     if scheme(link.url) in _SCHEMES and (not text.strip() or text == link.url):
-        return _address(link.url, around)
+        return _address(link.url, open_styles)
     if scheme(link.url) not in _SCHEMES or deceives(text, link.url):
-        return shown + _text(link_as_text(text, link.url).removeprefix(text), around)
+        return rendered + _text(link_as_text(text, link.url).removeprefix(text), open_styles)
     if "://" in text or not _LINK_TEXT.fullmatch(text):
-        return f"{shown} ({_address(link.url, around)})"
-    return f"[{shown.replace(chr(10), ' ')}](<{_IN_TARGET.sub(_encoded, link.url)}>)"
+        return f"{rendered} ({_address(link.url, open_styles)})"
+    return f"[{rendered.replace(chr(10), ' ')}](<{_IN_TARGET.sub(_encoded, link.url)}>)"
 
 
-def _address(url: str, around: frozenset[type]) -> str:
-    """An address that people can follow; in brackets where Discord would not see its end."""
+def _address(url: str, open_styles: frozenset[type]) -> str:
+    """An address that can be followed; in angle brackets if Discord would not find its end."""
     if "`" in url:
         return _escaped(url)  # code would begin there
-    url = (_IN_STYLED_ADDRESS if around else _IN_ADDRESS).sub(_encoded, url)
+    url = (_IN_STYLED_ADDRESS if open_styles else _IN_ADDRESS).sub(_encoded, url)
     return url if ADDRESS.fullmatch(url) else f"<{url}>"
 
 
@@ -191,16 +183,15 @@ def _encoded(found: re.Match[str]) -> str:
 def _code_span(code: str) -> str:
     if "`" not in code:
         return f"`{code}`"
-    return f"`` {_TICKS.sub(lambda ticks: _ZERO_WIDTH_SPACE.join(ticks[0]), code)} ``"
+    return f"`` {_TICKS.sub(lambda ticks: ZERO_WIDTH_SPACE.join(ticks[0]), code)} ``"
 
 
-def _text(text: str, around: frozenset[type] = frozenset()) -> str:
-    """Text that says on Discord what it says; an address in it needs no escapes, and would break by them."""
-    return "".join(
-        _address(piece, around) if is_address else _escaped(piece) for piece, is_address in split_addresses(text)
-    )
+def _text(text: str, open_styles: frozenset[type] = frozenset()) -> str:
+    """Escape text. An address in it needs no escapes, and they would break it."""
+    pieces = split_addresses(text)
+    return "".join(_address(piece, open_styles) if is_address else _escaped(piece) for piece, is_address in pieces)
 
 
 def _escaped(text: str) -> str:
     marked = _RUN_OF_MARKS.sub(lambda run: "\\" + "\\".join(run[0]), text)
-    return _MENTION.sub(f"@{_ZERO_WIDTH_SPACE}", _TOKEN.sub(f"<{_ZERO_WIDTH_SPACE}", marked))
+    return _MENTION.sub(f"@{ZERO_WIDTH_SPACE}", _TOKEN.sub(f"<{ZERO_WIDTH_SPACE}", marked))

@@ -1,7 +1,7 @@
-"""Inline openers that match nothing yet: which of them the text to come may still close.
+"""Delimiters without a match so far: which of them later text may still close.
 
-Emphasis, links and code spans are only known once they are closed. Owns the rule by which a run of delimiters can
-open emphasis (CommonMark's left-flanking rule), and the closers that such runs call for.
+Emphasis, links and code spans are only known once they are closed. Owns CommonMark's left-flanking rule, which says
+whether a delimiter run can open emphasis, and the closers that open runs need.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class DelimiterRun(msgspec.Struct, frozen=True, gc=False):
 
 
 def unclosed_runs(outline: Outline, start: int, end: int, *, with_links_and_code: bool = False) -> list[DelimiterRun]:
-    """The runs between `start` and `end` that further text might close.
+    """The runs between `start` and `end` that later text might close.
 
-    With `also_literal`, also the beginnings of links and code spans: worth waiting for, but literal if they do
-    not close in time.
+    With `with_links_and_code`, also the beginnings of links and code spans: worth waiting for, but plain text if they
+    are not closed in time.
     """
     found = []
     open_brackets = _open_brackets(outline) if with_links_and_code else frozenset[int]()
@@ -79,7 +79,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _may_become_code(source: str, run: DelimiterRun) -> bool:
-    """Whether the text to come may make a code span or an autolink of what begins here."""
+    """Whether later text may make this run begin a code span or an autolink."""
     if run.marker[0] == "<":
         rest = source[run.start + 1 :]
         return not rest or (rest[0].isalpha() and not any(end in rest for end in " \t\n<>"))
@@ -87,7 +87,7 @@ def _may_become_code(source: str, run: DelimiterRun) -> bool:
 
 
 def _open_brackets(outline: Outline) -> frozenset[int]:
-    """The brackets that may still begin a link: not closed yet, or closed with a target begun behind them."""
+    """The brackets that may still begin a link: open, or closed and followed by the start of a target."""
     found: set[int] = set()
     opened: list[int] = []
     for at in outline.unmatched:

@@ -1,7 +1,6 @@
-"""A text being written together with the ranges marked on it: for platforms that take styles beside the text.
+"""Collect a text and the ranges marked on it, for platforms that take styles beside the text.
 
-Owns the arithmetic of ranges: where one begins and ends in UTF-16, and that none has whitespace at its edges, is empty
-or reaches beyond the text. What is marked, and how, is the dialect's to say.
+Owns the offsets: ranges are in UTF-16, not empty, within the text and without whitespace at their edges.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _WIDE = re.compile("[\U00010000-\U0010ffff]")  # two units each
 
 
 class EntityText:
-    """Text that grows at its end. Positions count characters, and are only turned to UTF-16 when all is said."""
+    """Text that grows at its end. Positions count characters and become UTF-16 offsets in `finish`."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -30,16 +29,16 @@ class EntityText:
         self.position += len(text)
 
     def mark(self, kind: str, start: int, *, url: str | None = None, language: str | None = None) -> None:
-        """Mark what was written since `start`; ranges marked so may lie within each other."""
+        """Mark what was written since `start`. Marked ranges may be inside each other."""
         entity = Entity(type=kind, offset=0, length=0, url=url, language=language)
         self._marks.append((start, self.position, entity))
 
     def finish(self) -> tuple[str, list[Entity]]:
-        """The text without whitespace at its end, and what is marked on it: in order, the outer before the inner."""
+        """The text without whitespace at its end, and its entities in order, outer ones before inner ones."""
         text = "".join(self._pieces).rstrip(_SPACE)
         wide = [] if text.isascii() else [found.start() for found in _WIDE.finditer(text)]
         entities = []
-        for start, end, entity in reversed(self._marks):  # the inner of two was marked before the outer
+        for start, end, entity in reversed(self._marks):  # the inner of two was marked first
             covered = text[start:end].lstrip(_SPACE)
             first = min(end, len(text)) - len(covered)
             last = first + len(covered.rstrip(_SPACE))

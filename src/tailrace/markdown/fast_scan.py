@@ -1,9 +1,9 @@
-"""What can be told of a text's blocks without parsing it: the blank lines between two top-level blocks.
+"""Find blank lines between top-level blocks without parsing.
 
-Most parts end at one, and for those a parse of the whole window would be the greater part of all work; the others
-need to be parsed from there on only. A line that follows a blank line and begins in the first column is outside
-every list item, quote, table and paragraph; only a fence or an HTML block can still hold it. So it is enough to
-follow the fences. Wherever that does not settle the matter, the answer is None and the parser is asked.
+Most parts end at such a line, and to parse the whole lookahead for them would be most of the work. Other parts are
+parsed only from there on. A line that follows a blank line and begins in the first column is outside every list item,
+quote, table and paragraph; only a fence or an HTML block can contain it. So it is enough to follow the fences. Where
+that is not enough, the result is None and the parser is used.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 _SPACED_BLANK_LINE = re.compile(r"\n[ \t]+\n")
-_FENCE_RUN = re.compile(r"([`~])\1{2,}")  # not anchored to the line, which would be tried at every line
+_FENCE_RUN = re.compile(r"([`~])\1{2,}")  # not anchored to the line start: the search would try every line
 _FIRST_COLUMN = re.compile(r"^[^ \t\n]", re.MULTILINE)
-# The HTML blocks that go on over blank lines.
+# The kinds of HTML blocks that continue over blank lines.
 _LONG_HTML = re.compile(r"^ {0,3}<(?:pre|script|style|textarea|[!?])", re.MULTILINE | re.IGNORECASE)
 
-_MAX_CACHED = 512  # pieces: those of the messages that are being written
-_MAX_CACHED_LENGTH = 4_000  # characters; a longer one fits few messages whole, and would be much to keep
+_MAX_CACHED = 512  # pieces, for the messages that are being written
+_MAX_CACHED_LENGTH = 4_000  # characters; longer pieces are rare and take much memory
 
 T = TypeVar("T")
 
-# A blank line at the top level before what cannot be a further item of the list before it.
+# A blank line at the top level before a line that cannot be another item of the list before it.
 _BLOCKS_APART = re.compile(r"\n\n(?=[^\s\-+*\d]|\*\*)")
 
 
 class TopLevelBreak(NamedTuple):
     """A blank line at the top level: the text before it ends at `end`, the text after it begins at `resume`.
 
-    `is_last` says that no blank line after it, within what fits, could be a better place to cut.
+    `is_last` means that no blank line after it that fits could be a better boundary.
     """
 
     end: int
@@ -41,13 +41,13 @@ class TopLevelBreak(NamedTuple):
 
 
 def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
-    """The last blank line that surely stands between two top-level blocks and before which the text fits.
+    """The last blank line that is surely between two top-level blocks, with the text before it fitting.
 
-    `fits` is how many characters fit; the text reaches at least one visible character beyond that.
+    `fits` is how many characters fit; the text has at least one visible character after them.
     """
     if "\r" in text or ("<" in text and _LONG_HTML.search(text)):
         return None
-    reach = fits  # what is only whitespace is not part of the text before it
+    reach = fits  # whitespace at its end does not count as text before it
     while text[reach].isspace():
         reach += 1
     fences = _fences(text, reach)
@@ -72,8 +72,8 @@ def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
 
 
 def independent_pieces(text: str) -> list[str]:
-    """The text in pieces that each mean alone what they mean together; the last one may go on."""
-    # A definition of a link's target is for all of the text.
+    """The pieces of a text that mean the same alone as together. Only the last one may grow."""
+    # A link definition applies to the whole text.
     if "\n\n" not in text or "\r" in text or "]:" in text or ("<" in text and _LONG_HTML.search(text)):
         return [text]
     fences = _fences(text, len(text))
@@ -92,7 +92,7 @@ def independent_pieces(text: str) -> list[str]:
 
 
 def cached_by_piece(read: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """What reads a text in pieces that mean alone what they mean together, those that ended only once."""
+    """Make `read` work by independent pieces and cache the result of each piece that has ended."""
     cached = lru_cache(maxsize=_MAX_CACHED)(read)
 
     def read_pieces(text: str) -> list[T]:
@@ -103,13 +103,13 @@ def cached_by_piece(read: Callable[[str], T]) -> Callable[[str], list[T]]:
 
 
 def _spaced_blank_line(text: str, start: int, reach: int, fences: list[tuple[int, int]]) -> bool:
-    """Whether a blank line that is not empty comes after `start`, outside of fences."""
-    places = (found.start() for found in _SPACED_BLANK_LINE.finditer(text, start, reach))
-    return any(not any(opened < at < closed for opened, closed in fences) for at in places)
+    """Whether a blank line that contains spaces comes after `start`, outside of fences."""
+    positions = (found.start() for found in _SPACED_BLANK_LINE.finditer(text, start, reach))
+    return any(not any(opened < at < closed for opened, closed in fences) for at in positions)
 
 
 def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
-    """The ranges of the fences that begin before `until`; None if it takes a parser to tell."""
+    """The ranges of the fences that begin before `until`; None if only a parser can tell."""
     found: list[tuple[int, int]] = []
     if "```" not in text and "~~~" not in text:
         return found
@@ -123,16 +123,16 @@ def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
         line_end = text.find("\n", run.end())
         rest = text[run.end() : line_end if line_end >= 0 else None]
         if not marker:
-            if not (run[1] == "`" and "`" in rest):  # which would be a code span
+            if not (run[1] == "`" and "`" in rest):  # a code span
                 indent, marker, opened = before, run[0], line_start
         elif run[0].startswith(marker) and not rest.strip():
-            # An indented fence may stand in a list item, which a line in the first column ends, fence and all.
+            # An indented fence may be in a list item, and a line in the first column ends the item and the fence.
             if indent and _FIRST_COLUMN.search(text, opened, run.end()):
                 return None
             found.append((opened, run.end() + len(rest)))
             marker = ""
     if marker:
-        # Unclosed and indented, it goes on for as long as the lines are; in the first column, to the end.
+        # An unclosed fence ends at a line in the first column if it is indented, else at the end of the text.
         first_column = _FIRST_COLUMN.search(text, opened, until) if indent else None
         if first_column:
             return None

@@ -1,4 +1,4 @@
-"""Where a text may be cut without cutting what a person sees as one character."""
+"""The boundaries between what a reader sees as single characters: Unicode's grapheme clusters."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import regex
 
 _CLUSTER = regex.compile(r"\X")
 _BLANKS = regex.compile(r"[ \t]+")
-# Characters of these categories join nothing before or after them, the scripts and flags below aside.
+# Characters of these categories never join their neighbours, except the flags below.
 _UNJOINED_CATEGORIES = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", "Sm", "Sc", "So", "Zs"))
-# Kana, Chinese characters and Hangul syllables, most of the letters that have no case and are not joined.
+# Kana, Chinese characters and Hangul syllables: most of the letters that have no case and never join.
 _UNJOINED_RANGES = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9fff"), ("\uac00", "\ud7a3"))
 
 
 def last_boundary(text: str, at: int, start: int = 0) -> int:
-    """The largest border between two grapheme clusters that is at most `at`; `start` counts as one.
+    """The last boundary between two clusters that is at most `at`; `start` counts as one.
 
-    Looks no further than the character after `at`: a border depends on what comes before it and on the one
-    character that follows.
+    A boundary depends on the text before it and on the one character after it, so nothing after that is read.
     """
     if at >= len(text):
         return len(text)
@@ -30,25 +29,25 @@ def last_boundary(text: str, at: int, start: int = 0) -> int:
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Whether no grapheme cluster reaches over `at`."""
+    """Whether no cluster reaches over `at`."""
     return at <= 0 or at >= len(text) or _never_join(text[at - 1], text[at]) or last_boundary(text, at) == at
 
 
 def is_one_character(text: str) -> bool:
-    """Whether the text is what a person sees as one character."""
+    """Whether the text is one visible character."""
     return bool(text) and last_boundary(text, len(text) - 1) == 0
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Where the spaces from `at` on end, on the same line; a space that carries a combining mark is no space."""
+    """Where the spaces from `at` on end, on the same line. A space with a combining mark is not a space."""
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_boundary(text, at + 1):
         blanks = _BLANKS.match(text, at)
-        at = max(at + 1, blanks.end() - 1 if blanks else 0)  # all but the last of them stand before another one
+        at = max(at + 1, blanks.end() - 1 if blanks else 0)  # every space before another space is alone
     return at
 
 
 def _never_join(before: str, after: str) -> bool:
-    """Whether there is a border between two characters whatever stands around them."""
+    """Whether a boundary is between two characters, whatever is around them."""
     if before.isascii() and after.isascii():
         return not (before == "\r" and after == "\n")
     return _is_unjoined(before) and _is_unjoined(after)

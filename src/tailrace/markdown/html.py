@@ -1,8 +1,8 @@
-"""The dialect `html`: a fragment for our web page in which nothing is a tag but what is written here.
+"""The dialect `html`: a fragment for web pages with no tags but those written here.
 
-Owns how a tree is written as HTML; another reader of HTML gets it by the same pen under `Rules` of its own (see
-`matrix`). Text and code are escaped, and HTML of the source stands as the text it was. A picture becomes a link: one
-that loads by itself would tell its address, and whatever an agent was tricked into putting there, to a stranger.
+Owns how a syntax tree becomes HTML; other dialects use it with `HtmlRules` of their own (see `matrix`). Text and code
+are escaped, and HTML of the source is shown as text. An image becomes a link: loaded automatically, it would send its
+address, with whatever an agent was tricked into putting there, to a stranger.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
 
 
 class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader of the HTML takes: which links, with which attributes, tables of which make and how many columns.
+    """What a reader of the HTML accepts: which links, which tables, how much nesting.
 
-    `defuse` is applied to all text that is not code. `box` is the tag that
-    says whether a task is done. No quote or list begins where more than `deepest_container` tags are open, and no
-    style where more than `deepest_style` are, so that what is in them still has its tags: readers of HTML refuse what
-    is nested without end. Beyond that there is one link at most.
+    `break_mentions` is applied to all text that is not code. `checkbox` is the tag that shows whether a task is done.
+    Readers refuse HTML that is nested too deeply. So quotes and lists get no tags inside more than
+    `max_container_depth` open tags, and styles none inside more than `max_style_depth`. One link may still be inside of
+    those.
     """
 
     links: Callable[[str], bool]
@@ -78,7 +78,7 @@ class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_scheme(*schemes: str) -> Callable[[str], bool]:
-    """Whether an address is of one of the schemes."""
+    """A test for addresses with one of these schemes."""
     return lambda url: scheme(url) in schemes
 
 
@@ -88,7 +88,7 @@ _WEB = HtmlRules(
 
 
 def html(source: str) -> Body:
-    """The text for our web page."""
+    """The text for a web page."""
     blocks = parse(source)
     text = plain_text(blocks)
     if text.strip():
@@ -98,14 +98,14 @@ def html(source: str) -> Body:
 
 
 def to_html(blocks: Blocks, rules: HtmlRules) -> str:
-    """The blocks as HTML: well nested, and no tag or attribute in it but those written here."""
+    """The blocks as well-nested HTML, with no tag or attribute that is not written here."""
     writer = _HtmlWriter(rules)
     writer.blocks(blocks)
     return "".join(writer.out)
 
 
 class _HtmlWriter:
-    """Writes to `out`; `open` counts the tags that are open."""
+    """Writes to `out`; `open` counts the open tags."""
 
     def __init__(self, rules: HtmlRules) -> None:
         self.rules = rules
@@ -114,7 +114,7 @@ class _HtmlWriter:
         self.in_link = False
 
     def blocks(self, blocks: Blocks, *, mark: str = "", in_item: bool = False) -> None:
-        """Write blocks one after the other, the first behind the mark of the item that they are in."""
+        """Write the blocks, the first one after the mark of the item around it."""
         if mark and not (blocks and isinstance(blocks[0], Paragraph)):
             self._text(mark)
         for nth, block in enumerate(blocks):
@@ -226,7 +226,7 @@ class _HtmlWriter:
 
     def _link(self, url: str, inlines: Inlines) -> None:
         text = visible_text(inlines)
-        if self.in_link:  # a picture: the address of one is nothing to read on the way to another
+        if self.in_link:  # an image in a link: its address would only disturb
             self._inlines(inlines)
         elif self.rules.links(url) and not deceives(text, url):
             self._anchor(url, inlines if text.strip() else (Text(url),))
@@ -241,7 +241,7 @@ class _HtmlWriter:
         self.in_link = False
 
     def _text(self, text: str) -> None:
-        """Write text; an address in it becomes a link, as on every page that people chat on."""
+        """Write text; an address in it becomes a link."""
         for piece, is_address in [(text, False)] if self.in_link else split_addresses(text):
             if is_address and self.rules.links(piece):
                 self._anchor(piece, (Text(piece),))

@@ -1,12 +1,13 @@
-"""Blocks as lines, for platforms whose markup is text: where quotes, items, tables and blank lines go.
+"""Write blocks as lines, for platforms whose markup is text: quotes, items, tables and blank lines.
 
-Owns how lines stand below each other; what a line says is the dialect's affair. Items hold no blank lines, which would
-end the list there. Code stands at the margin though it be in an item, since its indentation would show. A table is
-code in even columns where those fit a screen, and text row by row where they do not.
+Each dialect writes the text of a line. Items have no blank lines, which would end the list on these platforms. Code is
+never indented, even in an item, because its indentation would show. A table is code with aligned columns if these fit a
+screen, else one paragraph a row.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -34,14 +35,16 @@ from tailrace.markdown.tables import aligned_lines, aligned_width, labelled_rows
 Leaf: TypeAlias = Paragraph | Heading | CodeBlock
 
 TASK_MARKS = {None: "", False: "☐ ", True: "☑ "}
-"""The mark of an item by whether it is done; None for one that is no task."""
+"""The mark of an item by whether it is done; None for an item that is not a task."""
 
-_RULE = "———"  # no longer than the shortest rule that can be written, so that it fits where that did
+ZERO_WIDTH_SPACE = "\u200b"
+RULE = "———"  # not longer than the shortest rule in the source, so that it fits wherever that did
 _WIDEST_TABLE = 80
+_FENCE = re.compile("`{3,}")
 
 
 class TextLine(NamedTuple):
-    """One line of a message; a line of `code` stands at the margin."""
+    """One line of a message; a line of `code` is not indented."""
 
     text: str
     code: bool = False
@@ -51,7 +54,7 @@ LeafLines: TypeAlias = Callable[[Leaf], list[TextLine]]
 
 
 def layout_text(blocks: Sequence[Block], leaf_lines: LeafLines, bullet: str) -> str:
-    """The blocks as text, given what the lines of a block without others in it are."""
+    """The blocks as text; `leaf_lines` writes a block without others in it."""
     return "\n".join(line.text for line in _Layout(leaf_lines, bullet).lines(blocks))
 
 
@@ -78,7 +81,7 @@ class _Layout:
             case Table():
                 return self._table_lines(block)
             case ThematicBreak():
-                return [TextLine(_RULE)]
+                return [TextLine(RULE)]
             case HtmlBlock(text) | Definition(text):
                 return self.leaf_lines(Paragraph((Text(text),)))
             case _:
@@ -101,7 +104,7 @@ class _Layout:
 
 
 def _row_text(row: Sequence[tuple[Inlines, Inlines]]) -> Inlines:
-    """The cells of a row, each on a line behind what heads its column."""
+    """The cells of a row, each on a line after its column's label."""
     inlines: list[Inline] = []
     for label, value in row:
         colon = (Text(": "),) if label and value else ()
@@ -109,8 +112,19 @@ def _row_text(row: Sequence[tuple[Inlines, Inlines]]) -> Inlines:
     return tuple(inlines)
 
 
+def text_lines(text: str) -> list[TextLine]:
+    """The lines of a text; none if it is blank."""
+    return [TextLine(line) for line in text.split("\n")] if text.strip() else []
+
+
+def code_lines(code: str, language: str = "") -> list[TextLine]:
+    """The lines of a code block; a zero-width space breaks the fences in it."""
+    code = _FENCE.sub(lambda fence: ZERO_WIDTH_SPACE.join(fence[0]), code.rstrip("\n"))
+    return [TextLine(line, code=True) for line in (f"```{language}", *code.split("\n"), "```")] if code.strip() else []
+
+
 def mark_lines(shown: str, mark: Callable[[str], str]) -> str:
-    """The text with each line of it marked by itself, the spaces around it left out: a mark must touch its words."""
+    """Mark each line of the text by itself, without the spaces around it: a mark must touch its words."""
     lines = []
     for line in shown.split("\n"):
         words = line.strip()

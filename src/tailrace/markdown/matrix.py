@@ -1,8 +1,7 @@
-"""The dialect `matrix`: a text that reads well alone, and the same as HTML of the subset the specification allows.
+"""The dialect `matrix`: a text that reads well alone, and the same as HTML of the subset in the specification.
 
-Owns what a Matrix client may be given: the schemes of links, and that nobody is called to a room by accident. Servers
-look for `@room` in the text, and in code as well, so a character of no width parts it there wherever it stands; in
-the HTML code stays as it was written. The HTML itself is written by `html`.
+Owns what a Matrix client accepts: the schemes of links, and no `@room` mention. Servers look for `@room` in all of the
+text, code included, so a zero-width space breaks it there; in the HTML code stays as written. `html` writes the HTML.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from tailrace.markdown.syntax_tree import Block, HardBreak, InlineHtml, Paragrap
 from tailrace.operations import Body
 
 _ROOM_MENTION = re.compile(r"@(?=room)", re.IGNORECASE)
-# An event has at most 65,536 bytes, and an edit carries text and HTML twice: a part of 7,500 bytes leaves room for
-# both with the names of the event around them, and so does HTML that is larger than its text by this much.
+# An event has at most 65,536 bytes, and an edit carries text and HTML twice. A part of 7,500 bytes leaves room for both
+# and for the rest of the event, also if its HTML is larger than its text by this much.
 _FREE_MARKUP = 1024
 
 
@@ -33,22 +32,22 @@ _RULES = HtmlRules(links=has_scheme("https", "http", "ftp", "mailto", "magnet"),
 
 
 def matrix(source: str) -> Body:
-    """The text as body and formatted body; as body alone where HTML would say nothing more."""
+    """The text as body and formatted body; only as body if HTML would add nothing."""
     blocks = parse(source)
     text = plain_text(blocks)
     if not text.strip():
         return Body(text=_break_mentions(replace_surrogates(source).strip()))
-    return Body(text=_break_mentions(text), html=None if all(map(_is_bare, blocks)) else to_html(blocks, _RULES))
+    return Body(text=_break_mentions(text), html=None if all(map(_has_no_markup, blocks)) else to_html(blocks, _RULES))
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: its text, or a share of all that an edit carries as JSON if that is more."""
-    carried = len(msgspec.json.encode(body.text)) + len(msgspec.json.encode(body.html or ""))
-    return max(units.size(body.text, unit), -(-(carried - _FREE_MARKUP) // 4))
+    """How much of a limit the body takes: its text, or its share of the JSON of an edit if that is more."""
+    edit_size = len(msgspec.json.encode(body.text)) + len(msgspec.json.encode(body.html or ""))
+    return max(units.size(body.text, unit), -(-(edit_size - _FREE_MARKUP) // 4))
 
 
-def _is_bare(block: Block) -> bool:
-    """Whether the block has no markup: its text, line by line, is all there is to say."""
+def _has_no_markup(block: Block) -> bool:
+    """Whether the block has no markup, so that its lines of text say everything."""
     if not isinstance(block, Paragraph):
         return False
     return all(isinstance(inline, Text | InlineHtml | SoftBreak | HardBreak) for inline in block.inlines)

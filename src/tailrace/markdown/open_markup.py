@@ -1,7 +1,7 @@
-"""A text that is still being written, as it is probably meant.
+"""Close the markup that is still open at the end of a text, so that people can read it while it is written.
 
-People see an answer before it is complete: half a link, a style that is not closed yet, the first of two stars. Owns
-how such a text is read in the meantime. What stays is never made here: a complete text says itself what it means.
+A partial answer ends in half a link, an open style, the first of two stars. This is for previews only: a complete text
+is shown as it is.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _DELIMITERS = "*_~`"
 
 
 def close_open_markup(text: str) -> str:
-    """The text with the styles and the code span open at its end closed, and half a link as its words."""
+    """Close the styles and the code span that are open at the end, and show half a link as its text."""
     *_, last = independent_pieces(text)
     if not any(mark in last for mark in (*_DELIMITERS, "[")):
         return text
     before = text[: len(text) - len(last)]
-    # A delimiter at the very end may be half of one; where it was whole, it is what is put back.
+    # A delimiter at the very end may be half of one. If it was whole, closing the style puts it back.
     kept = last.rstrip(_DELIMITERS + "\\").rstrip()
     if not kept:
         return before.rstrip() or text
@@ -42,7 +42,7 @@ def _close(outline: Outline) -> str:
 
 
 def _runs_to_close(runs: list[DelimiterRun]) -> list[DelimiterRun]:
-    """The runs that are closed now, in their order: of several alike the last, and none behind an open code span."""
+    """The runs to close, in order: the last of each kind, and none after an open code span."""
     last_of_kind: dict[str, DelimiterRun] = {}
     for run in runs:
         if run.marker[0] in _DELIMITERS:
@@ -53,7 +53,7 @@ def _runs_to_close(runs: list[DelimiterRun]) -> list[DelimiterRun]:
 
 
 def _without_half_link(outline: Outline, runs: list[DelimiterRun]) -> str | None:
-    """The text with the words of the link that its end is in; None where it ends in none."""
+    """The text with the unfinished link at its end replaced by the link's text; None if there is no such link."""
     text = outline.source
     for run in runs:
         target = text.find("](", run.start) if run.marker == "[" else -1

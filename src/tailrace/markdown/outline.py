@@ -1,7 +1,7 @@
-"""What stands where in a piece of Markdown: pyromark's parse, as the ranges a cut has to respect.
+"""Read a Markdown text with pyromark and note the ranges that a cut has to respect.
 
-Owns the translation from the parser's events (tagged dicts, byte offsets) to blocks, styles and solid ranges in
-character offsets. It decides nothing: what may be cut is `cutting`'s to say.
+Owns the translation of the parser's events (tagged dicts, byte offsets) to blocks, styles and unbreakable ranges in
+character offsets. `cutting` decides what may be cut.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
 _INLINES = _STYLES | {"Link", "Image"}
 _DELIMITERS = "*_~[]`<"
 _CONTAINERS = frozenset(("BlockQuote", "Item"))
-# No answer is nested this deeply on purpose, and everything that is done at a place is done for each container there.
+# No answer is nested this deeply on purpose, and each cut point costs work for each container around it.
 _MAX_DEPTH = 24
 
 
 Event: TypeAlias = tuple[str, Any, int, int]
-"""The tag, its value, and where it starts and ends."""
+"""The tag, its value, its start and its end."""
 
 
-class Block(msgspec.Struct, gc=False):
+class OutlineBlock(msgspec.Struct, gc=False):
     """A block of any depth. `kind` is quote, item, paragraph, heading, table, html, fence, indented or rule.
 
-    `body` is where the content of a fence or the first row of a table begins; `content_end` where the last line
-    of code ends. A paragraph without tags of its own, as in a tight list, is a paragraph here.
+    `body` is where the content of a fence or the first row of a table begins; `content_end` is where the last line of
+    code ends. The text of an item in a tight list, which has no paragraph tag, is a paragraph here.
     """
 
     kind: str
@@ -52,22 +52,22 @@ class Block(msgspec.Struct, gc=False):
 
     @property
     def is_container(self) -> bool:
-        """Whether it is a container of other blocks."""
+        """Whether it contains other blocks."""
         return self.kind in ("quote", "item")
 
     @property
     def is_code(self) -> bool:
-        """Whether every byte in it stands."""
+        """Whether its text is code, which keeps every byte."""
         return self.kind in ("fence", "indented")
 
     @property
     def moves_whole(self) -> bool:
-        """Whether it is moved to the next part rather than cut, where it fits."""
+        """Whether it moves to the next part instead of being cut, if it fits there."""
         return self.kind in ("fence", "indented", "table", "item")
 
 
 class Style(msgspec.Struct, frozen=True, gc=False):
-    """Emphasis, strong or strikethrough over a range that includes its markers."""
+    """Emphasis, strong or strikethrough; the range includes the markers."""
 
     start: int
     end: int
@@ -75,25 +75,35 @@ class Style(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outline(msgspec.Struct):
-    """The blocks in document order, outermost first; the styles; what is solid; delimiters that match nothing."""
+    """The blocks in document order, outermost first; the styles; the unbreakable ranges; delimiters without a match."""
 
     source: str
-    blocks: list[Block]
+    blocks: list[OutlineBlock]
     styles: list[Style]
     unbreakable: list[tuple[int, int]]
     unmatched: list[int]
 
 
+def tag_name(value: Any) -> str:
+    """The name of the construct that a `Start` or `End` event is about."""
+    return value if isinstance(value, str) else next(iter(value))
+
+
+def with_line_feeds(text: str) -> str:
+    """The text with line feeds for line ends, like all text that the parser returns."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def replace_surrogates(source: str) -> str:
-    """The text with lone surrogates, which the parser's UTF-8 cannot carry, each replaced by one character."""
+    """Replace each lone surrogate by one character, because the parser's UTF-8 cannot carry it."""
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
 def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozenset()) -> Iterator[Event]:
-    """The parser's events as (tag, value, start, end), in characters of the source.
+    """The parser's events as (tag, value, start, end), with offsets in characters of the source.
 
-    What is nested too deeply for any reader is text: a paragraph of HTML, which everybody leaves as it was written.
-    Reads from `since` on, where a top-level block must begin; leaves out the tags whose value is in `skip`.
+    Text that is nested too deeply comes as a paragraph of HTML, which every dialect leaves as it was written. Parsing
+    begins at `parse_from`, where a top-level block must begin. Tags whose value is in `skip` are left out.
     """
     source = replace_surrogates(source[parse_from:])
     continuing = [] if source.isascii() else _continuation_bytes(source)
@@ -107,14 +117,14 @@ def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozen
         start, end = span["start"], span["end"]
         if continuing:
             start, end = start - bisect_left(continuing, start), end - bisect_left(continuing, end)
-        if "Text" in event:  # which most are
+        if "Text" in event:  # most events
             yield "Text", event["Text"], start + parse_from, end + parse_from
             continue
         if isinstance(event, str):
             tag, value, name = event, None, ""
         else:
             ((tag, value),) = event.items()
-            name = "" if tag not in _BORDERS else value if isinstance(value, str) else next(iter(value))
+            name = tag_name(value) if tag in _BORDERS else ""
             if name in skip:
                 continue
         if name in _CONTAINERS:
@@ -127,33 +137,33 @@ def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozen
 
 
 def _continuation_bytes(source: str) -> list[int]:
-    """Where in the UTF-8 of a text a byte goes on with a character: so many bytes are no characters of their own."""
+    """The offsets of the UTF-8 bytes that continue a character, for the way from byte offsets to character offsets."""
     data = source.encode()
-    if len(data) - len(source) < len(source) // 16:  # few of them are soonest found by looking for each
+    if len(data) - len(source) < len(source) // 16:  # a few of them are found fastest one by one
         return [found.start() for found in _CONTINUED.finditer(data)]
     return list(compress(range(len(data)), data.translate(_CONTINUING)))
 
 
 def _as_html(text: str, start: int, end: int) -> Iterator[Event]:
     yield "Start", "Paragraph", start, end
-    yield "Html", text.rstrip().replace("\r\n", "\n").replace("\r", "\n"), start, end
+    yield "Html", with_line_feeds(text.rstrip()), start, end
     yield "End", "Paragraph", start, end
 
 
 def read_outline(source: str, parse_from: int = 0) -> Outline:
-    """Parse the text once, from where a top-level block begins, and note what a cut has to respect."""
+    """Parse the text from a top-level block on and note what a cut has to respect."""
     return _Builder(source).build(parse_from)
 
 
 class _Builder:
-    """One walk over the events of a source."""
+    """Builds an outline in one walk over the events."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.found = Outline(source, [], [], [], [])
-        self.open: list[Block] = []
-        self.tight: Block | None = None  # the paragraph a tight item's text makes
-        self.unbreakable_until = 0  # inside a link or an image
+        self.open: list[OutlineBlock] = []
+        self.tight: OutlineBlock | None = None  # the paragraph that the text of a tight item makes
+        self.unbreakable_until = 0  # the end of the link or image around the current event
         self.read_until = 0  # where the last inline event ended
 
     def build(self, parse_from: int) -> Outline:
@@ -161,16 +171,16 @@ class _Builder:
             if tag == "Text":
                 self._text(value, start, end)
             elif tag == "Start":
-                name = value if isinstance(value, str) else next(iter(value))
+                name = tag_name(value)
                 if name in _INLINES:
                     self._begin_inline(name, start, end)
                 else:
                     self._begin_block(name, value, start, end)
             elif tag == "End":
-                self._finish(value if isinstance(value, str) else next(iter(value)), end)
+                self._finish(tag_name(value), end)
             elif tag == "Rule":
                 self.tight = None
-                self.found.blocks.append(Block("rule", start, end))
+                self.found.blocks.append(OutlineBlock("rule", start, end))
             elif tag != "Html":
                 self._inline(start, end)
                 if tag in ("Code", "InlineHtml") or (tag == "HardBreak" and self.source[start] == "\\"):
@@ -200,11 +210,11 @@ class _Builder:
             return
         if name == "CodeBlock":
             fenced = isinstance(value["CodeBlock"], dict)
-            block = Block("fence" if fenced else "indented", start, end)
+            block = OutlineBlock("fence" if fenced else "indented", start, end)
             block.body = (self.source.find("\n", start, end) + 1 or end) if fenced else start
             block.content_end = block.body
         elif name in _BLOCKS:
-            block = Block(_BLOCKS[name], start, end)
+            block = OutlineBlock(_BLOCKS[name], start, end)
         else:
             return
         self.found.blocks.append(block)
@@ -224,7 +234,7 @@ class _Builder:
         self._inline(start, end)
         if start < self.unbreakable_until:
             return
-        # The parser passes over the backslash of an escape, and gives an entity as the character it stands for.
+        # The parser skips the backslash of an escape, and reports an entity as the character it stands for.
         if self.read_until < start and self.source[start - 1] == "\\":
             self.found.unbreakable.append((start - 1, start + 1))
         elif end - start != len(value):
@@ -238,6 +248,6 @@ class _Builder:
     def _inline(self, start: int, end: int) -> None:
         if self.open and self.open[-1].kind == "item":
             if self.tight is None:
-                self.tight = Block("paragraph", start, end)
+                self.tight = OutlineBlock("paragraph", start, end)
                 self.found.blocks.append(self.tight)
             self.tight.end = max(self.tight.end, end)

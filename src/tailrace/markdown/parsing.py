@@ -1,8 +1,7 @@
-"""From a text to its tree: one walk over the parser's events.
+"""Build the syntax tree of a text in one walk over the parser's events.
 
-Owns what the parser would lose on the way: link definitions, and the cells a table row has too many of, are kept as
-they stand. Reference links and HTML are literal, too: the definition of a reference may come in another part, and
-dropping what looks like a tag would lose `List<T>`.
+Keeps as text what the parser would drop: link definitions, and cells of a row that have no column. Reference links and
+HTML stay text too: the definition of a reference may be in another part, and `List<T>` is not a tag.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 from tailrace.markdown.fast_scan import cached_by_piece
 from tailrace.markdown.links import remove_bidi_overrides, visible_target
-from tailrace.markdown.outline import parse_events, replace_surrogates
+from tailrace.markdown.outline import parse_events, replace_surrogates, tag_name, with_line_feeds
 from tailrace.markdown.syntax_tree import (
     Block,
     Blocks,
@@ -42,7 +41,7 @@ from tailrace.markdown.syntax_tree import (
     visible_text,
 )
 
-# No answer is nested this deeply on purpose, and whoever renders by recursion must come back.
+# No answer is nested this deeply on purpose, and renderers are recursive.
 _MAX_BLOCK_DEPTH = 24
 _MAX_INLINE_DEPTH = 16
 
@@ -55,12 +54,12 @@ _TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
 
 
 def parse(source: str) -> Blocks:
-    """The top-level blocks of a text in order."""
+    """The top-level blocks of a text; those that ended are cached."""
     return tuple(chain.from_iterable(_pieces(source)))
 
 
 def parse_whole(source: str) -> Blocks:
-    """The same, read from beginning to end now."""
+    """The top-level blocks of a text, parsed now."""
     return _Builder(source).build()
 
 
@@ -68,14 +67,14 @@ _pieces = cached_by_piece(parse_whole)
 
 
 class _Frame:
-    """A construct that has begun, and what it holds so far."""
+    """An open construct and its content so far."""
 
     def __init__(self, name: str, value: Any, start: int, end: int) -> None:
         self.name = name
         self.value = value
         self.start = start
         self.end = end
-        self.words: list[str] = []  # not yet joined to one text
+        self.words: list[str] = []  # not joined to one text yet
         self.inlines: list[Inline] = []
         self.blocks: list[Block] = []
         self.items: list[ListItem] = []
@@ -88,7 +87,7 @@ class _Frame:
         self.inlines.append(inline)
 
     def take_inlines(self) -> Inlines:
-        """The inlines so far, which are then somebody else's."""
+        """Remove the inlines so far and return them."""
         self._join_words()
         taken = tuple(self.inlines)
         self.inlines.clear()
@@ -101,25 +100,25 @@ class _Frame:
 
 
 class _Builder:
-    """One walk over the events; `open` holds the frames from the document inward."""
+    """Builds the blocks in one walk over the events; `open` holds the frames from the document inward."""
 
     def __init__(self, source: str) -> None:
         self.source = replace_surrogates(source)
-        self.open = [_Frame("AnswerText", None, 0, len(source))]
-        self.skipped_depth = 0  # how many constructs are open inside of what is shown as it was written
-        self.read_until = 0  # up to where the parser told of what it read
+        self.open = [_Frame("Document", None, 0, len(source))]
+        self.skipped_depth = 0  # how many constructs are open inside of one that is kept as written
+        self.read_until = 0  # how far the events have covered the source
 
     def build(self) -> Blocks:
         for tag, value, start, end in parse_events(self.source):
             if self.skipped_depth:
                 self.skipped_depth += (tag == "Start") - (tag == "End")
             elif tag == "Start":
-                self._begin(value if isinstance(value, str) else next(iter(value)), value, start, end)
+                self._begin(tag_name(value), value, start, end)
             elif tag == "End":
                 self._finish(self.open.pop())
             else:
                 self._leaf(tag, value, start, end)
-        self._definitions(len(self.source))
+        self._add_definitions(len(self.source))
         return tuple(self.open[0].blocks)
 
     def _begin(self, name: str, value: Any, start: int, end: int) -> None:
@@ -129,9 +128,9 @@ class _Builder:
         if name not in _TABLE_PARTS and name != "Item":
             self._begin_block(start)
             if len(self.open) > _MAX_BLOCK_DEPTH and name in _CONTAINERS:
-                written = Text(_line_fed(self.source[start:end].rstrip()))
-                self.open[-1].blocks.append(Paragraph((written,)))
-                self._literal(end)
+                source_text = Text(with_line_feeds(self.source[start:end].rstrip()))
+                self.open[-1].blocks.append(Paragraph((source_text,)))
+                self._skip_until(end)
                 return
         self.open.append(_Frame(name, value, start, end))
         if name == "Item":
@@ -140,16 +139,16 @@ class _Builder:
                 self.read_until += 1
 
     def _begin_inline(self, name: str, value: Any, start: int, end: int) -> None:
-        kind = value[name]["link_type"] if name in ("Link", "Image") else ""
-        if kind not in _REFERENCES and len(self.open) <= _MAX_BLOCK_DEPTH + _MAX_INLINE_DEPTH:
+        link_type = value[name]["link_type"] if name in ("Link", "Image") else ""
+        if link_type not in _REFERENCES and len(self.open) <= _MAX_BLOCK_DEPTH + _MAX_INLINE_DEPTH:
             self.open.append(_Frame(name, value, start, end))
             return
-        if kind.startswith("Collapsed") and self.source.startswith("[]", end):
-            end += 2  # which the parser leaves out of the range
-        self.open[-1].words.append(_line_fed(self.source[start:end]))
-        self._literal(end)
+        if link_type.startswith("Collapsed") and self.source.startswith("[]", end):
+            end += 2  # the parser leaves it out of the range
+        self.open[-1].words.append(with_line_feeds(self.source[start:end]))
+        self._skip_until(end)
 
-    def _literal(self, end: int) -> None:
+    def _skip_until(self, end: int) -> None:
         self.skipped_depth = 1
         self.read_until = max(self.read_until, end)
 
@@ -165,7 +164,7 @@ class _Builder:
             if tag == "Code":
                 frame.add(CodeSpan(value))
             elif tag == "InlineHtml":
-                frame.add(InlineHtml(_line_fed(value)))
+                frame.add(InlineHtml(with_line_feeds(value)))
             elif tag in ("SoftBreak", "HardBreak"):
                 frame.add(SoftBreak() if tag == "SoftBreak" else HardBreak())
             else:
@@ -174,55 +173,50 @@ class _Builder:
 
     def _begin_block(self, start: int) -> None:
         self._end_tight_text()
-        self._definitions(start)
+        self._add_definitions(start)
 
     def _end_tight_text(self) -> None:
         if inlines := self.open[-1].take_inlines():
             self.open[-1].blocks.append(Paragraph(inlines, tight=True))
 
     def _finish(self, frame: _Frame) -> None:
-        around = self.open[-1]
+        parent = self.open[-1]
         if frame.name in _INLINES:
-            around.add(_inline(frame))
+            parent.add(_inline(frame))
         elif frame.name == "TableCell":
-            around.cells.append(frame.take_inlines())
+            parent.cells.append(frame.take_inlines())
         elif frame.name in ("TableHead", "TableRow"):
-            around.rows.append(tuple(frame.cells) + self._excess(frame))
+            parent.rows.append(tuple(frame.cells) + self._extra_cells(frame))
         elif frame.name in _CONTAINERS:
             self._finish_container(frame)
         else:
-            around.blocks.append(_block(frame))
+            parent.blocks.append(_block(frame))
         self.read_until = max(self.read_until, frame.end)
 
     def _finish_container(self, frame: _Frame) -> None:
-        around = self.open[-1]
+        parent = self.open[-1]
         self.open.append(frame)
         self._end_tight_text()
-        self._definitions(frame.end)
+        self._add_definitions(frame.end)
         self.open.pop()
         if frame.name == "Item":
-            around.items.append(ListItem(tuple(frame.blocks), frame.done))
+            parent.items.append(ListItem(tuple(frame.blocks), frame.done))
         elif frame.name == "List":
-            around.blocks.append(List(tuple(frame.items), frame.value["List"]))
+            parent.blocks.append(List(tuple(frame.items), frame.value["List"]))
         else:
-            around.blocks.append(Quote(tuple(frame.blocks)))
+            parent.blocks.append(Quote(tuple(frame.blocks)))
 
-    def _excess(self, row: _Frame) -> Cells:
-        """The parser passes over cells that have no column; they are kept as they stand."""
+    def _extra_cells(self, row: _Frame) -> Cells:
+        """The cells without a column as written: the parser skips them."""
         rest = self.source[self.read_until : row.end].strip().removesuffix("|").removeprefix("|").strip()
         return ((Text(rest),),) if rest else ()
 
-    def _definitions(self, until: int) -> None:
-        """The parser passes over link definitions; they are kept as they stand."""
+    def _add_definitions(self, until: int) -> None:
+        """Add the link definitions before an offset as written: the parser skips them."""
         gap = self.source[self.read_until : until].strip(" \t\r\n>")
         if gap.startswith("[") and "]:" in gap:
-            self.open[-1].blocks.append(Definition(_line_fed(gap)))
+            self.open[-1].blocks.append(Definition(with_line_feeds(gap)))
         self.read_until = max(self.read_until, until)
-
-
-def _line_fed(text: str) -> str:
-    """The text with line feeds for line ends, as the parser gives all that it reads itself."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _inline(frame: _Frame) -> Inline:
@@ -236,8 +230,8 @@ def _inline(frame: _Frame) -> Inline:
             return Strike(inlines)
     link = frame.value[frame.name]
     url = f"mailto:{link['dest_url']}" if link["link_type"] == "Email" else link["dest_url"]
-    kind = Link if frame.name == "Link" else Image
-    return kind(visible_target(url), link["title"], _without_overrides(inlines))
+    link_type = Link if frame.name == "Link" else Image
+    return link_type(visible_target(url), link["title"], _without_overrides(inlines))
 
 
 def _without_overrides(inlines: Inlines) -> Inlines:
@@ -249,7 +243,7 @@ def _without_overrides(inlines: Inlines) -> Inlines:
             case Strong(inner) | Emphasis(inner) | Strike(inner):
                 cleaned.append(type(inline)(_without_overrides(inner)))
             case _:
-                cleaned.append(inline)  # an image within a link is cleaned already
+                cleaned.append(inline)  # an image inside a link is cleaned already
     return tuple(cleaned)
 
 
@@ -259,8 +253,8 @@ def _block(frame: _Frame) -> Block:
         case "Heading":
             return Heading(int(frame.value["Heading"]["level"][1:]), inlines)
         case "CodeBlock":
-            kind = frame.value["CodeBlock"]
-            info = kind["Fenced"] if isinstance(kind, dict) else ""
+            link_type = frame.value["CodeBlock"]
+            info = link_type["Fenced"] if isinstance(link_type, dict) else ""
             return CodeBlock(visible_text(inlines), info)
         case "HtmlBlock":
             return HtmlBlock(visible_text(inlines))

@@ -1,4 +1,4 @@
-"""A part: one piece of a text that fits a message, and what the cut added to make it stand alone."""
+"""A part: one piece of a text that fits a message, with what the cut added to make it valid alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tailrace.operations import Body
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One message's worth of a text.
+    """One message's share of a text.
 
-    `text` is Markdown that is valid alone: `opened`, a slice of the source, `closed`. `body` is `text` rendered
-    for the dialect and `size` its size in the unit. `seam` is the whitespace of the source that was consumed
-    after the slice; `lead`, on the first part only, the whitespace before it.
+    `text` is Markdown that is valid alone: `opened`, a slice of the source, `closed`. `body` is `text` rendered for the
+    dialect, `size` its size in the unit. `seam` is the whitespace of the source that was left out after the slice;
+    `lead`, on the first part only, the whitespace before it.
     """
 
     text: str
@@ -27,7 +27,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The slice of the source this part carries."""
+        """The slice of the source in this part."""
         return self.text[len(self.opened) : len(self.text) - len(self.closed)]
 
 

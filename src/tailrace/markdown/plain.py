@@ -1,7 +1,6 @@
-"""Markdown as readable text without markup: what a terminal log, an e-mail or a screen reader gets.
+"""Render Markdown as readable text without markup, for a terminal log, an e-mail or a screen reader.
 
-Links become `text (url)`, lists and quotes keep the marks that plain text has for them, tables become rows with
-bars.
+Links become `text (url)`, lists and quotes keep their marks, tables become rows with bars.
 """
 
 from __future__ import annotations
@@ -35,11 +34,12 @@ from tailrace.markdown.syntax_tree import (
     ThematicBreak,
     are_tight,
 )
+from tailrace.operations import Body
 
 
-def plain(source: str) -> str:
+def plain(source: str) -> Body:
     """The text without its markup."""
-    return plain_text(parse(source))
+    return Body(text=plain_text(parse(source)))
 
 
 def plain_text(blocks: Sequence[Block]) -> str:

@@ -1,4 +1,4 @@
-"""What a piece of Markdown says, apart from where its lines are broken: for telling whether a cut changed it."""
+"""How a text reads apart from its line ends, to tell whether a cut changed it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
-from tailrace.markdown.outline import parse_events
+from tailrace.markdown.outline import parse_events, tag_name
 
 StyledText = list[tuple[str, str]]
-"""Runs of text, each with how it is set: the styles, links, code and quotes around it."""
+"""Runs of text, each with what is around it: styles, links, code and quotes."""
 
 _STYLES = {
     "Emphasis": "e",
@@ -21,12 +21,12 @@ _STYLES = {
 
 
 def styled_text(source: str, start_at: int = 0, parse_from: int = 0) -> StyledText:
-    """What the source says from the offset `skip` on, parsed from `since` on, where a top-level block begins."""
+    """How the source reads from `start_at` on. It is parsed from `parse_from`, where a top-level block begins."""
     found: StyledText = []
     styles: list[str] = []
     for tag, value, start, end in parse_events(source, parse_from):
         if tag == "Start":
-            name = value if isinstance(value, str) else next(iter(value))
+            name = tag_name(value)
             styles.append(_style(name, value))
             continue
         if tag == "End":
@@ -59,11 +59,11 @@ def _words(tag: str, value: Any, *, code: bool) -> str:
         return str(value).replace("\r", "").replace("\n", "")
     words = "".join(str(value).split())
     if tag == "Html":
-        return words.replace(">", "")  # of quotes that are nested too deeply each line has its own
+        return words.replace(">", "")  # each line of a quote that is nested too deeply has its own mark
     return f"`{words}" if tag == "Code" else words
 
 
 def merge(*pieces: StyledText) -> StyledText:
-    """The pieces said one after the other, as one."""
+    """The pieces as one text."""
     runs = groupby(chain.from_iterable(pieces), key=itemgetter(0))
     return [(style, "".join(words for _, words in run)) for style, run in runs]

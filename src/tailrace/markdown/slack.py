@@ -1,8 +1,8 @@
 """The dialect `slack`: Markdown for `markdown_text`, and the same in Slack's own `mrkdwn` for `text`.
 
-Owns `mrkdwn`: one mark for each style, no headings, no tables, no languages, and no way to escape a mark, so a star
-that is only a star may be read as one. `&`, `<` and `>` are escaped wherever they come from the agent: only links of
-ours and the marks of quotes are angle brackets, and nobody is called. The other form is `slack_markdown`'s.
+Owns `mrkdwn`: one mark for each style, no headings, no tables, no languages. A mark cannot be escaped, so a plain star
+may read as one. `&`, `<` and `>` of the agent are always escaped: the only angle brackets are those of our links and
+quotes, so that no text mentions anybody. `slack_markdown` makes the other form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import assert_never
 
 from tailrace.markdown import graphemes, units
 from tailrace.markdown.addresses import percent_encode
-from tailrace.markdown.layout import Leaf, TextLine, layout_text, mark_lines
+from tailrace.markdown.layout import ZERO_WIDTH_SPACE, Leaf, TextLine, code_lines, layout_text, mark_lines, text_lines
 from tailrace.markdown.links import deceives, link_as_text, scheme
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
@@ -37,9 +37,7 @@ from tailrace.markdown.syntax_tree import (
 )
 from tailrace.operations import Body
 
-_ZERO_WIDTH_SPACE = "\u200b"
 _STYLES: dict[type, str] = {Strong: "*", Emphasis: "_", Strike: "~"}
-_FENCE = re.compile("`{3,}")
 _QUOTED = re.compile(r"^(?= *&gt;)", re.MULTILINE)
 _IN_TARGET = re.compile(r"[\s<>|]")
 
@@ -47,14 +45,14 @@ _IN_TARGET = re.compile(r"[\s<>|]")
 def slack(source: str) -> Body:
     """The text as `mrkdwn` and as Markdown."""
     source = replace_surrogates(source)
-    if graphemes.is_one_character(alone := source.strip()):
-        return Body(text=alone, markdown=alone)  # a character alone calls nobody, and must fit any limit
+    if graphemes.is_one_character(character := source.strip()):
+        return Body(text=character, markdown=character)  # one character alone mentions nobody, and must fit any limit
     text = layout_text(parse(source), _leaf_lines, bullet="• ")
     return Body(text=text if text.strip() else _escaped(source.strip()), markdown=safe_markdown(source))
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: the larger of its two forms, as sent; how Slack counts it is not known."""
+    """How much of a limit the body takes: the larger of its two forms. Slack does not say how it counts."""
     return max(units.size(body.text, unit), units.size(body.markdown or "", unit))
 
 
@@ -65,69 +63,64 @@ def _leaf_lines(block: Leaf) -> list[TextLine]:
         case Heading(inlines=inlines):
             return _text_lines(_inlines((Strong(inlines),)))
         case CodeBlock(content=content):
-            return _code_lines(content.rstrip("\n")) if content.strip() else []
+            return code_lines(_escaped(content))
         case _:
             assert_never(block)
 
 
-def _text_lines(shown: str) -> list[TextLine]:
-    """Lines of text; one that begins like a quote begins with a character of no width instead."""
-    return (
-        [TextLine(line) for line in _QUOTED.sub(_ZERO_WIDTH_SPACE, shown.strip()).split("\n")] if shown.strip() else []
-    )
+def _text_lines(rendered: str) -> list[TextLine]:
+    """Lines of text. A zero-width space comes before a line that would read as a quote."""
+    return text_lines(_QUOTED.sub(ZERO_WIDTH_SPACE, rendered.strip()))
 
 
-def _code_lines(content: str) -> list[TextLine]:
-    code = _FENCE.sub(lambda fence: _ZERO_WIDTH_SPACE.join(fence[0]), _escaped(content))
-    return [TextLine(line, code=True) for line in ("```", *code.split("\n"), "```")]
+def _inlines(inlines: Inlines, open_styles: frozenset[type] = frozenset()) -> str:
+    """The inlines as text; `open_styles` are the kinds of styles around them.
 
-
-def _inlines(inlines: Inlines, around: frozenset[type] = frozenset()) -> str:
-    """The inlines as text, within styles of the kinds that are `around` them.
-
-    A mark counts for Slack only at the border of a word, so a character of no width makes one where there is none.
+    Slack reads a mark only at the edge of a word, so a zero-width space makes an edge where there is none.
     """
-    shown = ""
+    rendered = ""
     styled = False
     for inline in inlines:
         match inline:
-            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in around:
-                piece, styles = _inlines(inner, around), False
+            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in open_styles:
+                piece, styles = _inlines(inner, open_styles), False
             case Strong(inner) | Emphasis(inner) | Strike(inner):
                 mark = _STYLES[type(inline)]
-                piece = mark_lines(_inlines(inner, around | {type(inline)}), f"{mark}{{}}{mark}".format)
+                piece = mark_lines(_inlines(inner, open_styles | {type(inline)}), f"{mark}{{}}{mark}".format)
                 styles = True
             case _:
-                piece, styles = _inline(inline, around), isinstance(inline, CodeSpan)
-        joined = shown[-1:].isalnum() if styles else styled and piece[:1].isalnum()
-        shown += _ZERO_WIDTH_SPACE + piece if joined or (styled and styles) else piece
+                piece, styles = _inline(inline, open_styles), isinstance(inline, CodeSpan)
+        needs_edge = rendered[-1:].isalnum() if styles else styled and piece[:1].isalnum()
+        rendered += ZERO_WIDTH_SPACE + piece if needs_edge or (styled and styles) else piece
         styled = styles
-    return shown
+    return rendered
 
 
 def _inline(
-    inline: Text | InlineHtml | CodeSpan | Link | Image | SoftBreak | HardBreak, around: frozenset[type]
+    inline: Text | InlineHtml | CodeSpan | Link | Image | SoftBreak | HardBreak, open_styles: frozenset[type]
 ) -> str:
     match inline:
         case Text(text) | InlineHtml(text):
             return _escaped(text)
         case CodeSpan(text):
-            return _escaped(text) if "`" in text else f"`{_escaped(text)}`"  # no mark holds a mark of its own kind
+            return (
+                _escaped(text) if "`" in text else f"`{_escaped(text)}`"
+            )  # a mark cannot be inside marks of its own kind
         case Link(url=url, inlines=inlines):
-            return _link(url, inlines, around)
+            return _link(url, inlines, open_styles)
         case Image(url=url, alt=alt):
-            return _link(url, (Text(alt),), around)
+            return _link(url, (Text(alt),), open_styles)
         case SoftBreak() | HardBreak():
             return "\n"
         case _:
             assert_never(inline)
 
 
-def _link(url: str, inlines: Inlines, around: frozenset[type]) -> str:
-    """A link, whose text takes no styles in it; or text and target where Slack can have no link."""
+def _link(url: str, inlines: Inlines, open_styles: frozenset[type]) -> str:
+    """A link, without styles in its text; text and target if Slack cannot link to it."""
     text = visible_text(inlines)
     if scheme(url) not in SCHEMES or deceives(text, url):
-        return _inlines(inlines, around) + _escaped(link_as_text(text, url).removeprefix(text))
+        return _inlines(inlines, open_styles) + _escaped(link_as_text(text, url).removeprefix(text))
     target = _escaped(_IN_TARGET.sub(lambda found: percent_encode(found[0]), url))
     label = _escaped(" ".join(text.split()))
     return f"<{target}|{label}>" if label and label != target else f"<{target}>"

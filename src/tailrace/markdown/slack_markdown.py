@@ -1,8 +1,8 @@
-"""A text as it stands, made safe for Slack to read as Markdown: what goes into `markdown_text`.
+"""Make Markdown safe for Slack's `markdown_text` and change as little of it as possible.
 
-Slack reads Markdown there, and its own `<…>` tokens as well, so that `<!channel>` calls everybody. Here no `<` of the
-source stays one. All else is left as it was written wherever it can be: the message is streamed by appending, so what a
-text begins with should be what a longer one begins with. Only links that need it are written anew.
+Slack reads Markdown there, and also its own `<…>` tokens, so that `<!channel>` notifies everybody. So every `<` of the
+source is escaped. The rest stays as written wherever it can: a message streams by appending, so a longer text must
+begin as the shorter one did. Only links that need it are rewritten.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 from tailrace.markdown.addresses import percent_encode, split_addresses
 from tailrace.markdown.fast_scan import cached_by_piece
 from tailrace.markdown.links import deceives, link_as_text, remove_bidi_overrides, scheme, visible_target
-from tailrace.markdown.outline import parse_events, replace_surrogates
+from tailrace.markdown.outline import parse_events, replace_surrogates, tag_name
 
 SCHEMES = frozenset(("http", "https", "mailto"))
-"""What Slack makes links of."""
+"""The schemes that Slack makes links of."""
 
 _ENTITY = re.compile(r"&#?\w+;")
 _RUN_OF_MARKS = re.compile(r"[\\`*_~\[\]|]+")
-# Slack resolves no entities in a target, so an ampersand stays one there.
+# Slack resolves no entities in a target, so an ampersand stays as it is.
 _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
 
 def safe_markdown(source: str) -> str:
-    """The source with nothing in it that Slack would take for a mention, or for a link that hides where it leads."""
+    """The source with nothing that Slack would read as a mention or as a link that hides its target."""
     return "".join(_pieces(replace_surrogates(source)))
 
 
@@ -38,7 +38,7 @@ _pieces = cached_by_piece(_safe_copy)
 
 
 def _literal(text: str) -> str:
-    """Text as Markdown that says it, whatever it looks like; addresses stay as they are."""
+    """Text as Markdown that shows exactly this text; addresses stay as they are."""
     return "".join(piece if is_address else _marked(piece) for piece, is_address in split_addresses(text))
 
 
@@ -47,12 +47,12 @@ def _marked(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text with what is special to Slack escaped, but for the ampersands of an address."""
+    """Escape what is special to Slack, except the ampersands of addresses."""
     return "".join(piece if is_address else escape(piece, quote=False) for piece, is_address in split_addresses(text))
 
 
 class _Link:
-    """A link or an image, from where in the copy it begins; `words` gathers its text."""
+    """A link or an image; `first` is where it begins in the copy, `words` collects its text."""
 
     def __init__(self, link: dict[str, str], end: int, first: int) -> None:
         self.kind = link["link_type"]
@@ -71,17 +71,17 @@ class _Link:
 
     @property
     def can_be_link(self) -> bool:
-        """Whether Slack has links to such a target, and the text does not say that it leads somewhere else."""
+        """Whether Slack links to such targets and the text does not name another address."""
         return scheme(self.url) in SCHEMES and not deceives(self.text, self.url)
 
     @property
     def can_stay(self) -> bool:
-        """Whether it may stay as it was written."""
+        """Whether it may stay as written."""
         shows_all = self.text == "".join(self.words) and visible_target(self.url) == self.url
         return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_link
 
     def rewritten(self) -> str:
-        """The link written in the plainest way, or as text with its target where it cannot be one."""
+        """The link in the simplest form, or as text with its target if it cannot be a link."""
         target = visible_target(self.url)
         if not self.can_be_link:
             return _literal(link_as_text(self.text, target))
@@ -90,7 +90,7 @@ class _Link:
 
 
 class _SafeCopy:
-    """One walk over the events; `at` is up to where the source is copied to `out`."""
+    """Copies the source in one walk over the events; `at` is how far it is copied."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -111,7 +111,7 @@ class _SafeCopy:
         return "".join(self.out)
 
     def _begin(self, value: Any, start: int, end: int) -> None:
-        name = value if isinstance(value, str) else next(iter(value))
+        name = tag_name(value)
         if name == "CodeBlock":
             self.in_code = True
         elif name in ("Link", "Image"):
@@ -119,7 +119,7 @@ class _SafeCopy:
             self.links.append(_Link(value[name], end, len(self.out)))
 
     def _finish(self, value: Any, end: int) -> None:
-        name = value if isinstance(value, str) else next(iter(value))
+        name = tag_name(value)
         if name == "CodeBlock":
             self.in_code = False
         elif name in ("Link", "Image"):
@@ -141,13 +141,13 @@ class _SafeCopy:
         elif tag == "Code" or self.in_code:
             written = escape(written, quote=False)
         elif written == value or not _ENTITY.fullmatch(written):
-            # An entity says the same to Slack.
+            # Slack resolves entities here.
             written = _escaped(written) if "://" in written else escape(written, quote=False)
         self.out.append(written)
         self.at = end
 
     def _markup(self, until: int) -> None:
-        """Copy what is between texts: marks, and the definitions of references, which would be links that hide."""
+        """Copy what is between texts: marks, and definitions of references, which could hide where a link leads."""
         if until > self.at:
             self.out.append(self.source[self.at : until].replace("<", "&lt;").replace("]:", "]\\:"))
             self.at = until

@@ -1,7 +1,7 @@
-"""Text in, in deltas of any size; parts that fit, out.
+"""Split a text that arrives in pieces of any size into parts that fit.
 
-Owns the buffer and the windows: at which lengths of the text a decision is tried. Those lengths depend on the
-text alone, never on how it arrived, so the parts do neither. The decisions are `cutting`'s.
+Owns the buffer and the lookahead: at which lengths of the text a decision is tried. Those lengths depend only on the
+text and not on how it arrived, so the parts do too. `cutting` decides.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tailrace.markdown.fast_scan import TopLevelBreak, last_top_level_break
 from tailrace.markdown.lookahead import Lookahead
 from tailrace.markdown.part import Part
 
-_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # and, as a group, up to what follows
-_MARKDOWN_SPACE = " \t\r\n"  # other characters that Python calls space are text to Markdown
-_MIN_ROOM = 8  # characters: as many as what a person sees as one may take
-_SELDOM = 16
-_FIRST_STEP = 16  # the least by which the second look goes further; every later one goes twice as far as the last
+_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # the group reaches up to the text that follows
+_MARKDOWN_SPACE = " \t\r\n"  # Markdown takes other characters that Python calls space for text
+_MIN_ROOM = 8  # characters; one visible character may have that many code points
+_SELDOM_SHARE = 16
+_FIRST_STEP = 16  # characters; each further step is twice as long
 
 
 class Splitter:
-    """Cuts a text that arrives in pieces into parts, each at most `limit` as rendered.
+    """Splits a text that arrives in pieces into parts, each at most `limit` as rendered.
 
-    `feed` gives the parts that are certain so far, `close` the rest. The parts are the same however the text was
-    fed. With `lines` no part has more of them, as rendered; with `at_paragraphs` the text is also cut at each blank
+    `feed` returns the parts that are certain so far, `close` the rest. The parts are the same however the text was fed.
+    With `lines`, no rendered part has more lines than that. With `at_paragraphs`, the text is also cut at each blank
     line outside code.
     """
 
@@ -54,7 +54,7 @@ class Splitter:
     def _reset(self) -> None:
         self._pending: list[str] = []
         self._text = ""
-        self._start = 0  # where in `_text` the current part begins
+        self._start = 0  # where the current part begins in `_text`
         self._length = 0  # of all text from there on, pending included
         self._lead: str | None = None  # None until the first visible character
         self._line_broken = False  # a line ended after the last visible character
@@ -62,18 +62,18 @@ class Splitter:
 
     def _begin_part(self, opening: Opening) -> None:
         self._opening = opening
-        self._lookahead = 0  # 0 until the text exceeds the limit
+        self._lookahead = 0  # how much text the next decision needs; 0 until the text exceeds the limit
         self._step = max(_FIRST_STEP, self._measurer.limit // 32)
         self._max_lookahead = 0
-        self._known_to_fit = 0  # up to where the text is known to fit, though less of it did not
-        self._fitting_length: int | None = None  # how much of it fits, as the first window found
-        self._parse_from: int | None = None  # where a top-level block is known to begin; None until looked for
-        self._scanned = 0  # up to where blank lines were looked at
+        self._known_to_fit = 0  # so much text is known to fit, although less of it did not
+        self._fitting_length: int | None = None  # how much of it fits, as the first lookahead found
+        self._parse_from: int | None = None  # where a top-level block is known to begin; None until searched
+        self._scanned = 0  # how far blank lines were searched
         self._check_at = 0  # no decision is possible before the text is longer than this
-        self._needs_visible = False  # and none before a visible character comes
+        self._needs_visible = False  # and none before a visible character arrives
 
     def feed(self, text: str) -> list[Part]:
-        """Take a further piece of the text; give the parts that are certain now."""
+        """Take the next piece of the text; return the parts that are certain now."""
         self._pending.append(text)
         self._length += len(text)
         if self._at_paragraphs and self._ends_line(text):
@@ -83,7 +83,7 @@ class Splitter:
         return self._parts(final=False)
 
     def _ends_line(self, text: str) -> bool:
-        """Whether a line ended before the last visible character of what came, so that a paragraph may have, too."""
+        """Whether a line ended before the last visible character, so that a paragraph may have ended too."""
         broken, self._line_broken = self._line_broken, self._line_broken or "\n" in text
         if not text.strip():
             return False
@@ -91,26 +91,26 @@ class Splitter:
         return broken or "\n" in text.rstrip()
 
     def close(self) -> list[Part]:
-        """The text is complete: give what is left of it. The splitter is as new afterwards."""
+        """Return the rest of the text. The splitter can then be used again."""
         parts = self._parts(final=True)
         self._reset()
         return parts
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the part that is not yet certain is known to exceed the limit: where it is cut is not decided yet."""
+        """Whether the open part exceeds the limit and only the cut is not decided yet."""
         return self._lookahead > 0
 
     @property
     def open_text(self) -> str:
-        """The part that is not yet certain: what it opens, and all text since the last cut."""
+        """The open part: its opening and all text since the last cut."""
         self._join_pending()
         return self._opening.text + self._text[self._start :]
 
     def cut(self) -> list[Part]:
-        """Cut at the best place there is in what was fed, though it would fit; nothing where there is no good one.
+        """Cut at the best boundary of what was fed, although more would fit; [] if there is no good one.
 
-        For whoever cannot wait. Parts made so depend on when they were asked for, and no longer on the text alone.
+        For a caller that cannot wait. These parts depend on when `cut` was called, not on the text alone.
         """
         self._join_pending()
         if self._lead is None and not self._take_lead():
@@ -149,7 +149,7 @@ class Splitter:
         return parts
 
     def _take_lead(self) -> bool:
-        """Set the whitespace before the first line aside; whether there is anything else."""
+        """Take the whitespace before the first line; returns False if there is no other text yet."""
         if not self._text.strip():
             self._needs_visible = True
             return False
@@ -186,7 +186,7 @@ class Splitter:
         return part
 
     def _next_cut(self, *, final: bool) -> TextCut | None:
-        """The next cut that is certain; None where there is none, with `_look_at` set to when to ask again."""
+        """The next cut that is certain; else None, and `_check_at` says when to try again."""
         available = len(self._text) - self._start
         while True:
             exceeded = self._find_excess(available)
@@ -212,14 +212,14 @@ class Splitter:
                 self._step *= 2
 
     def _skip_delimiters(self, available: int) -> None:
-        """Let the window not end inside a run of delimiters: half a closer is another closer."""
+        """Do not end the lookahead inside a run of delimiters: half a closer closes something else."""
         while self._lookahead < min(self._max_lookahead, available + 1):
             if self._text[self._start + self._lookahead - 1] not in "*_~`":
                 break
             self._lookahead += 1
 
     def _fits_after_all(self) -> bool:
-        """Whether the window fits: markup that had only begun where the text exceeded the limit made it shorter."""
+        """Whether the text fits now: markup that had only begun at the limit has made it shorter."""
         if self._measurer.is_verbatim:
             return False
         if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._lookahead]):
@@ -236,15 +236,15 @@ class Splitter:
         if self._fitting_length is None or exhausted:
             self._fitting_length = ahead.fitting_length
         else:
-            ahead.fitting_length = self._fitting_length  # to find it takes more than all the rest
+            ahead.fitting_length = self._fitting_length  # to measure it costs more than all the rest
         return decide(ahead)
 
     def _find_excess(self, available: int) -> bool:
-        """Whether the text exceeds the limit, whitespace at its end aside; sets the first window if so."""
+        """Whether the text exceeds the limit, without whitespace at its end; if so, set the first lookahead."""
         if self._lookahead:
             return True
         start = self._start
-        fits = self._fitting(available)
+        fits = self._measure_fitting(available)
         at = start + fits
         while at < len(self._text) and self._text[at].isspace():
             at += 1
@@ -255,34 +255,34 @@ class Splitter:
         self._max_lookahead = self._lookahead + self._measurer.limit
         return True
 
-    def _fitting(self, available: int) -> int:
-        """How much of the text fits; all of it, with `_look_at` set, while the limit is not reached."""
+    def _measure_fitting(self, available: int) -> int:
+        """How much of the text fits; all of it while the limit is not reached, and then set `_check_at`."""
         measurer, start, opened = self._measurer, self._start, self._opening.text
         if measurer.is_verbatim:
             text = self._text[start : start + measurer.limit + 1]
             fits = measurer.fitting_length(opened, text)
             if fits == available:
-                self._check_at = available + measurer.room(opened + text)
+                self._check_at = available + measurer.spare_characters(opened + text)
             return fits
-        # What grows as it is rendered is over the limit long before its source is, and the looks before tell how it
-        # grows; what does not is over it as soon as its source is.
+        # Text that grows when rendered exceeds the limit long before its source does. The sizes measured before tell
+        # how fast it grows. Text that does not grow exceeds it when its source does.
         length = max(measurer.limit // 8, self._known_to_fit)
         while length < available:
             size = measurer.size(opened + self._text[start : start + length + 1])
             if size > measurer.limit:
                 return length
             step = (measurer.limit - size) * length // max(size, length, 1)
-            # What hardly shows at all is looked at ever more seldom: it is read from its beginning each time.
-            further = length + max(step, length // _SELDOM - size, _FIRST_STEP)
+            # Text that hardly shows is measured less and less often: each time it is rendered from its beginning.
+            further = length + max(step, length // _SELDOM_SHARE - size, _FIRST_STEP)
             length = min(further, 2 * length + 1, measurer.limit) if length < measurer.limit else further
         self._check_at = length
         return available
 
     def _cut_at_top_level(self) -> TextCut | None:
-        """The cut at a top-level blank line, found without parsing; else `_anchor` says where to parse from."""
+        """The cut at a top-level blank line, found without parsing; else `_parse_from` says where to parse from."""
         text = self._text[self._start : self._start + self._lookahead].rstrip()
         if self._measurer.fits(self._opening.text + text):
-            return None  # there is nothing to cut yet
+            return None  # nothing to cut yet
         self._parse_from = 0
         if self._opening != NO_OPENING or (found := self._last_break(text)) is None:
             return None
@@ -293,7 +293,7 @@ class Splitter:
         return None
 
     def _last_break(self, text: str) -> TopLevelBreak | None:
-        """The last break before which the text fits. It is nearly always the last of all, and asking that is cheap."""
+        """The last break before which the text fits. It is nearly always the last of all, and that is checked first."""
         found = last_top_level_break(text, len(text) - 1)
         if found is None or (found.is_last and self._measurer.fits(text[: found.end])):
             return found
@@ -301,7 +301,7 @@ class Splitter:
         return found if found is not None and self._measurer.fits(text[: found.end]) else None
 
     def _paragraph_cut(self, available: int) -> TextCut | None:
-        """The next blank line outside code, if it comes before the limit does."""
+        """The next blank line outside code, if it comes before the limit."""
         fitting_length = self._start + min(self._lookahead or available, available)
         for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, fitting_length):
             resume = blank.end() - self._start
@@ -313,7 +313,7 @@ class Splitter:
         return None
 
     def _take_rest(self) -> TextCut:
-        """All that is left as one part; or a cut of it, where what has to be added leaves no room for all."""
+        """Take the rest as one part, or a cut of it if the added markup leaves no room for all."""
         while True:
             text = self._text[self._start :]
             ahead = Lookahead(text, self._opening, self._measurer, final=True, exhausted=False)
@@ -325,11 +325,11 @@ class Splitter:
 
 
 def _is_between_words(text: str, cut: TextCut) -> bool:
-    """Whether a cut tears neither a word nor the row of a table, and what follows it stands in what it stood in."""
+    """Whether the cut is inside neither a word nor a table row, and the rest keeps its surroundings."""
     return cut.opening.hidden is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
 
 
 def split(text: str, limit: int, *, unit: str = "code_points", dialect: str = "markdown") -> list[Part]:
-    """Cut a text into parts that each fit the limit, as rendered for the dialect and in the unit."""
+    """Split a text into parts that each fit the limit, as rendered for the dialect and counted in the unit."""
     splitter = Splitter(limit, unit, dialect)
     return splitter.feed(text) + splitter.close()

@@ -1,8 +1,4 @@
-"""A text as a tree of blocks and inlines: what every dialect renders from.
-
-Owns the kinds of nodes and the words they say. `parsing.parse` makes a tree of a text; how anything looks is a
-dialect's to say.
-"""
+"""The syntax tree of a Markdown text: the blocks and inlines that every dialect renders. `parsing.parse` builds it."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ Alignment: TypeAlias = Literal["none", "left", "center", "right"]
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """Words as people read them: escapes and entities are resolved."""
+    """Plain text; escapes and entities are resolved."""
 
     text: str
 
@@ -40,13 +36,13 @@ class Emphasis(msgspec.Struct, frozen=True, gc=False):
 
 
 class Strike(msgspec.Struct, frozen=True, gc=False):
-    """What was struck out."""
+    """Strikethrough."""
 
     inlines: Inlines
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """A link with its target; an address in angle brackets is one, and a mail address has the scheme `mailto`."""
+    """A link with its target. An address in angle brackets is a link; a mail address gets the scheme `mailto`."""
 
     url: str
     title: str
@@ -54,7 +50,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):
-    """A picture with its address and what is said in its place."""
+    """An image with its address and its alternative text."""
 
     url: str
     title: str
@@ -62,20 +58,20 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def alt(self) -> str:
-        """What is said in its place, as text."""
+        """The alternative text, without styles."""
         return visible_text(self.inlines)
 
 
 class SoftBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line end that means a space or a line end, as the dialect likes."""
+    """A line end without meaning; the dialect shows a space or a line end."""
 
 
 class HardBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line end that is meant."""
+    """A line end that the author asked for."""
 
 
 class InlineHtml(msgspec.Struct, frozen=True, gc=False):
-    """What looks like a tag, as it was written."""
+    """What looks like a tag, as written."""
 
     text: str
 
@@ -85,7 +81,7 @@ Inlines: TypeAlias = tuple[Inline, ...]
 
 
 class Paragraph(msgspec.Struct, frozen=True, gc=False):
-    """Running text; `tight` where it is the text of a list item without blank lines around it."""
+    """Running text; `tight` if it is the text of a list item without blank lines around it."""
 
     inlines: Inlines
     tight: bool = False
@@ -99,7 +95,7 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
 
 
 class CodeBlock(msgspec.Struct, frozen=True, gc=False):
-    """Code, every byte as it was written, its last line end included; line ends are line feeds."""
+    """Code, every byte as written with the last line end; line ends are line feeds."""
 
     content: str
     info: str = ""
@@ -111,52 +107,52 @@ class CodeBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class Quote(msgspec.Struct, frozen=True, gc=False):
-    """Blocks that somebody else said."""
+    """A block quote."""
 
     blocks: Blocks
 
 
 class ListItem(msgspec.Struct, frozen=True, gc=False):
-    """One item of a list; `done` is None where it is no task. It may be empty."""
+    """One item of a list, possibly empty; `done` is None if it is not a task."""
 
     blocks: Blocks
     done: bool | None = None
 
 
 class List(msgspec.Struct, frozen=True, gc=False):
-    """Items, numbered from `first` on, or with bullets where that is None."""
+    """Items, numbered from `first`, or with bullets if that is None."""
 
     items: tuple[ListItem, ...]
     first: int | None = None
 
     @property
     def tight(self) -> bool:
-        """Whether no blank lines stand between its items."""
+        """Whether no blank lines are between its items."""
         blocks = chain.from_iterable(item.blocks for item in self.items)
         return all(block.tight for block in blocks if isinstance(block, Paragraph))
 
 
 class Table(msgspec.Struct, frozen=True, gc=False):
-    """A table: `header` and `rows` hold cells; a row has as many as the header, or more where more were written."""
+    """A table. A row has as many cells as the header, or more if more were written."""
 
     alignments: tuple[Alignment, ...]
     header: Cells
     rows: tuple[Cells, ...]
-    source_length: int  # in how many characters
+    source_length: int  # in characters
 
 
 class ThematicBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line across."""
+    """A horizontal rule."""
 
 
 class HtmlBlock(msgspec.Struct, frozen=True, gc=False):
-    """Lines of HTML, as they were written."""
+    """Lines of HTML, as written."""
 
     text: str
 
 
 class Definition(msgspec.Struct, frozen=True, gc=False):
-    """Definitions of link targets, as they were written."""
+    """Definitions of link targets, as written."""
 
     text: str
 
@@ -167,21 +163,22 @@ Blocks: TypeAlias = tuple[Block, ...]
 
 
 def visible_text(inlines: Sequence[Inline]) -> str:
-    """The visible text alone: styles, targets and pictures' addresses left out, line ends as line feeds."""
-    said = []
-    for inline in inlines:
-        match inline:
-            case Text(text) | CodeSpan(text) | InlineHtml(text):
-                said.append(text)
-            case SoftBreak() | HardBreak():
-                said.append("\n")
-            case _:
-                said.append(visible_text(inline.inlines))
-    return "".join(said)
+    """The visible text alone: without styles, link targets and image addresses, with line feeds for line ends."""
+    return "".join(map(_visible_text, inlines))
+
+
+def _visible_text(inline: Inline) -> str:
+    match inline:
+        case Text(text) | CodeSpan(text) | InlineHtml(text):
+            return text
+        case SoftBreak() | HardBreak():
+            return "\n"
+        case _:
+            return visible_text(inline.inlines)
 
 
 def are_tight(before: Block, after: Block) -> bool:
-    """Whether no blank line belongs between two neighbours: both are text or lists of a tight item."""
+    """Whether no blank line belongs between two neighbours, because both are text or lists of a tight item."""
     return _is_tight(before) and _is_tight(after)
 
 

@@ -1,7 +1,6 @@
-"""Tables where there are none: as columns of text in even spacing, or as one group of labelled lines a row.
+"""Write tables where a platform has none: as aligned columns, or as one group of labelled lines for each row.
 
-Owns the layouts and how wide a text stands in columns. Which layout is fit, and how a cell's own markup looks, is a
-dialect's to say.
+Each dialect chooses the layout and writes the markup in the cells.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _GAP = "  "
 _CLUSTER = regex.compile(r"\X")
 _ZERO = frozenset(("Mn", "Me", "Cf", "Cc"))
 _EMOJI_STYLE = "\ufe0f"
-# Labels stand in every row again; a table that would grow beyond so many times of what was written has no labels.
+# Labels repeat in every row. A table that would become so many times longer gets no labels.
 _GROWTH = 4
 
 
 def display_width(text: str) -> int:
-    """How many columns a text takes where all letters are equally wide: two for wide ones, none for marks on others."""
+    """How many columns a text takes in a fixed-width font: two for wide characters, none for combining marks."""
     if text.isascii() and text.isprintable():
         return len(text)
     return sum(map(_cluster_width, _CLUSTER.findall(text)))
@@ -43,12 +42,12 @@ def _character_width(character: str) -> int:
 
 
 def aligned_width(table: Table) -> int:
-    """How many columns `aligned` takes."""
+    """How many columns `aligned_lines` takes."""
     return _total(_widths(_texts(table)))
 
 
 def aligned_lines(table: Table) -> list[str]:
-    """The table as lines of even columns, the header underlined; the targets of links stand behind their text."""
+    """The table as lines of aligned columns, with the header underlined and link targets after their text."""
     texts = _texts(table)
     widths = _widths(texts)
     excess: list[Alignment] = ["none"] * (len(widths) - len(table.alignments))
@@ -59,7 +58,7 @@ def aligned_lines(table: Table) -> list[str]:
 
 
 def labelled_rows(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
-    """For each row its cells as (label, value); either may be empty, and a table without rows has labels alone."""
+    """The cells of each row as (label, value), either possibly empty. A table without rows has only labels."""
     rows = table.rows or ((),)
     labels = table.header if _has_room_for_labels(table) else ()
     groups = [list(zip_longest(labels, row, fillvalue=())) for row in rows]
@@ -72,7 +71,7 @@ def _has_room_for_labels(table: Table) -> bool:
 
 
 def _texts(table: Table) -> list[list[str]]:
-    """The cells as text, each on one line, as many in every row."""
+    """The cells as text, each on one line, the same number in every row."""
     rows = [[" ".join(inline_text(cell).split()) for cell in row] for row in (table.header, *table.rows)]
     columns = max(map(len, rows))
     return [row + [""] * (columns - len(row)) for row in rows]

@@ -1,9 +1,9 @@
-"""The dialect `telegram`: text, and the styles beside it as entities.
+"""The dialect `telegram`: text with its styles as entities.
 
-Nothing is escaped there and no markup can be wrong, but a message is refused for an entity beyond its text and for a
-link that leads nowhere, and what is nested wrongly is taken apart. What Telegram takes is read in the source of its own
-library (td: MessageEntity.cpp, LinkManager.cpp, misc.cpp). What it has no style for is said in text: lists, tables,
-rules, and targets that it cannot link.
+Nothing is escaped and no markup can be wrong. But Telegram refuses a message for an entity beyond its text or for a
+link that leads nowhere, and splits entities that overlap. The rules are from the source of its own library (td:
+MessageEntity.cpp, LinkManager.cpp, misc.cpp). What has no entity becomes text: lists, tables, rules, and targets that
+cannot be linked.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import assert_never
 from tailrace.markdown import tables
 from tailrace.markdown.addresses import split_addresses
 from tailrace.markdown.entity_text import EntityText
+from tailrace.markdown.layout import RULE, TASK_MARKS
 from tailrace.markdown.links import deceives, link_as_text
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
@@ -45,69 +46,66 @@ from tailrace.markdown.syntax_tree import (
 )
 from tailrace.operations import Body
 
-_PHONE_WIDTH = 36  # columns of a table that a phone shows without breaking its lines
-_MAX_ENTITIES = 100  # the server drops what is beyond
-_MAX_URL_LENGTH = 2048  # nobody states it; no address of a page that people share is longer
-_RULE = "———"
-_TASK = {None: "", False: "☐ ", True: "☑ "}
+_PHONE_WIDTH = 36  # columns of a table that a phone shows without wrapping
+_MAX_ENTITIES = 100  # the server drops further ones
+_MAX_URL_LENGTH = 2048  # undocumented; shared pages have no longer address
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
-# The library knows a host by its dot, so `localhost` is refused, and with it the message.
+# The library recognizes a host by its dot: it refuses a message with a link to `localhost`.
 _HOST = r"(?:[\w-]+\.)+[\w-]+(?::[1-9]\d{0,3}|:[1-5]\d{4})?"
-# A link to a user is a mention, and nobody is called by what an agent says.
+# A link to a user is a mention, and an agent's text must notify nobody.
 _LINKABLE = re.compile(rf"(?:https?://{_HOST}|tg://(?!user\b)[a-z0-9_-]+)(?:[/?#]\S*)?", re.IGNORECASE)
-# What Telegram would take for somebody's name, with what comes next; it looks for none in an address or in code.
+# The start of what Telegram reads as a mention; it looks for none in addresses and in code.
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=[^ \n]|\Z)")
-# What Telegram takes for nothing at all: a message of these alone is empty to it.
+# Telegram takes a message of only these characters for empty.
 _VISIBLE = re.compile(
     "[^\\x00-\\x20\\xa0\u030a\u0333\u033f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc"
     "\U000e0000-\U000e007f]"
 )
-# Which entities stay where there are more than the server takes: a link without its target would be a loss.
+# Which entities stay if there are too many: without a link its target would be lost.
 _PRIORITY = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
 
 
 def telegram(source: str) -> Body:
     """The text and its entities."""
-    if (alone := replace_surrogates(source).strip()) == "@":
-        return Body(text=alone)  # which calls nobody, and must fit any limit
+    if (source_text := replace_surrogates(source).strip()) == "@":
+        return Body(text=source_text)  # it mentions nobody, and must fit any limit
     message = _MessageWriter()
     message.add_blocks(parse(source))
     text, entities = message.out.finish()
     if not is_visible(text):
-        return Body(text=_visible_source(alone))
+        return Body(text=_visible_source(source_text))
     if len(entities) > _MAX_ENTITIES:
-        ranked = sorted(range(len(entities)), key=lambda nth: _PRIORITY.get(entities[nth].type, len(_PRIORITY)))
-        entities = [entities[nth] for nth in sorted(ranked[:_MAX_ENTITIES])]
+        by_priority = sorted(range(len(entities)), key=lambda nth: _PRIORITY.get(entities[nth].type, len(_PRIORITY)))
+        entities = [entities[nth] for nth in sorted(by_priority[:_MAX_ENTITIES])]
     return Body(text=text, entities=tuple(entities))
 
 
 def is_linkable(url: str) -> bool:
-    """Whether Telegram takes the address for the target of a link."""
+    """Whether Telegram accepts the address as the target of a link."""
     return len(url) <= _MAX_URL_LENGTH and _LINKABLE.fullmatch(url) is not None
 
 
 def break_mentions(text: str) -> str:
-    """The text with every name in it, but for addresses, parted from its sign by a character of no width."""
-    return "".join(
-        piece if is_address else _MENTION.sub("@\u200b", piece) for piece, is_address in split_addresses(text)
-    )
+    """Put a zero-width space after the sign of each mention, except in addresses."""
+    pieces = split_addresses(text)
+    return "".join(piece if is_address else _MENTION.sub("@\u200b", piece) for piece, is_address in pieces)
 
 
 def is_visible(text: str) -> bool:
-    """Whether Telegram finds anything in the text: what it does not is an empty message to it."""
+    """Whether the text has a character that Telegram shows; without one the message is empty to it."""
     return _VISIBLE.search(text) is not None
 
 
 def _visible_source(source: str) -> str:
-    """The source as it stands, where it has anything to see; else with a sign for each character."""
+    """The source as it is if Telegram shows any of it; else with a replacement character for each character."""
     return break_mentions(source) if is_visible(source) else re.sub(r"\S", "\ufffd", source)
 
 
 class _MessageWriter:
-    """One walk over a tree. What a line begins with is only written once the line has something to say.
+    """Writes a syntax tree in one walk. The start of a line is only written once the line has text.
 
-    `gap` holds the line ends that are due before the next line, None within a line; `lead` what that line begins with,
-    where it is other than the `prefix` that every line has.
+    `line_ends` are due before the next line; None within a line. `line_start` is what that line begins with if it
+    differs from the `prefix` of every line.
     """
 
     def __init__(self) -> None:
@@ -115,7 +113,7 @@ class _MessageWriter:
         self.line_ends: str | None = ""
         self.line_start: str | None = None
         self.prefix = ""
-        self.styles: dict[str, int] = {}  # the open ones, and where each began
+        self.styles: dict[str, int] = {}  # the open ones and where each began
         self.links = 0
         self.in_link = self.in_quote = False
 
@@ -143,7 +141,7 @@ class _MessageWriter:
             case Table():
                 self._add_table(block)
             case ThematicBreak():
-                self._write(_RULE)
+                self._write(RULE)
             case HtmlBlock() | Definition():
                 self._write(break_mentions(block.text.strip()))
             case _:
@@ -161,7 +159,7 @@ class _MessageWriter:
             self.out.write(text.replace("\n", "\n" + self.prefix))
 
     def _begin_block(self) -> None:
-        """What is a block to Telegram does not begin behind a list mark: that gets a line of its own."""
+        """Begin a line if a list mark is before: Telegram's blocks do not begin after one."""
         if self.line_start is not None:
             self._end_mark()
             self.line_ends = "\n"
@@ -172,7 +170,7 @@ class _MessageWriter:
             self._begin_line()
 
     def _add_code(self, code: str, language: str | None = None) -> None:
-        # Tabs are shown as one space, and spaces or line ends at the start of a message or an entity are taken away.
+        # Telegram shows a tab as one space and removes spaces and line ends at the start of a message or an entity.
         code = code.rstrip().expandtabs(4)
         if not code:
             return
@@ -210,7 +208,7 @@ class _MessageWriter:
             if nth:
                 self.line_ends = "\n" if tight else "\n\n"
             number = "" if block.first is None else f"{block.first + nth}. "
-            mark = number + (_TASK[item.done] or ("" if number else "• "))
+            mark = number + (TASK_MARKS[item.done] or ("" if number else "• "))
             self._indent(mark, " " * len(mark))
             self.add_blocks(item.blocks)
             self._end_mark()
@@ -221,14 +219,14 @@ class _MessageWriter:
             self._add_code("\n".join(tables.aligned_lines(table)))
             return
         for group in tables.labelled_rows(table):
-            between = "\n\n"
+            separator = "\n\n"
             for label, value in group:
                 if self.line_ends is None:
-                    self.line_ends = between
+                    self.line_ends = separator
                 self._add_styled("bold", label)
                 self._write((": " if value else ":") if label else "")
                 self._add_inlines(value)
-                between = "\n"
+                separator = "\n"
 
     def _add_inlines(self, inlines: Sequence[Inline]) -> None:
         for inline in inlines:
@@ -260,7 +258,7 @@ class _MessageWriter:
         self.out.mark(style, self.styles.pop(style))
 
     def _add_code_span(self, text: str) -> None:
-        """Code has no style and is in none, so the open ones end before it and begin again after it."""
+        """Code is in no style and has none: end the open styles before it and begin them again after it."""
         if self.in_link:
             self._write(break_mentions(text))
             return
@@ -289,7 +287,7 @@ class _MessageWriter:
             self.links += 1
 
     def _can_link(self, link: Link | Image, text: str) -> bool:
-        """Whether a target may stand behind its text; not one of a link around a picture, which has its own."""
+        """Whether the text can link to the target. A link around an image cannot: the image has a target itself."""
         if self.links == _MAX_ENTITIES or not is_linkable(link.url):
             return False
         return not _has_link(link.inlines) and not deceives(text, link.url)

@@ -1,9 +1,8 @@
-"""The dialect `telegram_rich`: a message that Telegram takes as a document, with headings, lists and tables.
+"""The dialect `telegram_rich`: a Telegram message with headings, lists and tables.
 
-It is sent as HTML (`InputRichMessage.html`), though Telegram takes Markdown as well: its Markdown has formulas,
-footnotes and marks that no agent meant by a dollar sign or a bracket, and in HTML nothing is markup but what is
-written here. Owns what such a message may hold. Its text and entities are those of the dialect `telegram`, for whoever
-cannot show it; they may be longer than a message of that kind, and must be cut anew to be one.
+It is sent as HTML (`InputRichMessage.html`). Telegram takes Markdown too, but that has formulas, footnotes and marks
+which no agent meant by a dollar sign or a bracket. Owns the limits of such a message. Text and entities are those of
+the dialect `telegram`, for clients that cannot show the HTML; they may exceed an ordinary message and must then be cut.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from tailrace.markdown.telegram import break_mentions, is_linkable, is_visible, 
 from tailrace.operations import Body
 
 _MAX_COLUMNS = 20
-# A message has at most 32,768 characters and 500 blocks; with these, one of that length has no more. Blocks beyond the
-# first hundred take their share of the limit, so that they count under any other limit, too.
+# A message has at most 32,768 characters and 500 blocks. These numbers keep a message of that length within 500. Blocks
+# after the first hundred take a share of the limit, so that they also count for a lower limit.
 _FREE_BLOCKS = 100
 _BLOCK_SHARE = 82
 _TAG = re.compile(r"<[^>]*>")
 _BLOCK = re.compile(r"<(?:p|h[1-6r]|pre|blockquote|[uo]l|table|tr|li)\b")
-_ITEM = "<li>"  # one block, and another for what is in it
+_ITEM = "<li>"  # one block, and another one for its content
 
 
 def _is_web(url: str) -> bool:
@@ -42,7 +41,7 @@ _RULES = HtmlRules(
     max_columns=_MAX_COLUMNS,
     break_mentions=break_mentions,
     checkbox='input type="checkbox"',
-    # Sixteen levels of blocks and styles. Telegram does not say whether a list and its item are one or two of them.
+    # The limit is 16 levels of blocks and styles. Telegram does not say whether a list with its item is one or two.
     max_container_depth=8,
     max_style_depth=13,
 )
@@ -53,16 +52,16 @@ def telegram_rich(source: str) -> Body:
     body = telegram(source)
     html = to_html(parse(source), _RULES)
     if graphemes.is_one_character(replace_surrogates(source).strip()) or not is_visible(_visible(html)):
-        html = f"<p>{escape(body.text)}</p>"  # a character alone calls nobody, and must fit any limit
+        html = f"<p>{escape(body.text)}</p>"  # one character alone mentions nobody, and must fit any limit
     return msgspec.structs.replace(body, html=html)
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: the text that people read in either form, or its blocks if that is more."""
+    """How much of a limit the body takes: the longer visible text of its two forms, or its blocks if that is more."""
     html = body.html or ""
     blocks = len(_BLOCK.findall(html)) + html.count(_ITEM)
-    shown = max(units.size(body.text, unit), units.size(_visible(html), unit))
-    return max(shown, (blocks - _FREE_BLOCKS) * _BLOCK_SHARE)
+    visible_size = max(units.size(body.text, unit), units.size(_visible(html), unit))
+    return max(visible_size, (blocks - _FREE_BLOCKS) * _BLOCK_SHARE)
 
 
 def _visible(html: str) -> str:

@@ -1,21 +1,21 @@
 """How platforms count text: code points, UTF-16 code units, or UTF-8 bytes.
 
-Owns the three units and nothing else. Lone surrogates, which no encoding admits, count like any character of
-their width, so that text from a broken source is measured instead of refused.
+Lone surrogates, which no encoding allows, count like any character of their width. So text from a broken source is
+measured and not refused.
 """
 
 from __future__ import annotations
 
-SMALLEST = {"code_points": 1, "utf16": 2, "utf8_bytes": 4}
-"""The smallest limit per unit under which every character fits a part."""
+MAX_CHARACTER_SIZE = {"code_points": 1, "utf16": 2, "utf8_bytes": 4}
+"""The largest size of one character, which is also the smallest limit."""
 
 
-def check(limit: int, unit: str) -> None:
-    """Raise ValueError where the unit is unknown or some character would never fit the limit."""
-    if unit not in SMALLEST:
-        raise ValueError(f"unknown unit {unit!r}: use one of {', '.join(SMALLEST)}")
-    if limit < SMALLEST[unit]:
-        raise ValueError(f"limit must be at least {SMALLEST[unit]} in {unit}, got {limit}")
+def check_limit(limit: int, unit: str) -> None:
+    """Raise ValueError if the unit is unknown or some character would exceed the limit."""
+    if unit not in MAX_CHARACTER_SIZE:
+        raise ValueError(f"unknown unit {unit!r}: use one of {', '.join(MAX_CHARACTER_SIZE)}")
+    if limit < MAX_CHARACTER_SIZE[unit]:
+        raise ValueError(f"limit must be at least {MAX_CHARACTER_SIZE[unit]} in {unit}, got {limit}")
 
 
 def size(text: str, unit: str) -> int:
@@ -27,15 +27,13 @@ def size(text: str, unit: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def fitting_length(text: str, start: int, budget: int, unit: str) -> int:
-    """The largest index such that `text[start:index]` is at most `budget`; never inside a character."""
-    if budget <= 0:
-        return start
-    piece = text[start : start + budget]
-    excess = size(piece, unit) - budget
-    while excess > 0:
-        # Every character counts at most `SMALLEST` units, so at least this many must go.
-        drop = max(1, excess // SMALLEST[unit])
+def fitting_length(text: str, limit: int, unit: str) -> int:
+    """How many characters of the text fit the limit."""
+    piece = text[: max(limit, 0)]
+    excess = size(piece, unit) - limit
+    while piece and excess > 0:
+        # No character is larger than this, so at least so many must go.
+        drop = max(1, excess // MAX_CHARACTER_SIZE[unit])
         excess -= size(piece[-drop:], unit)
         piece = piece[:-drop]
-    return start + len(piece)
+    return len(piece)
