@@ -438,7 +438,7 @@ def test_the_terminal_as_a_channel_whose_reader_has_left(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.returncode == 1
-    assert b"part 1 refused: whoever read the output has left: Broken pipe" in done.stderr
+    assert b"part 1 refused: the reader of the output has closed it: Broken pipe" in done.stderr
     assert folder.states()["t.1"] == "failed"
 
 

@@ -6,15 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from post_office import HERE, PostOffice, edit, post
 
-from tailrace.capabilities import Capabilities, Keyed, Rate
+from tailrace.capabilities import Capabilities, EditRules, Keyed, Rate
 from tailrace.deliveries import OPEN, State, TurnState
 from tailrace.delivery import Recovery
 from tailrace.delivery.recovery import INTERRUPTED
 from tailrace.operations import Target, Typing
 from tailrace.testing.faults import Fault, NoAnswer, Refuse, Reset, Rule, TooMany, Unreachable
 from tailrace.testing.virtual_time import Simulation, run
+from tailrace.testing.wire import capabilities_of
 
 if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
@@ -24,7 +26,7 @@ KINDS = ("keyed", "readback", "repeatable", "unkeyed")
 
 def test_hardest_2_a_live_message_becomes_the_final_after_a_crash_and_there_is_no_second_one() -> None:
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
+        office = PostOffice(simulation, replace(capabilities_of("keyed"), edits=EditRules(every_s=1.0)))
         turn = await office.courier.begin("t", HERE)
         turn.save_snapshot("Hel", None)
         await asyncio.sleep(3)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from post_office import HERE, THERE, PostOffice, Unwritable, edit, post, settled_within, with_window
 
-from tailrace.capabilities import Capabilities, Rate, Unkeyed
+from tailrace.capabilities import Capabilities, EditRules, Rate, Unkeyed
 from tailrace.deliveries import FINAL, Snapshot, State, Turn, TurnState
 from tailrace.delivery import Recovery
 from tailrace.delivery.recovery import INTERRUPTED
@@ -106,7 +106,7 @@ def test_killed_again_and_again_in_recovery_it_still_goes_on() -> None:
 
 def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_into_the_live_message() -> None:
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, capabilities_of("unkeyed", limit=64))
+        office = PostOffice(simulation, replace(capabilities_of("unkeyed", limit=64), edits=EditRules(every_s=1.0)))
         turn = await office.courier.begin("t", HERE)
         await turn.send(post("begun"))
         words = "a word and another one " * 20
