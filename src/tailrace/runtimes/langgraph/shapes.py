@@ -53,7 +53,7 @@ class UsageMetadata(msgspec.Struct):
     output_tokens: int = 0
 
 
-class ContentBlock(msgspec.Struct):
+class MessageBlock(msgspec.Struct):
     """A piece of a message's content. Providers have different fields for reasoning."""
 
     type: str = ""
@@ -76,7 +76,7 @@ class ModelMessage(msgspec.Struct):
     """A message or a chunk of one. Old versions have no `chunk_position`, so the end of their messages is unknown."""
 
     type: str
-    content: str | list[str | ContentBlock] = ""
+    content: str | list[str | MessageBlock] = ""
     id: str | None = None
     name: str | None = None
     tool_calls: list[ModelToolCall] = []
@@ -86,16 +86,16 @@ class ModelMessage(msgspec.Struct):
     additional_kwargs: dict[str, Any] = {}
 
     @property
-    def blocks(self) -> list[ContentBlock]:
+    def blocks(self) -> list[MessageBlock]:
         """The content, each piece with its index: the provider's, or else its position."""
         pieces = [self.content] if isinstance(self.content, str) else self.content
-        blocks = [ContentBlock(type="text", text=piece) if isinstance(piece, str) else piece for piece in pieces]
+        blocks = [MessageBlock(type="text", text=piece) if isinstance(piece, str) else piece for piece in pieces]
         for position, block in enumerate(blocks):
             block.index = position if block.index is None else block.index
         reasoning = self.additional_kwargs.get("reasoning_content")
         if not isinstance(reasoning, str):
             return blocks
-        return [ContentBlock(type="reasoning", reasoning=reasoning), *blocks]
+        return [MessageBlock(type="reasoning", reasoning=reasoning), *blocks]
 
     @property
     def text(self) -> str:

@@ -137,7 +137,7 @@ class LangGraphTranslator:
         calls = (self._task_calls.get(task, own) for task in reversed(tasks))
         return next((call for call in calls if call != own), None)
 
-    def _block(self, call: _ModelCall, block: shapes.ContentBlock) -> list[Event]:
+    def _block(self, call: _ModelCall, block: shapes.MessageBlock) -> list[Event]:
         if block.type == "text" and block.text:
             call.texts.add(block.index)
             return self._turn.text_delta((call.number, block.index), block.text, parent=call.parent)

@@ -34,7 +34,7 @@ class PartEndEvent(msgspec.Struct):
     part: ResponsePart
 
 
-class PartDelta(msgspec.Struct):
+class ResponsePartDelta(msgspec.Struct):
     """What is added to a part. Some kinds have nothing that is read here."""
 
     part_delta_kind: str
@@ -45,7 +45,7 @@ class PartDeltaEvent(msgspec.Struct):
     """A part grows."""
 
     index: int
-    delta: PartDelta
+    delta: ResponsePartDelta
 
 
 class ToolEvent(msgspec.Struct):

@@ -26,7 +26,7 @@ class ToolChunk(msgspec.Struct, rename="camel"):
     preliminary: bool = False
 
 
-class ApprovalRequest(msgspec.Struct, rename="camel"):
+class ToolApprovalRequest(msgspec.Struct, rename="camel"):
     """A call waits for approval, unless a rule gives it automatically."""
 
     approval_id: str
@@ -34,7 +34,7 @@ class ApprovalRequest(msgspec.Struct, rename="camel"):
     is_automatic: bool = False
 
 
-class ApprovalResponse(msgspec.Struct, rename="camel"):
+class ToolApprovalResponse(msgspec.Struct, rename="camel"):
     """A call was approved or denied, with a reason or without one."""
 
     approval_id: str

@@ -148,13 +148,13 @@ class VercelTranslator:
         reason = self._reasons.get(call.tool_call_id) or "denied"
         return self._turn.tool_result(call.tool_call_id, reason, is_error=True)
 
-    def _approval_request(self, request: shapes.ApprovalRequest) -> list[Event]:
+    def _approval_request(self, request: shapes.ToolApprovalRequest) -> list[Event]:
         self._approval_calls[request.approval_id] = request.tool_call_id
         if not request.is_automatic:
             self._waiting_tools[request.approval_id] = self._tool_names.get(request.tool_call_id, "a tool")
         return []
 
-    def _approval_response(self, response: shapes.ApprovalResponse) -> list[Event]:
+    def _approval_response(self, response: shapes.ToolApprovalResponse) -> list[Event]:
         self._waiting_tools.pop(response.approval_id, None)
         if response.approval_id in self._approval_calls:
             self._reasons[self._approval_calls[response.approval_id]] = response.reason
@@ -207,8 +207,8 @@ class VercelTranslator:
         "tool-output-available": (shapes.ToolChunk, _tool_output),
         "tool-output-error": (shapes.ToolChunk, _tool_error),
         "tool-output-denied": (shapes.ToolChunk, _tool_denied),
-        "tool-approval-request": (shapes.ApprovalRequest, _approval_request),
-        "tool-approval-response": (shapes.ApprovalResponse, _approval_response),
+        "tool-approval-request": (shapes.ToolApprovalRequest, _approval_request),
+        "tool-approval-response": (shapes.ToolApprovalResponse, _approval_response),
         "file": (shapes.FileChunk, _file),
         "source-url": (shapes.SourceChunk, _source),
         "source-document": (shapes.SourceChunk, _source),
