@@ -1,4 +1,4 @@
-"""Recorded streams of Python SDKs, and what a turn comes to for whoever reads it."""
+"""Recorded streams of agents, and what their turns contain as a reader sees them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from tailrace.assembler import append_event_to_chunks
 from tailrace.chunks import ErrorChunk, SystemChunk, TextChunk, ThinkingChunk, ToolBatchChunk
@@ -28,9 +29,9 @@ Terminal = TurnCompleted | TurnFailed | TurnCancelled
 
 @dataclass(frozen=True)
 class Expected:
-    """What somebody who reads a recording expects of it: what is said, thought and done, and how it ends.
+    """What a person who has read a recording expects of it.
 
-    A tool has a name and whether it failed, None where it did not answer. `code` is that of a failure.
+    A tool is its name and whether it failed, None if it has no result. `code` is that of the failure.
     """
 
     recording: str
@@ -45,9 +46,48 @@ class Expected:
     notes: str = ""
 
 
+@dataclass(frozen=True)
+class Case:
+    """Events of an agent, and what is expected of the turn. See `case`."""
+
+    name: str
+    natives: tuple[Any, ...]
+    expected: dict[str, Any]
+
+    def check(self, events: Sequence[Event]) -> None:
+        turn = turn_of(events)
+        found = {
+            "answer": turn.answer,
+            "thoughts": turn.thoughts,
+            "tools": turn.tools,
+            "calls": [(call.name, call.arguments, call.result) for call in turn.calls],
+            "status": turn.status,
+            "notices": turn.notices,
+            "terminal": turn.terminal,
+            "events": list(events),
+        }
+        got = {name: found[name] for name in self.expected}
+        assert got == self.expected, f"{got}\nis not\n{self.expected}"
+
+
+def case(name: str, *natives: Any, **expected: Any) -> Case:
+    """A row of a table. Compared is only what is given.
+
+    `answer`, `thoughts`, `status` and `notices` are lists of texts. `tools` are names and whether the call failed;
+    `calls` are name, arguments and result. `terminal` is the last event and `events` are all of them.
+    """
+    assert expected, "a case expects something"
+    return Case(name, natives, expected)
+
+
+def table(*cases: Case) -> pytest.MarkDecorator:
+    """The cases as the parameter `case`, each under its name."""
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+
+
 @dataclass
 class Turn:
-    """A turn as it is remembered, and its events."""
+    """The events of a turn and the chunks that they fold into."""
 
     events: list[Event]
     chunks: list[Chunk] = field(default_factory=list)
@@ -85,13 +125,13 @@ class Turn:
 
 
 def lines_of(recording: str) -> list[Any]:
-    """What the recording holds, without its header."""
+    """The lines of a recording without its header."""
     lines = (RECORDINGS / f"{recording}.ndjson").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines[1:]]
 
 
 def turn_of(events: Iterable[Event]) -> Turn:
-    """The events as the contract lets them pass, which must be all of them, folded into chunks."""
+    """The events folded into chunks. The contract must accept all of them."""
     diagnostics: list[Diagnostic] = []
     given = list(events)
 
@@ -121,17 +161,3 @@ def hold(turn: Turn, expected: Expected) -> None:
     assert type(turn.terminal) is expected.terminal
     assert (turn.terminal.code if isinstance(turn.terminal, TurnFailed) else None) == expected.code
     assert turn.notices == list(expected.notices)
-
-
-def littered(lines: Sequence[Any], garbage: Sequence[Any]) -> list[Any]:
-    """The lines of a recording with something before each that no SDK hands over."""
-    return [either for place, line in enumerate(lines) for either in ({"ev": garbage[place % len(garbage)]}, line)]
-
-
-def hold_among_garbage(turn: Turn, expected: Expected) -> None:
-    """Compare a turn with what is expected of its recording, into which garbage was thrown."""
-    assert "".join(turn.answer) == "".join(expected.answer)
-    assert turn.tools == list(expected.tools)
-    assert type(turn.terminal) is expected.terminal
-    assert turn.notices
-    assert len(turn.notices) == len(set(turn.notices)), "the same is told once"

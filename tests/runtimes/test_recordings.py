@@ -15,9 +15,7 @@ import sdk_streams
 import test_acp_translation
 import test_claude_translation
 import test_cli_recordings
-import test_langgraph_translation
-import test_openai_agents_translation
-import test_pydantic_ai_translation
+import test_stream_recordings
 import vercel_streams
 from sdk_streams import RECORDINGS
 
@@ -29,9 +27,9 @@ TABLES: dict[str, Sequence[sdk_streams.Expected | cli_streams.Expected]] = {
     "agui": agui_streams.EXPECTED,
     "claude": test_claude_translation.EXPECTED,
     "codex, gemini, opencode": test_cli_recordings.EXPECTED,
-    "langgraph": test_langgraph_translation.EXPECTED,
-    "openai-agents": test_openai_agents_translation.EXPECTED,
-    "pydantic-ai": test_pydantic_ai_translation.EXPECTED,
+    "langgraph": test_stream_recordings.LANGGRAPH,
+    "openai-agents": test_stream_recordings.OPENAI_AGENTS,
+    "pydantic-ai": test_stream_recordings.PYDANTIC_AI,
     "vercel": vercel_streams.EXPECTED,
 }
 # A number behind a name is one of the turns of a recording that holds several.
