@@ -1,4 +1,4 @@
-"""Recorded runs of AG-UI agents and what a reader expects of each, and such events as they are made by hand."""
+"""Recorded runs of AG-UI agents with what a reader expects of each, and events made by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXPECTED = [
         "agui_langgraph_interrupt",
         ["Which Springfield?"],
         status=["model"],
-        notes="the graph stops to ask, which is told beside the run",
+        notes="the graph stops to ask, which a custom event says",
     ),
     Expected(
         "agui_langgraph_tool",
@@ -37,7 +37,7 @@ EXPECTED = [
         [WEATHER],
         [RUN_IT, KNOW],
         status=["model", "tools", "model"],
-        notes="the snapshot at the end says all of it again, under other ids",
+        notes="the snapshot at the end repeats everything, under other ids",
     ),
     Expected(
         "agui_langgraph_unstreamed",
@@ -83,7 +83,7 @@ GARBAGE: list[Any] = [
 
 
 def natives_of(recording: str) -> list[Any]:
-    """The events of a recording; where the bytes were recorded, as they come out of them."""
+    """The events of a recording. Where bytes were recorded too, they must decode to the same events."""
     natives: list[Any] = []
     for line in lines_of(recording):
         natives.append(line["ev"])
@@ -93,7 +93,7 @@ def natives_of(recording: str) -> list[Any]:
 
 
 def text(message: str, *pieces: str, **more: Any) -> list[dict[str, Any]]:
-    """A message as it is streamed."""
+    """The events of a streamed message."""
     return [
         {"type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant", **more},
         *({"type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": piece} for piece in pieces),
@@ -106,7 +106,7 @@ def call(name: str, tool: str = "look", **more: Any) -> dict[str, Any]:
 
 
 def arguments(name: str, *pieces: str) -> list[dict[str, Any]]:
-    """The arguments of a call, and that they are complete."""
+    """The arguments of a call, and their end."""
     return [
         *({"type": "TOOL_CALL_ARGS", "toolCallId": name, "delta": piece} for piece in pieces),
         {"type": "TOOL_CALL_END", "toolCallId": name},

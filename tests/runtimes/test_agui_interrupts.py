@@ -1,4 +1,4 @@
-"""What an AG-UI run stops to ask, as people read it, and how what they say next answers it."""
+"""The questions that an AG-UI run stops for: their text, and how the person's next message answers them."""
 
 from __future__ import annotations
 
@@ -13,65 +13,66 @@ from tailrace.events import Event, ToolFinished, ToolStarted
 from tailrace.runtimes.agui import AguiTranslator
 from tailrace.runtimes.agui.history import AguiHistory
 
-# As LangChain's middleware asks leave for two calls.
-WANTED = {
+# LangChain's middleware waits for the approval of two calls.
+REQUESTS = {
     "action_requests": [{"name": "wipe", "args": {"disk": "a"}}, {"name": "send", "args": {}}],
     "review_configs": [{"action_name": "wipe", "allowed_decisions": ["approve", "reject"]}],
 }
-REFUSED = {"decisions": [{"type": "reject", "message": "not that disk"}] * 2}
+REJECTED = {"decisions": [{"type": "reject", "message": "not that disk"}] * 2}
 
 
-def asking(*interrupts: dict[str, Any]) -> dict[str, Any]:
+def interrupted(*interrupts: dict[str, Any]) -> dict[str, Any]:
     return FINISHED | {"outcome": {"type": "interrupt", "interrupts": list(interrupts)}}
 
 
-def run(*natives: Any, transcript: AguiHistory) -> tuple[list[Event], AguiHistory]:
-    """What a run comes to, and the conversation as it is after it was kept."""
-    translator = AguiTranslator("", transcript.tool_names)
+def run_input(history: AguiHistory, text: str) -> dict[str, Any]:
+    return history.run_input(text, thread_id="t", run_id="r", message_id=f"u-{text}")
+
+
+def run(history: AguiHistory, *natives: Any) -> tuple[list[Event], AguiHistory]:
+    """The events of a run, and the history after it was saved and loaded."""
+    translator = AguiTranslator("", history.tool_names)
     events: list[Event] = []
     for native in natives:
-        transcript.feed(native)
+        history.feed(native)
         events += translator.feed(native)
     events += translator.close()
-    return events, AguiHistory(transcript.encode(translator.interrupts))
+    return events, AguiHistory(history.encode(translator.interrupts))
 
 
-def asked(*natives: Any) -> tuple[list[str], dict[str, Any]]:
-    """What a first run asks, and the input of the next one, which answers it."""
-    transcript = AguiHistory()
-    question(transcript, "wipe it")
-    events, after = run(*natives, transcript=transcript)
-    return turn_of(events).answer, question(after, "not that disk")
+def question_and_reply(*natives: Any) -> tuple[list[str], dict[str, Any]]:
+    """The answer of a first run, which asks a question, and the input of the next run, which replies."""
+    history = AguiHistory()
+    run_input(history, "wipe it")
+    events, history = run(history, *natives)
+    return turn_of(events).answer, run_input(history, "not that disk")
 
 
-def question(transcript: AguiHistory, text: str) -> dict[str, Any]:
-    return transcript.run_input(text, thread_id="t", run_id="r", message_id=f"u-{text}")
+def test_calls_that_a_graph_wants_approved_are_named_and_rejected() -> None:
+    event = {"type": "CUSTOM", "name": "on_interrupt", "value": msgspec.json.encode(REQUESTS).decode()}
+    answer, reply = question_and_reply(event, FINISHED)
+    assert answer == ["Waiting for approval: wipe, send"]
+    assert reply["forwardedProps"] == {"command": {"resume": REJECTED}}
 
 
-def test_a_graph_that_wants_leave_says_for_what_and_is_refused_with_what_is_said_next() -> None:
-    event = {"type": "CUSTOM", "name": "on_interrupt", "value": msgspec.json.encode(WANTED).decode()}
-    words, answer = asked(event, FINISHED)
-    assert words == ["Waiting for approval: wipe, send"]
-    assert answer["forwardedProps"] == {"command": {"resume": REFUSED}}
+def test_calls_that_an_outcome_wants_approved_are_named_and_rejected() -> None:
+    interrupt = {"id": "i", "reason": "langgraph:interrupt", "metadata": {"langgraph": {"raw": REQUESTS, "ns": None}}}
+    answer, reply = question_and_reply(interrupted(interrupt))
+    assert answer == ["Waiting for approval: wipe, send"]
+    assert reply["resume"] == [{"interruptId": "i", "status": "resolved", "payload": REJECTED}]
 
 
-def test_the_same_in_the_outcome_of_a_run() -> None:
-    interrupt = {"id": "i", "reason": "langgraph:interrupt", "metadata": {"langgraph": {"raw": WANTED, "ns": None}}}
-    words, answer = asked(asking(interrupt))
-    assert words == ["Waiting for approval: wipe, send"]
-    assert answer["resume"] == [{"interruptId": "i", "status": "resolved", "payload": REFUSED}]
-
-
-def test_a_tool_of_adk_that_wants_leave_is_named_and_nobody_gives_it() -> None:
-    told = {"originalFunctionCall": {"id": "c", "name": "wipe", "args": {}}, "toolConfirmation": {"confirmed": False}}
+def test_a_call_that_adk_wants_approved_is_named_and_cancelled() -> None:
+    adk = {"originalFunctionCall": {"id": "c", "name": "wipe", "args": {}}, "toolConfirmation": {"confirmed": False}}
     interrupt = {"id": "d", "reason": "confirmation", "message": "Respond with …", "toolCallId": "d"}
-    words, answer = asked(call("d", "adk_request_confirmation"), asking(interrupt | {"metadata": {"adk": told}}))
-    assert words == ["Waiting for approval: wipe"]
-    assert answer["resume"] == [{"interruptId": "d", "status": "cancelled"}]
+    natives = [call("d", "adk_request_confirmation"), interrupted(interrupt | {"metadata": {"adk": adk}})]
+    answer, reply = question_and_reply(*natives)
+    assert answer == ["Waiting for approval: wipe"]
+    assert reply["resume"] == [{"interruptId": "d", "status": "cancelled"}]
 
 
 @pytest.mark.parametrize(
-    ("interrupt", "words"),
+    ("interrupt", "text"),
     [
         ({"reason": "whom", "metadata": {"reason": "To whom?"}}, "To whom?"),  # Strands
         ({"reason": "whom", "metadata": {"reason": {"to": ["Ada"]}}}, "Waiting for whom"),
@@ -80,17 +81,36 @@ def test_a_tool_of_adk_that_wants_leave_is_named_and_nobody_gives_it() -> None:
         ({"metadata": {"langgraph": {"raw": {"action_requests": [7]}}}}, "Waiting for an answer"),
     ],
 )
-def test_a_question_is_told_in_the_words_there_are_and_answered(interrupt: dict[str, Any], words: str) -> None:
-    told, answer = asked(asking({"id": "i", **interrupt}))
-    assert told == [words]
-    assert answer["resume"] == [{"interruptId": "i", "status": "resolved", "payload": "not that disk"}]
+def test_a_question_is_shown_and_answered_by_the_next_message(interrupt: dict[str, Any], text: str) -> None:
+    answer, reply = question_and_reply(interrupted({"id": "i", **interrupt}))
+    assert answer == [text]
+    assert reply["resume"] == [{"interruptId": "i", "status": "resolved", "payload": "not that disk"}]
+    assert [message["content"] for message in reply["messages"]] == ["wipe it"]
 
 
-def test_a_call_that_waited_over_a_question_has_its_name_in_the_run_that_ends_it() -> None:
-    transcript = AguiHistory()
-    question(transcript, "send it")
-    natives = [call("c", "send"), *arguments("c", "{}"), asking({"id": "i", "reason": "whom"})]
-    _, after = run(*natives, transcript=transcript)
-    question(after, "to Ada")
-    events, _ = run(result("c", "sent"), FINISHED, transcript=after)
+def test_a_question_without_an_id_is_answered_by_a_command() -> None:
+    event = {"type": "CUSTOM", "name": "on_interrupt", "value": "Which disk?"}
+    answer, reply = question_and_reply(event, FINISHED)
+    assert answer == ["Which disk?"]
+    assert reply["forwardedProps"] == {"command": {"resume": "not that disk"}}
+    assert "resume" not in reply
+
+
+def test_the_next_message_does_not_approve_a_call() -> None:
+    history = AguiHistory()
+    run_input(history, "before")
+    _, history = run(history, interrupted({"id": "i", "toolCallId": "c"}))
+    reply = run_input(history, "yes")
+    assert reply["resume"] == [{"interruptId": "i", "status": "cancelled"}]
+    assert [message["content"] for message in reply["messages"]] == ["before", "yes"]
+    assert "resume" not in run_input(history, "and now?")
+
+
+def test_a_call_that_waited_for_an_answer_keeps_its_name_in_the_next_run() -> None:
+    history = AguiHistory()
+    run_input(history, "send it")
+    natives = [call("c", "send"), *arguments("c", "{}"), interrupted({"id": "i", "reason": "whom"})]
+    _, history = run(history, *natives)
+    run_input(history, "to Ada")
+    events, _ = run(history, result("c", "sent"), FINISHED)
     assert events[:2] == [ToolStarted(id="c", name="send"), ToolFinished(id="c", result="sent")]

@@ -323,7 +323,6 @@ def test_reasoning(case: Case) -> None:
         answer=["One moment.", "Waiting for approval: transfer", WHERE, "Waiting for a signature"],
         terminal=TurnCompleted(stop_reason="interrupt"),
     ),
-    case("interrupted by LangGraph", ASKS, FINISHED, answer=[WHERE]),
     case("interrupted twice the same", ASKS, interrupted({"id": "i", "message": WHERE}), answer=[WHERE]),
 )
 def test_end_of_a_run(case: Case) -> None:

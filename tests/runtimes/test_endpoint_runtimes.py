@@ -1,4 +1,4 @@
-"""Agents that are web addresses, or functions that speak AG-UI: from a prompt to the end of its turn."""
+"""Agents behind a URL, and functions that speak AG-UI: from the prompt to the end of the turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import agui_streams as agui
 import pytest
 import vercel_streams as vercel
 from loopback import STALL, Answer, Asked, Loopback, frames, head, loopback, streamed
-from sdk_streams import Expected, Turn, hold, turn_of
+from sdk_streams import Turn, turn_of
 
 from tailrace.errors import UsageError
 from tailrace.events import Event, Notice, TextDelta, TurnCompleted, TurnFailed, TurnStarted
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROMPT = Prompt(text="hello")
-RECORDED = [
-    *((AguiRuntime, expected, agui.natives_of(expected.recording)) for expected in agui.EXPECTED),
-    *((VercelRuntime, expected, vercel.natives_of(expected.recording)) for expected in vercel.EXPECTED),
-]
 AGUI_TEXT = [agui.STARTED, *agui.text("m", "so ", "far")]
 VERCEL_TEXT = [vercel.STEP, *vercel.text("0", "so ", "far")]
 Kind = type[AguiRuntime] | type[VercelRuntime]
@@ -36,7 +32,7 @@ Kind = type[AguiRuntime] | type[VercelRuntime]
 
 @dataclass(frozen=True)
 class Agent:
-    """A runtime, what people read of its agents, and how these say `so far` and that they are done."""
+    """A runtime, its agents' name in texts, and the events with which they send `so far` and end."""
 
     kind: Kind
     name: str
@@ -59,56 +55,48 @@ BOTH = pytest.mark.parametrize(
 
 
 @pytest.fixture(autouse=True)
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where this user's data are while a test runs."""
+def data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for this user's data."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     return tmp_path
 
 
-async def heard(runtime: Runtime, prompt: Prompt = PROMPT) -> list[Event]:
-    """What a turn says after its beginning."""
-    begun, *events = [event async for event in runtime.run(prompt)]
-    assert begun == TurnStarted(runtime=runtime.name, session_id=prompt.session_id or None)
+async def run_turn(runtime: Runtime, prompt: Prompt = PROMPT) -> list[Event]:
+    """The events of a turn after `turn_started`."""
+    started, *events = [event async for event in runtime.run(prompt)]
+    assert started == TurnStarted(runtime=runtime.name, session_id=prompt.session_id or None)
     return events
 
 
-def asked(
+def play(
     kind: Kind, *answers: Answer, prompts: Sequence[Prompt] = (PROMPT,), read_timeout_s: float = 30
 ) -> tuple[list[Turn], Loopback]:
-    """The turns of an agent that answers like this, and the server behind it."""
+    """The turns of an agent that gives these answers, and its server."""
 
     async def run() -> tuple[list[list[Event]], Loopback]:
         async with loopback(*answers) as server:
             runtime = kind(server.url, read_timeout_s=read_timeout_s)
-            return [await heard(runtime, prompt) for prompt in prompts], server
+            return [await run_turn(runtime, prompt) for prompt in prompts], server
 
     turns, server = asyncio.run(run())
     return [turn_of(events) for events in turns], server
 
 
-@pytest.mark.parametrize(("kind", "expected", "natives"), RECORDED, ids=lambda value: getattr(value, "recording", ""))
-def test_a_recording_that_is_replayed_comes_to_what_its_reader_expects(
-    kind: Kind, expected: Expected, natives: list[Any]
-) -> None:
-    (turn,), server = asked(kind, streamed(natives))
-    hold(turn, expected)
+@pytest.mark.parametrize("size", [1, 64])
+@BOTH
+def test_an_answer_in_pieces_of_any_size_is_complete(agent: Agent, size: int) -> None:
+    answer = b"".join(agent.answer)
+    (turn,), server = play(agent.kind, [answer[place : place + size] for place in range(0, len(answer), size)])
+    assert turn.answer == ["so far"]
+    assert isinstance(turn.terminal, TurnCompleted)
     assert server.asked[0].line == "POST /agent HTTP/1.1"
     assert server.asked[0].headers["Accept"] == "text/event-stream"
     assert server.asked[0].headers["Content-Type"] == "application/json"
 
 
-@pytest.mark.parametrize("size", [1, 7, 64])
 @BOTH
-def test_an_answer_is_the_same_in_any_pieces(agent: Agent, size: int) -> None:
-    answer = b"".join(agent.answer)
-    (turn,), _ = asked(agent.kind, [answer[place : place + size] for place in range(0, len(answer), size)])
-    assert turn.answer == ["so far"]
-    assert isinstance(turn.terminal, TurnCompleted)
-
-
-@BOTH
-def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
-    (turn,), _ = asked(agent.kind, streamed([*agent.text, "not json", *agent.end]))
+def test_a_frame_that_is_no_json_is_a_notice(agent: Agent) -> None:
+    (turn,), _ = play(agent.kind, streamed([*agent.text, "not json", *agent.end]))
     assert turn.notices == [f'{agent.name} sent an unknown event: "not json"']
     assert isinstance(turn.terminal, TurnCompleted)
 
@@ -123,25 +111,25 @@ def test_a_frame_that_is_no_json_is_noted(agent: Agent) -> None:
     ids=["cut between frames", "cut in a frame", "stalled"],
 )
 @BOTH
-def test_an_answer_that_does_not_end_fails_and_keeps_what_was_said(
+def test_an_answer_that_does_not_end_fails_and_keeps_its_text(
     agent: Agent, rest: list[Any], code: str, message: str
 ) -> None:
     prompts = [PROMPT, PROMPT]
     broken = [head(), *frames(agent.text), *rest]
-    (turn, next_turn), server = asked(agent.kind, broken, agent.answer, prompts=prompts, read_timeout_s=0.2)
+    (turn, next_turn), server = play(agent.kind, broken, agent.answer, prompts=prompts, read_timeout_s=0.2)
     assert turn.answer == ["so far"]
     message = message.replace("SERVER", server.url.removesuffix("/agent")).replace("NAME", agent.name)
     assert turn.terminal == TurnFailed(message=message, code=code)
-    assert isinstance(next_turn.terminal, TurnCompleted), "the session goes on"
+    assert isinstance(next_turn.terminal, TurnCompleted), "the session continues"
 
 
 @BOTH
-def test_an_answer_whose_coding_is_cut_fails(agent: Agent) -> None:
-    (turn,), server = asked(agent.kind, streamed(agent.text)[:-1])
+def test_a_response_that_is_cut_before_the_end_of_the_answer_fails(agent: Agent) -> None:
+    (turn,), server = play(agent.kind, streamed(agent.text)[:-1])
     message = f"{server.url.removesuffix('/agent')}: the connection was lost in the middle of the response."
     assert turn.terminal == TurnFailed(message=message, code="cut_off")
-    (turn,), _ = asked(agent.kind, agent.answer[:-1])
-    assert isinstance(turn.terminal, TurnCompleted), "what is cut after the end is nothing"
+    (turn,), _ = play(agent.kind, agent.answer[:-1])
+    assert isinstance(turn.terminal, TurnCompleted), "after the end of the answer a cut changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -158,13 +146,13 @@ def test_an_answer_whose_coding_is_cut_fails(agent: Agent) -> None:
 def test_an_address_that_does_not_answer_as_an_agent_is_a_failed_turn(
     agent: Agent, answer: Answer, code: str, status: int | None
 ) -> None:
-    (turn,), server = asked(agent.kind, answer)
+    (turn,), server = play(agent.kind, answer)
     assert isinstance(turn.terminal, TurnFailed)
     assert (turn.terminal.code, turn.terminal.status_code) == (code, status)
     assert (turn.answer, len(server.asked)) == ([], 1)
 
 
-def test_once_the_answer_is_over_nothing_more_is_heard() -> None:
+def test_nothing_is_read_after_the_end_of_the_answer() -> None:
     def mine(question: Asked) -> list[Any]:
         finished = agui.FINISHED | {"runId": question.json["runId"]}
         begun = agui.STARTED | {"runId": question.json["runId"]}
@@ -172,95 +160,69 @@ def test_once_the_answer_is_over_nothing_more_is_heard() -> None:
 
     late: Answer = [head(), *frames(["[DONE]", *vercel.text("0", "too late")]), STALL]
     for kind, answer in ((AguiRuntime, mine), (VercelRuntime, late)):
-        (turn,), _ = asked(kind, answer)
+        (turn,), _ = play(kind, answer)
         assert (turn.answer, turn.terminal) == ([], TurnCompleted())
 
 
-@pytest.mark.parametrize("how", ["closed", "cancelled"])
-@BOTH
-def test_leaving_a_turn_closes_the_connection(agent: Agent, how: str) -> None:
-    async def leave() -> None:
-        far = asyncio.Event()
-        async with loopback([head(), *frames(agent.text), STALL]) as server:
-
-            async def read() -> None:
-                async with aclosing(agent.kind(server.url).run(PROMPT)) as turn:
-                    async for event in turn:
-                        if event == TextDelta(text="far"):
-                            far.set()
-                            if how == "closed":
-                                break
-
-            reading = asyncio.create_task(read())
-            await far.wait()
-            if how == "cancelled":
-                reading.cancel()
-            await asyncio.wait({reading})
-            await server.gone.wait()
-            assert reading.cancelled() == (how == "cancelled")
-
-    asyncio.run(leave())
-
-
-# What a conversation remembers
+# What a session remembers
 
 FIRST, SECOND = (Prompt(text=text, session_id="s") for text in ("first", "second"))
 
 
 @BOTH
-def test_the_next_question_of_a_session_goes_with_what_was_said_before(agent: Agent, memory: Path) -> None:
-    _, server = asked(agent.kind, agent.answer, prompts=[FIRST, SECOND])
+def test_the_next_question_of_a_session_is_sent_with_the_history(agent: Agent, data_home: Path) -> None:
+    _, server = play(agent.kind, agent.answer, prompts=[FIRST, SECOND])
     first, second = (question.json for question in server.asked)
-    place = "threadId" if agent.kind is AguiRuntime else "id"
-    assert first[place] == second[place] == "s"
+    field = "threadId" if agent.kind is AguiRuntime else "id"
+    assert first[field] == second[field] == "s"
     assert [message["role"] for message in second["messages"]] == ["user", "assistant", "user"]
     assert second["messages"][0] == first["messages"][0]
     assert "so far" in str(second["messages"][1])
-    kept = [path for path in memory.rglob("*") if path.is_file()]
-    assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]
+    files = [path for path in data_home.rglob("*") if path.is_file()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600]
 
 
 @BOTH
-def test_sessions_and_agents_do_not_share_what_they_remember(agent: Agent) -> None:
+def test_sessions_and_agents_share_no_history(agent: Agent) -> None:
     async def run() -> list[int]:
         async with loopback(agent.answer) as server:
             here, there = agent.kind(server.url), agent.kind(f"{server.url}/there")
-            await heard(here, FIRST)
-            await heard(here, Prompt(text="second", session_id="t"))
-            await heard(there, SECOND)
-            await heard(here, Prompt(text="third", conversation="s"))
+            await run_turn(here, FIRST)
+            await run_turn(here, Prompt(text="second", session_id="t"))
+            await run_turn(there, SECOND)
+            await run_turn(here, Prompt(text="third", conversation="s"))
             return [len(question.json["messages"]) for question in server.asked]
 
     assert asyncio.run(run()) == [1, 1, 1, 3]
 
 
 @BOTH
-def test_a_turn_without_a_session_or_without_an_end_is_not_remembered(agent: Agent, memory: Path) -> None:
-    asked(agent.kind, agent.answer)
-    asked(agent.kind, streamed(agent.text), prompts=[FIRST])
-    assert list(memory.iterdir()) == []
+def test_a_turn_without_a_session_or_without_an_end_is_not_saved(agent: Agent, data_home: Path) -> None:
+    play(agent.kind, agent.answer)
+    play(agent.kind, streamed(agent.text), prompts=[FIRST])
+    assert list(data_home.iterdir()) == []
 
 
 @BOTH
-def test_an_answer_that_cannot_be_kept_is_given_all_the_same(agent: Agent, memory: Path) -> None:
-    memory.joinpath("tailrace").symlink_to(memory / "nowhere")
-    (turn,), _ = asked(agent.kind, agent.answer, prompts=[FIRST])
+def test_an_answer_that_cannot_be_saved_ends_with_a_notice(agent: Agent, data_home: Path) -> None:
+    data_home.joinpath("tailrace").symlink_to(data_home / "nowhere")
+    (turn,), _ = play(agent.kind, agent.answer, prompts=[FIRST])
     assert isinstance(turn.terminal, TurnCompleted)
     assert turn.answer == ["so far"]
     assert turn.notices[0].startswith("This will not be remembered: ")
     assert isinstance(turn.events[-2], Notice)
 
 
-def test_what_is_asked_of_an_agui_agent_is_a_run_input() -> None:
-    _, server = asked(AguiRuntime, streamed([*AGUI_TEXT, agui.FINISHED]))
+def test_an_agui_agent_is_asked_by_a_run_input() -> None:
+    _, server = play(AguiRuntime, streamed([*AGUI_TEXT, agui.FINISHED]))
     question = server.asked[0].json
     assert question.keys() == {"threadId", "runId", "state", "messages", "tools", "context", "forwardedProps"}
     assert [(message["role"], message["content"]) for message in question["messages"]] == [("user", "hello")]
     assert len({question["threadId"], question["runId"], question["messages"][0]["id"]}) == 3
 
 
-def test_what_is_asked_of_a_chat_route_is_what_a_browser_would_ask() -> None:
-    _, server = asked(VercelRuntime, streamed(["[DONE]"]))
+def test_a_chat_route_is_asked_as_by_a_browser() -> None:
+    _, server = play(VercelRuntime, streamed(["[DONE]"]))
     question = server.asked[0].json
     assert question.keys() == {"id", "messages", "trigger"}
     assert question["trigger"] == "submit-message"
@@ -294,7 +256,7 @@ def test_a_function_may_yield_events_in_any_form(form: Any) -> None:
 
     runtime = AguiRuntime(agent)
     assert isinstance(runtime, Runtime)
-    turn = turn_of(asyncio.run(heard(runtime)))
+    turn = turn_of(asyncio.run(run_turn(runtime)))
     assert (turn.answer, turn.terminal) == (["so far"], TurnCompleted())
     assert questions[0]["messages"][0]["content"] == "hello"
 
@@ -305,17 +267,17 @@ def test_a_function_that_raises_fails_its_turn() -> None:
             yield event
         raise ValueError("no luck")
 
-    turn = turn_of(asyncio.run(heard(AguiRuntime(agent))))
+    turn = turn_of(asyncio.run(run_turn(AguiRuntime(agent))))
     assert (turn.answer, turn.terminal) == (["so far"], TurnFailed(message="no luck", code="runtime_raised"))
 
 
-def test_what_a_function_says_that_cannot_be_kept_is_said_all_the_same() -> None:
+def test_events_that_cannot_be_saved_are_shown_with_a_notice() -> None:
     async def agent(_: dict[str, Any]) -> AsyncGenerator[Any, None]:
         yield agui.call("c")
         yield agui.result("c", object())
         yield agui.FINISHED
 
-    events = asyncio.run(heard(AguiRuntime(agent), FIRST))
+    events = asyncio.run(run_turn(AguiRuntime(agent), FIRST))
     assert [event.text for event in events if isinstance(event, Notice)] == [
         "This will not be remembered: Encoding objects of type object is unsupported"
     ]
@@ -341,7 +303,7 @@ def test_closing_the_turn_closes_the_function() -> None:
 
 
 @BOTH
-def test_an_address_that_is_none_is_told_at_once(agent: Agent) -> None:
+def test_an_invalid_address_is_refused_at_once(agent: Agent) -> None:
     with pytest.raises(UsageError, match="no web address"):
         agent.kind("agents:answer")
     assert isinstance(agent.kind("https://agent.example"), Runtime)

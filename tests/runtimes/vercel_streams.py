@@ -1,6 +1,6 @@
-"""Recorded UI message streams of the AI SDK and what a reader expects of each, and chunks as they are made by hand.
+"""Recorded UI message streams of the AI SDK with what a reader expects of each, and chunks made by hand.
 
-`SNAPSHOTS` are not among them: what the SDK's client makes of a stream is never sent. What we remember is held to it.
+`SNAPSHOTS` are no streams: the SDK's client makes them from a stream. Saved histories are compared with them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXPECTED = [
         "vercel5_ui_parallel",
         ["Two.", "Done."],
         FOUR,
-        notes="the input of the last call is no good, and version 5 says so a second time, without the reason",
+        notes="the input of the last call is invalid, which version 5 reports a second time without the reason",
     ),
     Expected("vercel5_ui_prelim", ["Done."], [("progress", False)]),
     Expected(
@@ -39,7 +39,7 @@ EXPECTED = [
         [CHECK, SUNNY],
         [WEATHER],
         [RUN_TOOL],
-        notes="ids are used again in the second step, whose thought is the provider's own and has no words",
+        notes="the second step reuses ids, and its reasoning has metadata but no text",
     ),
     Expected("vercel6_custom_data", ["hi"], status=DATA),
     Expected("vercel6_ui_abort", [WORDS], terminal=TurnCancelled, notes="the text is open when it is aborted"),
@@ -67,7 +67,7 @@ GARBAGE: list[Any] = [
 
 
 def natives_of(recording: str) -> list[Any]:
-    """The chunks of a recording, as they come out of its bytes where those were recorded."""
+    """The chunks of a recording, decoded from its bytes where those were recorded."""
     lines = lines_of(recording)
     stream = "".join(f"{line['sse']}\n\n" for line in lines if "sse" in line).encode()
     recorded = [line["ev"] for line in lines if "ev" in line and "_response_headers" not in line["ev"]]
@@ -75,7 +75,7 @@ def natives_of(recording: str) -> list[Any]:
 
 
 def text(block: str, *pieces: str) -> list[dict[str, Any]]:
-    """A text as it is streamed."""
+    """The chunks of a streamed text."""
     return [
         {"type": "text-start", "id": block},
         *({"type": "text-delta", "id": block, "delta": piece} for piece in pieces),
