@@ -1,4 +1,4 @@
-"""Who plays for the contract of runtimes whose agent is a command: the words of each, and a process that says them."""
+"""Players for the contract of runtimes whose agent is a command: its native events, and a process that sends them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMAND = Path(__file__).parent / "stand_ins" / "playing_command.py"
 
 
 class CommandPlayer(Player):
-    """An agent that is a command; each of its native events is a line, or what a line is made of."""
+    """An agent that is a command; each native event is a line, or what a line is made of."""
 
     agent = ""
 
@@ -47,11 +47,11 @@ class CommandPlayer(Player):
         return self.started((sys.executable, "-S", "-E", str(COMMAND), str(scripts), self.agent))
 
     def started(self, command: tuple[str, ...]) -> Runtime:
-        """The runtime of this agent, which is that command."""
+        """The runtime that runs this command."""
         raise NotImplementedError
 
     def opening(self) -> list[Any]:
-        """How every turn begins."""
+        """The native events at the start of every turn."""
         return []
 
     def malformed(self) -> list[Any]:
@@ -153,7 +153,7 @@ class GeminiPlayer(CommandPlayer):
 
 
 class CodexAppPlayer(CommandPlayer):
-    """`codex app-server`: items that begin, grow and are completed."""
+    """`codex app-server`: items that start, grow and are completed."""
 
     agent = "codex-app"
     thread = "thread-1"
@@ -161,18 +161,18 @@ class CodexAppPlayer(CommandPlayer):
     def started(self, command: tuple[str, ...]) -> Runtime:
         return CodexRuntime(command, sessions=self.folder / "sessions")
 
-    def said(self, method: str, **params: Any) -> str:
+    def event(self, method: str, **params: Any) -> str:
         return line(method=method, params={"threadId": self.thread, "turnId": "turn-1", **params})
 
     def opening(self) -> list[Any]:
-        return [self.said("turn/started", turn={"id": "turn-1", "status": "inProgress"})]
+        return [self.event("turn/started", turn={"id": "turn-1", "status": "inProgress"})]
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
         item = {"type": "agentMessage", "id": f"msg_{next(self.numbers)}", "text": ""}
-        whole = self.said("item/completed", item={**item, "text": "".join(pieces)})
+        whole = self.event("item/completed", item={**item, "text": "".join(pieces)})
         return [
-            self.said("item/started", item=item),
-            *(self.said("item/agentMessage/delta", itemId=item["id"], delta=piece) for piece in pieces),
+            self.event("item/started", item=item),
+            *(self.event("item/agentMessage/delta", itemId=item["id"], delta=piece) for piece in pieces),
             *([whole] if is_whole else []),
         ]
 
@@ -180,19 +180,19 @@ class CodexAppPlayer(CommandPlayer):
         item = {"type": "commandExecution", "id": call, "command": "/bin/bash -lc 'ls'", "status": "inProgress"}
         done = {**item, "status": "completed", "aggregatedOutput": result, "exitCode": 0}
         return [
-            self.said("item/started", item=item),
-            self.said("item/commandExecution/outputDelta", itemId=call, delta=result),
-            self.said("item/completed", item=done),
+            self.event("item/started", item=item),
+            self.event("item/commandExecution/outputDelta", itemId=call, delta=result),
+            self.event("item/completed", item=done),
         ]
 
     def ending(self) -> list[Any]:
-        return [self.said("turn/completed", turn={"id": "turn-1", "status": "completed", "items": []})]
+        return [self.event("turn/completed", turn={"id": "turn-1", "status": "completed", "items": []})]
 
     def failure(self, message: str) -> list[Any]:
         error = {"message": message}
         return [
-            self.said("error", error=error, willRetry=False),
-            self.said("turn/completed", turn={"id": "turn-1", "status": "failed", "items": [], "error": error}),
+            self.event("error", error=error, willRetry=False),
+            self.event("turn/completed", turn={"id": "turn-1", "status": "failed", "items": [], "error": error}),
         ]
 
 
@@ -225,7 +225,7 @@ class CodexExecPlayer(CommandPlayer):
 
 
 class OpencodeServePlayer(CommandPlayer):
-    """`opencode serve`: parts as they are now, and pieces of them."""
+    """`opencode serve`: parts in their current state, and deltas."""
 
     agent = "opencode-serve"
     within = "msg_1"
@@ -233,22 +233,22 @@ class OpencodeServePlayer(CommandPlayer):
     def started(self, command: tuple[str, ...]) -> Runtime:
         return OpencodeRuntime(command, sessions=self.folder / "sessions")
 
-    def said(self, kind: str, **properties: Any) -> Any:
+    def event(self, kind: str, **properties: Any) -> Any:
         return {"type": kind, "properties": {"sessionID": "session-1", **properties}}
 
     def part(self, kind: str, **fields: Any) -> Any:
         part = {"id": f"prt_{next(self.numbers)}", "messageID": self.within, "type": kind, **fields}
-        return self.said("message.part.updated", part=part)
+        return self.event("message.part.updated", part=part)
 
     def opening(self) -> list[Any]:
-        return [self.said("session.status", status={"type": "busy"}), self.part("step-start")]
+        return [self.event("session.status", status={"type": "busy"}), self.part("step-start")]
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
         name = f"prt_{next(self.numbers)}"
         whole = self.part("text", id=name, text="".join(pieces), time={"start": 1, "end": 2})
         return [
             self.part("text", id=name, text="", time={"start": 1}),
-            *(self.said("message.part.delta", partID=name, field="text", delta=piece) for piece in pieces),
+            *(self.event("message.part.delta", partID=name, field="text", delta=piece) for piece in pieces),
             *([whole] if is_whole else []),
         ]
 
@@ -260,16 +260,16 @@ class OpencodeServePlayer(CommandPlayer):
         ]
 
     def ending(self) -> list[Any]:
-        return [self.part("step-finish", reason="stop"), self.said("session.idle")]
+        return [self.part("step-finish", reason="stop"), self.event("session.idle")]
 
     def failure(self, message: str) -> list[Any]:
         return [
-            self.said("session.error", error={"name": "APIError", "data": {"message": message}}),
-            self.said("session.idle"),
+            self.event("session.error", error={"name": "APIError", "data": {"message": message}}),
+            self.event("session.idle"),
         ]
 
     def malformed(self) -> list[Any]:
-        return [self.said("message.part.updated", part=7)]
+        return [self.event("message.part.updated", part=7)]
 
 
 class OpencodeRunPlayer(CommandPlayer):
@@ -337,7 +337,7 @@ class AcpPlayer(CommandPlayer):
 
 
 class NdjsonRuntime:
-    """A command that writes our own events, one a line; a runtime as anybody may write it."""
+    """A command that writes canonical events, one a line: a runtime as anybody may write it."""
 
     name = "ndjson"
 

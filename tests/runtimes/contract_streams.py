@@ -1,7 +1,7 @@
-"""Who plays for the contract of runtimes whose agent is a server or an object: the words of each, and who says them.
+"""Players for the contract of runtimes whose agent is a server or an object: its native events, and what sends them.
 
-The SDKs are not installed here. In their place stand the smallest things that hand over what the real ones do: an
-object with the one method that is called, or a module that is put in place of the package while it is used.
+The SDKs are not installed here. In their place stand the smallest things that yield what the real ones do: an object
+with the one method that is called, or a module that replaces the package while it is used.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ class HttpPlayer(StreamPlayer):
                 asked = await reader.readuntil(b"\r\n\r\n")
                 length = next(line for line in asked.split(b"\r\n") if line.lower().startswith(b"content-length"))
                 await reader.readexactly(int(length.split(b":")[1]))
-                await self._say([*self.opening(), *played.next()], reader, writer)
+                await self._send([*self.opening(), *played.next()], reader, writer)
             writer.close()
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         self._servers.append(server)
         return self.connected(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/agent")
 
-    async def _say(self, native: Sequence[Any], reader: StreamReader, writer: StreamWriter) -> None:
+    async def _send(self, native: Sequence[Any], reader: StreamReader, writer: StreamWriter) -> None:
         writer.write(head(200, "Transfer-Encoding: chunked"))
         for count, event in enumerate(native):
             if event is STALL:
@@ -150,8 +150,8 @@ class AguiPlayer(HttpPlayer):
         return [{"type": "STEP_STARTED", "stepName": "model"}]
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
-        said = agui.text(f"m{next(self.numbers)}", *pieces)
-        return said if is_whole else said[:-1]
+        native = agui.text(f"m{next(self.numbers)}", *pieces)
+        return native if is_whole else native[:-1]
 
     def tool(self, call: str, result: str) -> list[Any]:
         return [agui.call(call), *agui.arguments(call, '{"a": ', "1}"), agui.result(call, result)]
@@ -178,8 +178,8 @@ class VercelPlayer(HttpPlayer):
         return [{"type": "start"}, vercel.STEP]
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
-        said = vercel.text(f"t{next(self.numbers)}", *pieces)
-        return said if is_whole else said[:-1]
+        native = vercel.text(f"t{next(self.numbers)}", *pieces)
+        return native if is_whole else native[:-1]
 
     def tool(self, call: str, result: str) -> list[Any]:
         return [vercel.called(call), vercel.output(call, result)]
@@ -269,21 +269,21 @@ class LangGraphPlayer(StreamPlayer):
         played = Turns(turns)
         return LangGraphRuntime(SimpleNamespace(astream=lambda *_, **__: self.stream(played.next())))
 
-    def said(self, **message: Any) -> Any:
+    def event(self, **message: Any) -> Any:
         return ((), "messages", [message, {"langgraph_checkpoint_ns": "model:task-1"}])
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
         chunk = {"type": "AIMessageChunk", "id": f"lc_run--{next(self.numbers)}", "chunk_position": None}
         whole = {**chunk, "type": "ai", "content": "".join(pieces)}
-        last = [self.said(**chunk | {"chunk_position": "last"}), ((), "updates", {"model": {"messages": [whole]}})]
-        return [*(self.said(**chunk, content=piece) for piece in pieces), *(last if is_whole else [])]
+        last = [self.event(**chunk | {"chunk_position": "last"}), ((), "updates", {"model": {"messages": [whole]}})]
+        return [*(self.event(**chunk, content=piece) for piece in pieces), *(last if is_whole else [])]
 
     def tool(self, call: str, result: str) -> list[Any]:
         chunk = {"type": "AIMessageChunk", "id": f"lc_run--{next(self.numbers)}", "chunk_position": "last"}
         made = [{"id": call, "name": "look", "args": "{}", "index": 0}]
         return [
-            self.said(**chunk, tool_call_chunks=made),
-            self.said(type="tool", tool_call_id=call, content=result, name="look", status="success"),
+            self.event(**chunk, tool_call_chunks=made),
+            self.event(type="tool", tool_call_id=call, content=result, name="look", status="success"),
         ]
 
     def ending(self) -> list[Any]:
@@ -315,7 +315,7 @@ class PackagePlayer(StreamPlayer):
 
 
 class OpenAIAgentsPlayer(PackagePlayer):
-    """An agent of the OpenAI Agents SDK; everything is said raw first, and then as items."""
+    """An agent of the OpenAI Agents SDK; everything comes raw first, and then as items."""
 
     def __init__(self) -> None:
         super().__init__({"agents": {"__path__": []}, "agents.run": {"Runner": self}})

@@ -12,14 +12,14 @@ QUESTION = approval_question("The agent", "delete_all", {"path": "/"})
 
 
 class Unreachable:
-    """Somebody to whom there is no line."""
+    """Cannot be asked."""
 
     async def ask(self, question: Question) -> Choice | None:
         raise ConnectionError(f"no line to ask about {question.title}")
 
 
-class Thinking:
-    """Somebody who thinks for ever, and is told when nobody waits for it any more."""
+class NeverAnswers:
+    """Never answers, and notes that it was withdrawn."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -34,23 +34,23 @@ class Thinking:
         return None
 
 
-def test_what_nobody_could_be_asked_about_is_denied_and_that_is_said_once() -> None:
+def test_question_that_could_not_be_asked_is_denied_with_one_notice() -> None:
     async def decide() -> None:
         async with Approvals("ask", Unreachable()) as approvals:
-            told, chosen = await approvals.ask(QUESTION)
-            assert told == [Status(text="Waiting for permission: The agent wants to call delete_all")]
+            events, chosen = await approvals.ask(QUESTION)
+            assert events == [Status(text="Waiting for permission: The agent wants to call delete_all")]
             assert await chosen == QUESTION.denying()
             why = "no line to ask about The agent wants to call delete_all"
-            said = f"Not allowed, because nobody could be asked: The agent wants to call delete_all ({why})"
-            assert approvals.notices() == [Notice(text=said)]
+            text = f"Not allowed, because nobody could be asked: The agent wants to call delete_all ({why})"
+            assert approvals.notices() == [Notice(text=text)]
             assert approvals.notices() == []
 
     asyncio.run(decide())
 
 
-def test_whoever_waits_for_a_choice_has_none_once_it_is_withdrawn() -> None:
+def test_withdrawn_question_has_no_choice() -> None:
     async def decide() -> None:
-        person = Thinking()
+        person = NeverAnswers()
         async with Approvals("ask", person) as approvals:
             _, chosen = await approvals.ask(QUESTION)
             await person.began.wait()
@@ -61,15 +61,15 @@ def test_whoever_waits_for_a_choice_has_none_once_it_is_withdrawn() -> None:
     asyncio.run(decide())
 
 
-def test_a_policy_decides_at_once_and_says_only_once_how_to_allow_more() -> None:
+def test_policy_decides_at_once_and_says_once_how_to_allow_more() -> None:
     async def decide() -> None:
         async with Approvals("deny", Unreachable()) as approvals:
-            told = [await approvals.ask(QUESTION) for _ in range(2)]
-            assert [await chosen for _, chosen in told] == [QUESTION.denying()] * 2
-            hints = [str(events).count("--permissions ask") for events, _ in told]
+            answers = [await approvals.ask(QUESTION) for _ in range(2)]
+            assert [await chosen for _, chosen in answers] == [QUESTION.denying()] * 2
+            hints = [str(events).count("--permissions ask") for events, _ in answers]
             assert hints == [1, 0]
         async with Approvals("allow", None) as approvals:
-            told_of, chosen = await approvals.ask(QUESTION)
-            assert (told_of, await chosen) == ([], QUESTION.allowing())
+            events, chosen = await approvals.ask(QUESTION)
+            assert (events, await chosen) == ([], QUESTION.allowing())
 
     asyncio.run(decide())

@@ -1,4 +1,4 @@
-"""What Claude asks, in our words; what a turn makes of it is held where the turns are."""
+"""Claude's requests as questions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ BASH, READ = {"toolName": "Bash", "ruleContent": "ls:*"}, {"toolName": "Read"}
 RULE = {"type": "addRules", "behavior": "allow", "destination": "session", "rules": [BASH]}
 
 
-def asking(*suggestions: Any) -> ToolRequest:
+def tool_with(*suggestions: Any) -> ToolRequest:
     return ToolRequest(tool_name="Bash", input={"command": "ls"}, permission_suggestions=list(suggestions))
 
 
-def test_a_rule_that_allows_one_tool_can_be_kept() -> None:
-    tool = asking({"type": "setMode", "mode": "acceptEdits"}, RULE)
+def test_rule_for_one_tool_can_be_stored() -> None:
+    tool = tool_with({"type": "setMode", "mode": "acceptEdits"}, RULE)
     [question] = questions_of(tool, has_person=True)
     _once, always, _never = question.choices
     assert always.name == "Always allow Bash(ls:*)"
@@ -35,6 +35,6 @@ def test_a_rule_that_allows_one_tool_can_be_kept() -> None:
         "always",
     ],
 )
-def test_a_rule_that_would_allow_more_than_is_said_cannot(rule: Any) -> None:
-    [question] = questions_of(asking(rule), has_person=True)
+def test_rule_that_would_allow_more_than_its_label_cannot(rule: Any) -> None:
+    [question] = questions_of(tool_with(rule), has_person=True)
     assert [choice.kind for choice in question.choices] == ["allow_once", "reject_once"]

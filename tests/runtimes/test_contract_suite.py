@@ -1,4 +1,4 @@
-"""The contract suite itself: runtimes that are wrong, each in its own way, fail it by a message that says how."""
+"""The contract suite itself: each wrong runtime fails it with a message that says what is wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Right:
-    """Yields what it is given; others are wrong in one thing."""
+    """Yields what it is given; its subclasses do one thing wrong."""
 
     name = "wrong"
 
@@ -53,12 +53,12 @@ class Right:
         stream = self.player.stream(self.turns.next())
         try:
             async for event in stream:
-                for said in self.said(event):
-                    yield said
+                for out in self.translate(event):
+                    yield out
         finally:
             await stream.aclose()
 
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [event]
 
 
@@ -74,8 +74,8 @@ class WrongPlayer(FunctionPlayer):
         return self.kind(self, Turns(turns))
 
 
-class OfWrong(RuntimeContract):
-    """The suite for a runtime that is wrong; no test of its own."""
+class SuiteOf(RuntimeContract):
+    """The suite for one of these runtimes."""
 
     def __init__(self, kind: type[Right]) -> None:
         self.kind = kind
@@ -84,15 +84,15 @@ class OfWrong(RuntimeContract):
         return WrongPlayer(self.kind)
 
 
-class Babbles(Right):
-    """Never ends: there is always more."""
+class NeverEnds(Right):
+    """Never ends: there is always more text."""
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
         while True:
             yield TextDelta(text="and ")
 
 
-class Hangs(Right):
+class HangsForEver(Right):
     """Never ends: it waits for something that does not come."""
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
@@ -101,31 +101,31 @@ class Hangs(Right):
 
 
 class EndsTwice(Right):
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [event, event] if isinstance(event, TurnCompleted) else [event]
 
 
-class SaysTwice(Right):
-    """Says the final of a block that was streamed as if it were new."""
+class RepeatsFinals(Right):
+    """Emits the final of a streamed block as a new block."""
 
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [BlockFinal(), BlockFinal(text="It is **sunny**.")] if event == BlockFinal() else [event]
 
 
-class Shortens(Right):
+class DropsBlanks(Right):
     """Drops a piece of nothing but blanks."""
 
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [] if isinstance(event, TextDelta) and not event.text.strip() else [event]
 
 
 class LosesAtErrors(Right):
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [TextRetracted(scope="turn"), event] if isinstance(event, TurnFailed) else [event]
 
 
-class Excuses(Right):
-    """Takes the end of a stream for the end of the turn, however it came."""
+class HidesCuts(Right):
+    """Reports every end of the stream as a complete turn."""
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         with suppress(ConnectionError):
@@ -136,24 +136,24 @@ class Excuses(Right):
         yield TurnCompleted()
 
 
-class Swallows(Right):
-    """Passes over what it does not understand, and nobody is told."""
+class IgnoresMalformed(Right):
+    """Ignores what it does not understand, without a notice."""
 
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [event] if isinstance(event, Event) else []
 
 
-class Forgets(Right):
-    """Takes back what was said before a malformed event."""
+class RetractsAtMalformed(Right):
+    """Retracts the text before a malformed event."""
 
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         if isinstance(event, Event):
             return [event]
         return [Notice(text="wrong: what is this?"), TextRetracted(scope="turn")]
 
 
 class LosesResults(Right):
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         return [] if isinstance(event, ToolFinished) else [event]
 
 
@@ -168,15 +168,15 @@ class LeavesProcess(Right):
 
 
 class StartsEarly(Right):
-    """Does its work when it is asked for the turn, and not when the turn is read."""
+    """Starts its work when `run` is called, not when the turn is read."""
 
     def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         STARTED.append(subprocess.Popen(["sleep", "600"]))
         return super().run(prompt)
 
 
-class CannotBeLeft(Right):
-    """Does not hear that it is to stop."""
+class IgnoresCancellation(Right):
+    """Ignores that it is to stop."""
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         try:
@@ -189,30 +189,30 @@ class CannotBeLeft(Right):
             raise
 
 
-class WorksOn(Right):
-    """Lets its agent go on when nobody listens any more."""
+class LeavesAgentRunning(Right):
+    """Lets its agent run on when nobody reads any more."""
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
-        heard: asyncio.Queue[Any] = asyncio.Queue()
+        turn: asyncio.Queue[Any] = asyncio.Queue()
 
         async def read() -> None:
             async for event in self.player.stream(self.turns.next()):
-                heard.put_nowait(event)
+                turn.put_nowait(event)
 
         self.player.left = asyncio.create_task(read())
-        while not isinstance(event := await heard.get(), TurnCompleted):
+        while not isinstance(event := await turn.get(), TurnCompleted):
             yield event
         yield event
 
 
 class Quadratic(Right):
-    """Looks at everything again with each event."""
+    """Scans all earlier events with each event."""
 
     def __init__(self, player: WrongPlayer, turns: Turns) -> None:
         super().__init__(player, turns)
         self.all: list[str] = []
 
-    def said(self, event: Any) -> list[Any]:
+    def translate(self, event: Any) -> list[Any]:
         self.all.append("")
         for at, _ in enumerate(self.all[::10]):
             if at < 0:
@@ -231,27 +231,27 @@ CANCELLING = "test_cancelling_the_reader_at_any_point_leaves_nothing"
 @pytest.mark.parametrize(
     ("kind", "test", "why"),
     [
-        (Babbles, ENDS, "the turn does not end: 200 events"),
-        (Hangs, ENDS, "the turn does not end: the runtime waits for ever behind TextDelta"),
+        (NeverEnds, ENDS, "the turn does not end: 200 events"),
+        (HangsForEver, ENDS, "the turn does not end: the runtime waits for ever behind TextDelta"),
         (EndsTwice, ENDS, "breaks the grammar of a turn: `turn_completed` is out of order"),
-        (SaysTwice, TEXT, "the text is not what the agent said"),
-        (Shortens, CUTS, "otherwise, in [0-9]+ pieces"),
+        (RepeatsFinals, TEXT, "the text is not what the agent said"),
+        (DropsBlanks, CUTS, "otherwise, in [0-9]+ pieces"),
         (LosesResults, "test_tools_are_shown_and_answered", r"the call \['call-1'\] was answered"),
         (LosesAtErrors, "test_an_error_keeps_what_was_said_before_it", r"what is left is \[\]"),
-        (Excuses, "test_a_cut_stream_is_a_failure_wherever_it_is_cut", "the turn ended as TurnCompleted"),
-        (Swallows, "test_a_malformed_event_ends_the_turn_honestly", "nobody learns"),
-        (Forgets, "test_a_malformed_event_ends_the_turn_honestly", r"what is left is \[\]"),
+        (HidesCuts, "test_a_cut_stream_is_a_failure_wherever_it_is_cut", "the turn ended as TurnCompleted"),
+        (IgnoresMalformed, "test_a_malformed_event_ends_the_turn_honestly", "nobody learns"),
+        (RetractsAtMalformed, "test_a_malformed_event_ends_the_turn_honestly", r"what is left is \[\]"),
         (
-            Swallows,
+            IgnoresMalformed,
             "test_a_malformed_event_between_others_is_told_and_loses_nothing_before_it",
             r"nobody learns that \('wrong',\) said something malformed",
         ),
         (LeavesProcess, CLOSING, "has left processes behind: .*sleep 600"),
         (LeavesProcess, CANCELLING, "has left processes behind: .*sleep 600"),
         (StartsEarly, "test_nothing_happens_before_it_is_asked_for", "has started a process"),
-        (CannotBeLeft, CLOSING, "takes for ever"),
-        (CannotBeLeft, CANCELLING, "cannot leave"),
-        (WorksOn, CLOSING, "the agent is still at work"),
+        (IgnoresCancellation, CLOSING, "takes for ever"),
+        (IgnoresCancellation, CANCELLING, "cannot leave"),
+        (LeavesAgentRunning, CLOSING, "the agent is still at work"),
         (
             Quadratic,
             "test_a_long_turn_costs_what_its_events_cost",
@@ -259,10 +259,10 @@ CANCELLING = "test_cancelling_the_reader_at_any_point_leaves_nothing"
         ),
     ],
 )
-def test_a_wrong_runtime_fails_and_is_told_why(kind: type[Right], test: str, why: str, tmp_path: Path) -> None:
+def test_wrong_runtime_fails_with_the_reason(kind: type[Right], test: str, why: str, tmp_path: Path) -> None:
     try:
         with pytest.raises(AssertionError, match=why):
-            getattr(OfWrong(kind), test)(tmp_path)
+            getattr(SuiteOf(kind), test)(tmp_path)
     finally:
         while STARTED:
             command = STARTED.pop()
@@ -271,11 +271,11 @@ def test_a_wrong_runtime_fails_and_is_told_why(kind: type[Right], test: str, why
 
 
 @pytest.mark.parametrize("test", [name for name in vars(RuntimeContract) if name.startswith("test_")])
-def test_the_same_runtime_that_does_nothing_wrong_passes(test: str, tmp_path: Path) -> None:
-    getattr(OfWrong(Right), test)(tmp_path)
+def test_right_runtime_passes(test: str, tmp_path: Path) -> None:
+    getattr(SuiteOf(Right), test)(tmp_path)
 
 
-def test_an_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
+def test_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
     """The first process is gone, and what it started is nobody's child."""
 
     class Orphan(RuntimeContract):
@@ -294,8 +294,8 @@ def test_an_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
-def test_a_tool_is_shown_at_work_until_the_turn_is_over() -> None:
-    """Which is what the suite looks for when a turn was left."""
+def test_open_tool_is_shown_until_the_turn_ends() -> None:
+    """The suite looks for it when a turn was left."""
     said: list[Event] = [
         TurnStarted(turn_id="t"),
         TextDelta(text="Let me look at that for you now."),
@@ -306,7 +306,7 @@ def test_a_tool_is_shown_at_work_until_the_turn_is_over() -> None:
     assert shown[-1] == []
 
 
-def test_work_is_a_count_and_is_the_same_every_time() -> None:
+def test_work_is_counted_the_same_every_time() -> None:
     def count(times: int) -> int:
         with Work() as work:
             _loop(times)
@@ -321,7 +321,7 @@ def _loop(times: int) -> None:
         time.monotonic()
 
 
-# The demo has a script of its own, so that only what does not depend on the script can be asked of it.
+# The demo has a script of its own, so only what does not depend on the script can be tested.
 
 
 def demo() -> DemoRuntime:
@@ -331,7 +331,7 @@ def demo() -> DemoRuntime:
     return DemoRuntime(pause=at_once)
 
 
-def test_the_demo_has_one_beginning_and_one_end_and_can_be_left_anywhere() -> None:
+def test_demo_has_one_end_and_can_be_left_anywhere() -> None:
     async def through() -> None:
         whole = await hear(demo().run(PROMPT), at_most=2000, turn_timeout_s=30.0)
         assert whole.diagnostics == []
@@ -339,9 +339,9 @@ def test_the_demo_has_one_beginning_and_one_end_and_can_be_left_anywhere() -> No
         assert "".join(whole.texts).startswith("Hello! You wrote “Go on.”.")
         for count in range(0, len(whole.events), 7):
             events = demo().run(PROMPT)
-            heard = [event for _ in range(count) if (event := await anext(events, None)) is not None]
+            turn = [event for _ in range(count) if (event := await anext(events, None)) is not None]
             await events.aclose()
-            left = await hear(told(heard), at_most=2000, turn_timeout_s=30.0, cancelled=True)
+            left = await hear(told(turn), at_most=2000, turn_timeout_s=30.0, cancelled=True)
             assert open_tools(left.events)[-1:] in ([], [[]])
 
     asyncio.run(through())

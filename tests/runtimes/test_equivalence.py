@@ -1,8 +1,7 @@
-"""Whoever speaks, people see the same: one answer through a main agent, a subagent and an agent of another process.
+"""People see the same messages from a main agent, a subagent and an agent of another process.
 
-The scenario has what cuts go wrong on: code that is longer than a message, a table, a call of a tool, and characters
-of several code points. It is told by characters and by words, at once and over time; Discord shows the same messages.
-"""
+The scenario has all that cutting gets wrong: code longer than a message, a table, a call of a tool, and characters of
+several code points. It is sent by characters and by words, at once and over time; Discord shows the same messages."""
 
 from __future__ import annotations
 
@@ -63,14 +62,14 @@ def played(player: Player, native: Sequence[Any]) -> list[Event]:
 
 
 def own_stream(events: Sequence[Event], call: str) -> list[Event]:
-    """What was said under a call, as a turn of its own."""
+    """The events under a call, as a turn of their own."""
     content = TextDelta | BlockFinal | ToolStarted | ToolInput | ToolOutput | ToolFinished
     said = [event for event in events if isinstance(event, content) and event.parent_tool_id == call]
     assert said
     return [TurnStarted(turn_id="t"), *(replace(event, parent_tool_id=None) for event in said), TurnCompleted()]
 
 
-# The ways to say it
+# The agents
 
 
 def main_claude(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
@@ -84,12 +83,8 @@ def main_codex(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
 
 
 def main_function(_: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    async def through() -> list[Event]:
-        player = streams.FunctionPlayer()
-        runtime = await player.runtime([*scenario(player, deltas), *player.ending()])
-        return (await hear(runtime.run(PROMPT), at_most=10_000, turn_timeout_s=60.0)).events
-
-    return asyncio.run(through())
+    player = streams.FunctionPlayer()
+    return played(player, scenario(player, deltas))
 
 
 def acp_process(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
@@ -98,19 +93,19 @@ def acp_process(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]
 
 
 def subagent_of_codex(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    """A thread of its own, which the call of a tool has begun."""
+    """A thread of its own, started by a call."""
     player = commands.CodexAppPlayer(folder)
     task = {"type": "collabAgentToolCall", "id": "task", "tool": "spawn", "receiverThreadIds": ["child"]}
-    begun = player.said("item/started", item=task)
+    begun = player.event("item/started", item=task)
     player.thread = "child"
     child = scenario(player, deltas)
     player.thread = "thread-1"
-    done = player.said("item/completed", item={**task, "status": "completed"})
+    done = player.event("item/completed", item={**task, "status": "completed"})
     return own_stream(played(player, [begun, *child, done]), "task")
 
 
 def subagent_of_claude(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    """What a subagent says comes as whole blocks, whatever its model does."""
+    """Its subagents send whole blocks, whatever their model does."""
     player = commands.ClaudePlayer(folder)
     del deltas
 
@@ -137,16 +132,10 @@ def subagent_over_acp(folder: Path, deltas: Callable[[str], list[str]]) -> list[
 
 
 def subagent_over_agui(_: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    async def through() -> list[Event]:
-        player = streams.AguiPlayer()
-        child = [{**native, "subagentRunId": "task"} for native in scenario(player, deltas)]
-        runtime = await player.runtime([*child, *player.ending()])
-        try:
-            return (await hear(runtime.run(PROMPT), at_most=10_000, turn_timeout_s=60.0)).events
-        finally:
-            await player.leave()
-
-    return own_stream(asyncio.run(through()), "task")
+    player = streams.AguiPlayer()
+    return own_stream(
+        played(player, [{**native, "subagentRunId": "task"} for native in scenario(player, deltas)]), "task"
+    )
 
 
 WAYS = [
@@ -186,7 +175,7 @@ def cut(events: Sequence[Event]) -> list[bytes]:
 
 @cache
 def expected() -> tuple[list[bytes], list[bytes]]:
-    """What is shown and cut where the events are the scenario, in the fewest words."""
+    """What is shown and cut if the events are the scenario in its shortest form."""
     plain: list[Event] = [
         TurnStarted(turn_id="t"),
         TextDelta(text=LOOK),
@@ -211,7 +200,7 @@ def test_the_scenario_is_a_hard_one() -> None:
 
 @pytest.mark.parametrize("deltas", DELTAS)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_people_see_the_same_messages_whoever_speaks(
+def test_people_see_the_same_messages_from_every_agent(
     way: Callable[[Path, Callable[[str], list[str]]], list[Event]], deltas: str, tmp_path: Path
 ) -> None:
     events = way(tmp_path, DELTAS[deltas])

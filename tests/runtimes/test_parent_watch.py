@@ -1,4 +1,4 @@
-"""A process that runs an agent is killed, and the agent goes with it."""
+"""When the process that runs an agent is killed, the agent is ended too."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from tailrace.runtimes.parent_watch import ParentWatch
 from tailrace.runtimes.process_tree import ProcessTree
 
-# Whoever is asked writes the name of the signal into the pipe, which it holds open as long as it lives.
-ASKED = """\
+# Writes the name of each signal into the pipe, which it holds open as long as it lives.
+AGENT = """\
 import os, signal, sys, time
 pipe = os.open(sys.argv[1], os.O_WRONLY)
 def asked(number, frame):
@@ -27,7 +27,7 @@ print("ready", flush=True)
 while True:
     time.sleep(600)
 """
-RUNS_IT = """\
+RUNNER = """\
 import asyncio, sys
 from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
 
@@ -41,39 +41,37 @@ asyncio.run(run())
 """
 
 
-@pytest.mark.parametrize(("manner", "heard"), [("yields", b"SIGINT "), ("ignores", b"SIGINT SIGTERM ")])
-def test_an_agent_is_asked_told_and_killed_when_whoever_runs_it_is_killed(
-    tmp_path: Path, manner: str, heard: bytes
-) -> None:
+@pytest.mark.parametrize(("manner", "expected"), [("yields", b"SIGINT "), ("ignores", b"SIGINT SIGTERM ")])
+def test_agent_is_signalled_and_killed_when_its_runner_is_killed(tmp_path: Path, manner: str, expected: bytes) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reading, True)
-    runs_it = (sys.executable, "-c", RUNS_IT, ASKED, str(pipe), manner)
-    with subprocess.Popen(runs_it, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as told:
+    runner_command = (sys.executable, "-c", RUNNER, AGENT, str(pipe), manner)
+    with subprocess.Popen(runner_command, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as signals:
         assert runner.stdout is not None
         assert runner.stdout.readline() == b"ready\n"
         runner.kill()
-        assert told.read() == heard  # its end is the end of all who could write
+        assert signals.read() == expected  # EOF: no process that could write is left
     assert runner.returncode == -signal.SIGKILL
 
 
-def test_one_who_left_the_group_of_an_agent_is_killed_too_when_whoever_runs_it_is_killed(tmp_path: Path) -> None:
+def test_process_outside_the_group_is_killed_with_the_runner(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reading, True)
-    leaves = f"import os\nif os.fork(): os._exit(0)\nos.setsid()\n{ASKED}"
+    leaves = f"import os\nif os.fork(): os._exit(0)\nos.setsid()\n{AGENT}"
     agent = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {leaves!r}, *sys.argv[1:]])"
-    runs_it = (sys.executable, "-c", RUNS_IT, f"{agent}; time.sleep(600)", str(pipe), "ignores")
-    with subprocess.Popen(runs_it, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as told:
+    runner_command = (sys.executable, "-c", RUNNER, f"{agent}; time.sleep(600)", str(pipe), "ignores")
+    with subprocess.Popen(runner_command, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as signals:
         assert runner.stdout is not None
         assert runner.stdout.readline() == b"ready\n"
         runner.kill()
-        assert told.read() == b""  # nobody asked it, and it is gone
+        assert signals.read() == b""  # it got no signal, and is gone
 
 
-def test_one_that_is_let_go_signals_nobody_and_is_gone() -> None:
+def test_closed_watch_signals_nobody_and_is_gone() -> None:
     with subprocess.Popen(("sleep", "600"), start_new_session=True) as watched:
         before = children()
         watch = ParentWatch(watched.pid, ProcessTree(), grace_s=0)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from command_agents import is_running
 
 from tailrace.errors import AgentNotFound
 from tailrace.runtimes.process import MAX_LINE_BYTES, AgentProcess, ProcessTimeouts
@@ -41,72 +42,77 @@ def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", code)
 
 
-def running() -> dict[int, int]:
-    """The group of every process that runs, by its number; the dead whom nobody has buried yet do not run."""
-    found: dict[int, int] = {}
+def groups() -> set[int]:
+    """The process groups of all processes that run."""
+    found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _parent, group = stat.read_text().rpartition(")")[2].split()[:3]
         except OSError:
             continue  # it has ended since it was listed
-        if state not in "ZX":
-            found[int(stat.parent.name)] = int(group)
+        if state not in "ZX":  # dead, but not reaped
+            found.add(int(group))
     return found
 
 
 @asynccontextmanager
-async def nobody_left(process: AgentProcess) -> AsyncIterator[AgentProcess]:
-    """Run it, and look for its group when it was left."""
+async def group_is_gone_after(process: AgentProcess) -> AsyncIterator[AgentProcess]:
+    """Run it, and check that its group is empty afterwards."""
     try:
         async with process:
             yield process
     finally:
-        assert process.pid not in running().values()
+        assert process.pid not in groups()
 
 
-async def said(process: AgentProcess) -> list[bytes]:
+async def lines_of(process: AgentProcess) -> list[bytes]:
     return [line async for line in process.lines()]
 
 
-def outcome(*command: str) -> tuple[list[bytes], int, str]:
-    """What a command said on both its outputs, and how it exited."""
+def outcome(*command: str, drain_timeout_s: float = 0.5) -> tuple[list[bytes], int, str]:
+    """The lines of a command, its exit code, and the end of its stderr."""
 
     async def run() -> tuple[list[bytes], int, str]:
-        async with nobody_left(AgentProcess(command)) as process:
-            lines = await said(process)
+        async with group_is_gone_after(
+            AgentProcess(command, timeouts=ProcessTimeouts(drain_timeout_s=drain_timeout_s))
+        ) as process:
+            lines = await lines_of(process)
             return lines, await process.wait(), process.stderr_tail
 
     return asyncio.run(run())
 
 
-def test_lines_come_without_their_ends_and_blank_ones_not_at_all() -> None:
-    lines, code, _ = outcome(*python(r"print('{\"a\": 1}\r\n\n  \n{\"b\": 2}')"))
-    assert lines == [b'{"a": 1}', b'{"b": 2}']
-    assert code == 0
+GARBAGE = bytes(byte for byte in range(256) if byte not in b"\r\n")
 
 
-def test_garbage_is_handed_on_as_it_is() -> None:
-    garbage = bytes(byte for byte in range(256) if byte not in b"\r\n")
-    lines, _, _ = outcome(*python(f"import sys; sys.stdout.buffer.write({garbage!r} + b'\\n{{half')"))
-    assert lines == [garbage, b"{half"]
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (r"print('{\"a\": 1}\r\n\n  \n{\"b\": 2}')", [b'{"a": 1}', b'{"b": 2}']),
+        (f"import sys; sys.stdout.buffer.write({GARBAGE!r} + b'\\n{{half')", [GARBAGE, b"{half"]),
+    ],
+    ids=["line ends and blank lines", "garbage and half a line"],
+)
+def test_lines_come_without_their_ends(code: str, lines: list[bytes]) -> None:
+    assert outcome(*python(code))[:2] == (lines, 0)
 
 
-def test_a_line_of_twenty_megabytes_comes_whole_also_without_its_end() -> None:
+def test_line_of_twenty_megabytes_comes_whole() -> None:
     lines, _, _ = outcome(*python("print('x' * 20_000_000); print('y' * 20_000_000, end='')"))
     assert [(line[:1], len(line)) for line in lines] == [(b"x", 20_000_000), (b"y", 20_000_000)]
 
 
-def test_a_line_without_end_is_refused_in_clear_words() -> None:
+def test_endless_line_is_refused() -> None:
     async def run() -> tuple[list[bytes], str]:
         async with AgentProcess(python(f"print('a'); print('x' * {MAX_LINE_BYTES + 1_000_000})")) as process:
             return [line async for line in process.lines()], await process.exit_error()
 
-    lines, said = asyncio.run(run())
+    lines, error = asyncio.run(run())
     assert lines == [b"a"]
-    assert said.endswith("wrote a line of more than 64 MiB.")
+    assert error.endswith("wrote a line of more than 64 MiB.")
 
 
-def test_one_that_says_nothing_is_given_up_unless_it_has_a_reason() -> None:
+def test_silent_process_is_given_up_unless_it_may_be_silent() -> None:
     async def run() -> tuple[list[bytes], list[bytes], str]:
         excuses = iter((True, True, False))
         command = python("print('a', flush=True); import time; time.sleep(600)")
@@ -115,12 +121,12 @@ def test_one_that_says_nothing_is_given_up_unless_it_has_a_reason() -> None:
             lines = [line async for line in process.lines()]
             return lines, list(map(str.encode, map(str, excuses))), await process.exit_error()
 
-    lines, excuses_left, said = asyncio.run(run())
+    lines, excuses_left, error = asyncio.run(run())
     assert (lines, excuses_left) == ([b"a"], [])
-    assert said.endswith("was silent for 0.05 seconds and was stopped.")
+    assert error.endswith("was silent for 0.05 seconds and was stopped.")
 
 
-def test_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:
+def test_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:
     flood = "import sys; sys.stderr.write('noise ' * 1_000_000 + 'the last words\\n'); print('done')"
     tracemalloc.start()
     try:
@@ -142,25 +148,25 @@ def test_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() -> None:
         (python("import os; os.kill(os.getpid(), 9)"), -signal.SIGKILL),
     ],
 )
-def test_one_that_exits_at_once_says_nothing_but_how(command: tuple[str, ...], code: int) -> None:
+def test_exit_code_of_a_process_that_exits_at_once(command: tuple[str, ...], code: int) -> None:
     assert outcome(*command) == ([], code, "")
 
 
-def test_it_is_told_things_line_by_line_and_that_there_is_no_more() -> None:
+def test_input_is_written_line_by_line_and_closed() -> None:
     async def run() -> list[bytes]:
-        async with nobody_left(AgentProcess(("cat",))) as process:
+        async with group_is_gone_after(AgentProcess(("cat",))) as process:
             await process.write(b"one")
             await process.write("zwölf".encode())
             process.close_input()
             process.close_input()
-            return await said(process)
+            return await lines_of(process)
 
     assert asyncio.run(run()) == [b"one", "zwölf".encode()]
 
 
-def test_telling_one_that_is_gone_is_harmless() -> None:
+def test_writing_to_a_process_that_has_exited_raises_nothing() -> None:
     async def run() -> int:
-        async with nobody_left(AgentProcess(("true",))) as process:
+        async with group_is_gone_after(AgentProcess(("true",))) as process:
             await process.wait()
             for _ in range(10):
                 await process.write(b"x" * 100_000)
@@ -170,47 +176,51 @@ def test_telling_one_that_is_gone_is_harmless() -> None:
     assert asyncio.run(run()) == 0
 
 
-def test_its_environment_is_ours_and_what_is_added(tmp_path: Path) -> None:
+def test_environment_and_directory(tmp_path: Path) -> None:
     async def run() -> list[bytes]:
         code = python("import os; print(os.environ['PATH'] != '', os.environ['ADDED'], os.getcwd())")
-        async with nobody_left(AgentProcess(code, env={"ADDED": "this"}, cwd=str(tmp_path))) as process:
-            return await said(process)
+        async with group_is_gone_after(AgentProcess(code, env={"ADDED": "this"}, cwd=str(tmp_path))) as process:
+            return await lines_of(process)
 
     assert asyncio.run(run()) == [f"True this {tmp_path}".encode()]
 
 
-def start(process: AgentProcess) -> None:
+@pytest.mark.parametrize(
+    ("command", "cwd", "message"),
+    [
+        (
+            ("no-such-agent",),
+            None,
+            r"^there is no command 'no-such-agent'\. Install it with: fetch no-such-agent$",
+        ),
+        (("{folder}/plain.txt",), None, r"plain\.txt cannot be started: Permission denied\. Install"),
+        (("true",), "{folder}/nowhere", r"true cannot be started in .*/nowhere: there is no such directory\.$"),
+        (("true", "\0"), None, r"true cannot be started: embedded null byte\. Install"),
+    ],
+    ids=["missing", "no program", "no directory", "null byte"],
+)
+def test_command_that_cannot_be_started_says_why(
+    command: tuple[str, ...], cwd: str | None, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plain.txt").write_text("no program")
+    words = [word.format(folder=tmp_path) for word in command]
+    directory = cwd.format(folder=tmp_path) if cwd else None
+
     async def run() -> None:
-        async with process:
+        async with AgentProcess(words, cwd=directory, missing="Install it with: fetch no-such-agent"):
             pass
 
-    asyncio.run(run())
+    with pytest.raises(AgentNotFound, match=message):
+        asyncio.run(run())
 
 
-def test_a_command_that_is_not_there_is_told_with_how_to_install_it() -> None:
-    with pytest.raises(
-        AgentNotFound, match=r"^there is no command 'no-such-agent'\. Install it with: fetch no-such-agent$"
-    ):
-        start(AgentProcess(("no-such-agent",), missing="Install it with: fetch no-such-agent"))
-
-
-def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
-    (tmp_path / "plain.txt").write_text("no program")
-    with pytest.raises(AgentNotFound, match=r"plain\.txt cannot be started: Permission denied\.$"):
-        start(AgentProcess((str(tmp_path / "plain.txt"),)))
-    with pytest.raises(AgentNotFound, match=r"true cannot be started in .*/nowhere: there is no such directory\.$"):
-        start(AgentProcess(("true",), cwd=str(tmp_path / "nowhere")))
-    with pytest.raises(AgentNotFound, match=r"true cannot be started: embedded null byte\.$"):
-        start(AgentProcess(("true", "\0")))
-
-
-def exit_code_after(
-    code: str, leave: Callable[[AgentProcess], Awaitable[None]] = AgentProcess.stop, *, grace_s: float = 30.0
-) -> int:
-    """How a process exits that is left once it has said its first line."""
+def exit_code_after(code: str, leave: Callable[[AgentProcess], Awaitable[None]], *, grace_s: float) -> int:
+    """The exit code of a process that is left after its first line."""
 
     async def run() -> int:
-        async with nobody_left(AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=grace_s))) as process:
+        async with group_is_gone_after(
+            AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=grace_s))
+        ) as process:
             async for _ in process.lines():
                 break
             await leave(process)
@@ -219,48 +229,59 @@ def exit_code_after(
     return asyncio.run(run())
 
 
-def test_it_is_asked_as_by_the_keyboard_first_so_that_it_may_put_things_in_order() -> None:
-    assert exit_code_after(TIDY) == 7
+async def stop_twice(process: AgentProcess) -> None:
+    await process.stop()
+    await process.stop()
 
 
-def test_one_that_does_not_listen_to_the_keyboard_is_told() -> None:
-    assert exit_code_after(DEAF.replace("SIGTERM, signal.SIG_IGN", "SIGTERM, signal.SIG_DFL"), grace_s=0.05) == -15
+async def cancel_the_stop(process: AgentProcess) -> None:
+    stopping = asyncio.create_task(process.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait({stopping})
+    assert stopping.cancelled()
 
 
-def test_one_that_listens_to_nothing_is_killed() -> None:
-    assert exit_code_after(DEAF, grace_s=0.05) == -signal.SIGKILL
+IGNORES_SIGINT = DEAF.replace("SIGTERM, signal.SIG_IGN", "SIGTERM, signal.SIG_DFL")
+CHATTY = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nwhile True: print('x' * 1000, flush=True)"
+WITH_CHILD = TIDY.replace("print", WITH_A_CHILD.format(apart=False) + "print")
 
 
-def test_stopping_twice_is_stopping_once() -> None:
-    async def twice(process: AgentProcess) -> None:
-        await process.stop()
-        await process.stop()
+@pytest.mark.parametrize(
+    ("code", "leave", "grace_s", "exit_code"),
+    [
+        (TIDY, AgentProcess.stop, 30.0, 7),
+        (WITH_CHILD, AgentProcess.stop, 30.0, 7),
+        (IGNORES_SIGINT, AgentProcess.stop, 0.05, -signal.SIGTERM),
+        (DEAF, AgentProcess.stop, 0.05, -signal.SIGKILL),
+        (DEAF, stop_twice, 0.05, -signal.SIGKILL),
+        (DEAF, cancel_the_stop, 30.0, -signal.SIGKILL),
+        (CHATTY, AgentProcess.stop, 30.0, -signal.SIGINT),
+    ],
+    ids=[
+        "yields to SIGINT",
+        "and has a child",
+        "to SIGTERM",
+        "to nothing",
+        "stopped twice",
+        "stop cancelled",
+        "unread",
+    ],
+)
+def test_stop_sends_harsher_signals_until_the_process_exits(
+    code: str, leave: Callable[[AgentProcess], Awaitable[None]], grace_s: float, exit_code: int
+) -> None:
+    assert exit_code_after(code, leave, grace_s=grace_s) == exit_code
 
-    assert exit_code_after(DEAF, twice, grace_s=0.05) == -signal.SIGKILL
 
-
-def test_a_stop_that_is_cancelled_kills_at_once() -> None:
-    async def cancelled(process: AgentProcess) -> None:
-        stopping = asyncio.create_task(process.stop())
-        await asyncio.sleep(0)
-        stopping.cancel()
-        await asyncio.wait({stopping})
-        assert stopping.cancelled()
-
-    assert exit_code_after(DEAF, cancelled) == -signal.SIGKILL
-
-
-def test_one_that_waits_for_a_reader_is_ended_without_one() -> None:
-    chatty = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nwhile True: print('x' * 1000, flush=True)"
-    assert exit_code_after(chatty) == -signal.SIGINT
-
-
-def test_a_reader_that_is_cancelled_leaves_nobody_behind() -> None:
+def test_cancelled_reader_leaves_no_process() -> None:
     async def run() -> None:
         reached = asyncio.Event()
 
         async def read() -> None:
-            async with nobody_left(AgentProcess(python(DEAF), timeouts=ProcessTimeouts(grace_s=0.05))) as process:
+            async with group_is_gone_after(
+                AgentProcess(python(DEAF), timeouts=ProcessTimeouts(grace_s=0.05))
+            ) as process:
                 async for _ in process.lines():
                     reached.set()
 
@@ -273,38 +294,28 @@ def test_a_reader_that_is_cancelled_leaves_nobody_behind() -> None:
     asyncio.run(run())
 
 
-def test_a_child_that_outlives_it_neither_keeps_the_reader_nor_stays() -> None:
-    lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=False)))
+@pytest.mark.parametrize("apart", [False, True], ids=["in the group", "outside"])
+def test_child_that_holds_the_output_open_is_ended_and_not_waited_for(apart: bool) -> None:
+    lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=apart)), drain_timeout_s=0.1)
     assert code == 0
-    assert int(lines[0]) not in running()
-
-
-def test_a_child_of_one_that_is_stopped_is_ended_too() -> None:
-    parent = TIDY.replace("print", WITH_A_CHILD.format(apart=False) + "print")
-    assert exit_code_after(parent) == 7
+    assert not is_running(int(lines[0]))
 
 
 @pytest.mark.parametrize("environment", ["None", "{}"], ids=["its own", "none"])
-def test_a_tool_outside_the_group_of_one_that_must_be_killed_is_killed_with_it(environment: str) -> None:
+def test_tool_outside_the_group_is_killed_with_the_process(environment: str) -> None:
     tools: list[int] = []
 
     async def run() -> None:
         child = WITH_A_CHILD.format(apart=f"True, env={environment}")
         deaf = DEAF.replace('print("ready", flush=True)', child)
-        async with nobody_left(AgentProcess(python(deaf), timeouts=ProcessTimeouts(grace_s=0.05))) as process:
+        async with group_is_gone_after(AgentProcess(python(deaf), timeouts=ProcessTimeouts(grace_s=0.05))) as process:
             async for line in process.lines():
                 tools.append(int(line))
                 break
-            assert tools[0] in running()
+            assert is_running(tools[0])
 
     asyncio.run(run())
-    assert tools[0] not in running()
-
-
-def test_one_who_left_the_group_and_holds_the_output_keeps_nobody_waiting_and_does_not_stay() -> None:
-    lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=True)))
-    assert code == 0
-    assert int(lines[0]) not in running()
+    assert not is_running(tools[0])
 
 
 ORPHAN = """\
@@ -319,12 +330,12 @@ os.wait()
 """
 
 
-def its_orphan_is_ended(agent: AgentProcess) -> None:
-    """The command tells the number of the one that it leaves behind; nobody of that number runs when it is over."""
+def assert_orphan_is_ended(agent: AgentProcess) -> None:
+    """The command prints the process id of its orphan, which does not run any more when the turn is over."""
     orphans: list[int] = []
 
     async def run() -> None:
-        async with nobody_left(agent) as process:
+        async with group_is_gone_after(agent) as process:
             async for line in process.lines():
                 if not line.isdigit():
                     break
@@ -332,15 +343,15 @@ def its_orphan_is_ended(agent: AgentProcess) -> None:
 
     asyncio.run(run())
     assert len(orphans) == 1
-    assert orphans[0] not in running()
+    assert not is_running(orphans[0])
 
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", TIDY, DEAF], ids=["well", "badly", "asked", "deaf"])
-def test_one_who_left_the_family_is_ended_however_the_command_ends(end: str) -> None:
-    its_orphan_is_ended(AgentProcess(python(ORPHAN + end), timeouts=ProcessTimeouts(grace_s=0.2)))
+def test_orphan_is_ended_however_the_command_ends(end: str) -> None:
+    assert_orphan_is_ended(AgentProcess(python(ORPHAN + end), timeouts=ProcessTimeouts(grace_s=0.2)))
 
 
-def test_those_of_an_agent_that_runs_us_are_of_it_as_well() -> None:
+def test_orphan_of_a_nested_agent_is_ended_too() -> None:
     inner = (
         "import asyncio, sys\nfrom tailrace.runtimes.process import AgentProcess, ProcessTimeouts\n"
         f"""
@@ -352,10 +363,10 @@ async def run():
 asyncio.run(run())
 """
     )
-    its_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), timeouts=ProcessTimeouts(grace_s=0)))
+    assert_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), timeouts=ProcessTimeouts(grace_s=0)))
 
 
-def test_last_words_leave_out_the_backtrace_of_the_program() -> None:
+def test_exit_error_leaves_out_the_backtrace() -> None:
     words = "Error: no such setting\\n\\nStack backtrace:\\n   0: <unknown>"
 
     async def end() -> str:
@@ -376,7 +387,7 @@ time.sleep(600)
 """
 
 
-def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> None:
+def test_tool_that_keeps_forking_is_killed_with_all_children() -> None:
     mark = f"breed-{os.getpid()}"
 
     def left() -> list[str]:
@@ -399,14 +410,14 @@ def test_a_tool_that_goes_on_beginning_others_is_killed_with_all_of_them() -> No
     assert left() == []
 
 
-def test_one_that_never_reads_what_it_is_told_is_given_up() -> None:
+def test_process_that_never_reads_its_input_is_given_up() -> None:
     async def tell() -> tuple[list[bytes], str]:
         code = "import time; print('ready', flush=True); time.sleep(600)"
-        async with nobody_left(
+        async with group_is_gone_after(
             AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=0.1, silence_timeout_s=0.5))
         ) as process:
             await process.write(b"x" * 1_000_000)
-            return await said(process), await process.exit_error()
+            return await lines_of(process), await process.exit_error()
 
     lines, words = asyncio.run(tell())
     assert lines == []

@@ -1,4 +1,4 @@
-"""Why a model refused, as people are told it."""
+"""The provider's own error message, as people see it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NESTED = '{"error":{"message":"{\\"error\\":{\\"code\\":429,\\"message\\":\\"too
         (r"Error code: 400 - {'message': 'a \'b\' \"c\"\n\\d \x07'}", "a 'b' \"c\"\n\\d \\x07", 400),
     ],
 )
-def test_the_sentence_is_taken_out_of_what_it_is_wrapped_in(message: str, reason: str, status: int | None) -> None:
+def test_message_is_taken_out_of_its_wrapping(message: str, reason: str, status: int | None) -> None:
     assert provider_error_text(message) == (reason, status)
 
 
@@ -49,5 +49,5 @@ def test_the_sentence_is_taken_out_of_what_it_is_wrapped_in(message: str, reason
         "7 of 400 {'message': 'went'}",
     ],
 )
-def test_anything_else_stays_as_it_is(message: str) -> None:
+def test_any_other_text_stays_unchanged(message: str) -> None:
     assert provider_error_text(message) == (message, None)

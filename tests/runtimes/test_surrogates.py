@@ -1,4 +1,4 @@
-"""Half a character in what a command writes costs that half, and nothing of what stands around it."""
+"""A lone surrogate in a line of a command is replaced, and nothing around it is lost."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = ("acp", "claude", "codex app-server", "codex exec", "gemini", "opencode run", "opencode serve")
-MARK, HALF = "@@", "\\ud83d"
+MARK, SURROGATE = "@@", "\\ud83d"
 
 
 def cut(native: Any) -> Any:
-    """The event with half a character in place of the mark, as JavaScript writes it."""
+    """The event with a lone surrogate in place of the mark, as JavaScript writes it."""
     if isinstance(native, str):
-        return native.replace(MARK, HALF)
-    return json.loads(json.dumps(native).replace(MARK, HALF))
+        return native.replace(MARK, SURROGATE)
+    return json.loads(json.dumps(native).replace(MARK, SURROGATE))
 
 
 @pytest.mark.parametrize("agent", COMMANDS)
-def test_a_tool_whose_output_was_cut_in_a_character_has_answered(agent: str, tmp_path: Path) -> None:
+def test_tool_output_cut_within_a_character_is_a_result(agent: str, tmp_path: Path) -> None:
     async def through() -> Heard:
         player = PLAYERS[agent](tmp_path)
         native = [*player.text("One."), *player.tool("c", f"cut {MARK}"), *player.text("Two."), *player.ending()]
@@ -39,14 +39,14 @@ def test_a_tool_whose_output_was_cut_in_a_character_has_answered(agent: str, tmp
         finally:
             await player.leave()
 
-    heard = asyncio.run(through())
-    assert [event.result for event in heard.events if isinstance(event, ToolFinished)] == ["cut \ufffd"]
-    assert heard.texts == ["One.", "Two."]
-    assert not [event for event in heard.events if isinstance(event, Notice)]
-    assert isinstance(heard.terminal, TurnCompleted)
+    turn = asyncio.run(through())
+    assert [event.result for event in turn.events if isinstance(event, ToolFinished)] == ["cut \ufffd"]
+    assert turn.texts == ["One.", "Two."]
+    assert not [event for event in turn.events if isinstance(event, Notice)]
+    assert isinstance(turn.terminal, TurnCompleted)
 
 
-def test_a_character_in_two_halves_is_one_and_what_is_no_json_is_none() -> None:
+def test_pairs_are_joined_and_invalid_lines_are_refused() -> None:
     decoder = msgspec.json.Decoder(dict[str, str])
     assert decode_line(rb'{"a": "\ud83d\ude00 \ude00"}', decoder) == {"a": "\U0001f600 \ufffd"}
     for line in (rb'{"a": "\ud83d"', rb'{"a": ["\ud83d"]}', b'{"a": 7}', b"\xff"):

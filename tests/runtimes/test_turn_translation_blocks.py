@@ -1,9 +1,10 @@
-"""Blocks that are interrupted, interleaved, or said again by another try; and thoughts that follow each other."""
+"""Blocks that are interrupted, interleaved or repeated by another try, and blocks of reasoning in a row."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sdk_streams import turn_of
@@ -28,57 +29,94 @@ def answer(events: Iterable[Event]) -> list[str]:
     return turn_of([*events, TurnCompleted()]).answer
 
 
-def test_a_try_is_taken_back_also_when_its_block_was_final() -> None:
-    turn = TurnTranslation("agent")
-    events = [*turn.text_delta(1, "it breaks"), *turn.block_final(1, "it breaks"), *turn.retract_try("it broke")]
-    assert events[-1] == TextRetracted(reason="it broke")
-    assert turn.retract_try("it broke") == [], "there is nothing left to take back"
-    assert answer([*events, *turn.text_delta(1, "it works")]) == ["it works"]
+class Steps:
+    """The events of calls like `text("a", "one")`, as a chain."""
+
+    def __init__(self) -> None:
+        self.turn = TurnTranslation("agent")
+        self.events: list[Event] = []
+
+    def text(self, key: str, piece: str) -> Steps:
+        return self._add(self.turn.text_delta(key, piece))
+
+    def whole(self, key: str, text: str) -> Steps:
+        return self._add(self.turn.text_snapshot(key, text))
+
+    def final(self, key: str, text: str | None = None) -> Steps:
+        return self._add(self.turn.block_final(key, text))
+
+    def tool(self, call: str = "1") -> Steps:
+        return self._add(self.turn.tool_call(call, "look"))
+
+    def unknown(self) -> Steps:
+        return self._add(self.turn.unknown_event({"odd": 1}))
+
+    def retry(self) -> Steps:
+        return self._add(self.turn.retract_try("it broke"))
+
+    def completed(self) -> Steps:
+        self.turn.model_call_completed()
+        return self
+
+    def _add(self, events: list[Event]) -> Steps:
+        self.events += events
+        return self
 
 
-def test_what_a_completed_call_said_stands_when_the_next_one_is_tried_again() -> None:
-    turn = TurnTranslation("agent")
-    events = [*turn.block_final("a", "one"), *turn.text_delta("b", "two"), *turn.block_final("b")]
-    turn.model_call_completed()
-    events += [*turn.text_delta("c", "thr"), *turn.retract_try("it broke"), *turn.text_delta("d", "three")]
-    assert answer(events) == ["one", "two", "three"]
+@pytest.mark.parametrize(
+    ("steps", "blocks"),
+    [
+        (Steps().text("a", "it breaks").final("a", "it breaks").retry().retry().text("a", "works"), ["works"]),
+        (
+            Steps()
+            .final("a", "one")
+            .text("b", "two")
+            .final("b")
+            .completed()
+            .text("c", "thr")
+            .retry()
+            .text("d", "three"),
+            ["one", "two", "three"],
+        ),
+        (Steps().text("a", "one").completed().retry(), ["one"]),
+        (
+            Steps().text("a", "one ").text("b", "two").retry().whole("a", "one again, ").text("c", "two again"),
+            ["one again, ", "two again"],
+        ),
+        (
+            Steps().text("a", "one ").completed().text("b", "tw").retry().text("c", "tw").retry().text("d", "two"),
+            ["one ", "two"],
+        ),
+        (Steps().text("a", "before").tool().text("b", "aft").retry().text("c", "after"), ["before", "after"]),
+    ],
+    ids=["a final block", "a completed call", "nothing", "all blocks", "each of many tries", "behind a tool"],
+)
+def test_retry_retracts_the_blocks_of_the_failed_try(steps: Steps, blocks: list[str]) -> None:
+    assert answer(steps.events) == blocks
 
 
-def test_nothing_said_since_a_call_was_completed_is_nothing_to_take_back() -> None:
-    turn = TurnTranslation("agent")
-    turn.text_delta("a", "one")
-    turn.model_call_completed()
-    assert turn.retract_try("it broke") == []
+@pytest.mark.parametrize(
+    ("steps", "blocks"),
+    [
+        (Steps().text("a", "one ").tool().text("a", "two").final("a", "one two."), ["one ", "two."]),
+        (Steps().text("a", "one ").tool().text("a", "two").final("a", "uno due"), ["one ", "two"]),
+        (Steps().text("a", "one ").unknown().text("a", "two").final("a", "one two"), ["one ", "two"]),
+        (
+            Steps().whole("a", "one ").unknown().whole("a", "one two").whole("a", "one due").whole("a", "uno due"),
+            ["one ", "due"],
+        ),
+        (
+            Steps().text("a", "A1 ").text("b", "B1 ").text("a", "A2 ").text("b", "B2 ").final("a", "A1 A2 ").final("b"),
+            ["A1 ", "B1 ", "A2 ", "B2 "],
+        ),
+    ],
+    ids=["by a tool", "and changed", "by something unknown", "and snapshots", "by each other"],
+)
+def test_interrupted_block_continues_behind_the_interruption(steps: Steps, blocks: list[str]) -> None:
+    assert answer(steps.events) == blocks
 
 
-def test_every_block_of_a_failed_try_is_forgotten_and_may_be_said_again() -> None:
-    turn = TurnTranslation("agent")
-    events = [*turn.text_delta("a", "one "), *turn.text_delta("b", "two"), *turn.retract_try("it broke")]
-    events += [*turn.text_snapshot("a", "one again, "), *turn.text_delta("c", "two again")]
-    assert answer(events) == ["one again, ", "two again"]
-
-
-def test_what_stands_is_said_again_after_each_of_many_tries() -> None:
-    turn = TurnTranslation("agent")
-    events = turn.text_delta("a", "one ")
-    turn.model_call_completed()
-    for attempt in range(3):
-        events += [*turn.text_delta(attempt, "tw"), *turn.retract_try("it broke")]
-    assert answer([*events, *turn.text_delta("b", "two")]) == ["one ", "two"]
-
-
-def test_what_was_said_before_a_tool_stands() -> None:
-    turn = TurnTranslation("agent")
-    events = [
-        *turn.text_delta("a", "before"),
-        *turn.tool_call("1", "look"),
-        *turn.text_delta("b", "aft"),
-        *turn.retract_try("it broke"),
-    ]
-    assert answer([*events, *turn.text_delta("c", "after")]) == ["before", "after"]
-
-
-def test_each_voice_takes_back_its_own() -> None:
+def test_each_speaker_retracts_only_its_own_text() -> None:
     turn = TurnTranslation("agent")
     turn.text_delta("a", "mine")
     turn.text_delta("b", "the child's", parent="call")
@@ -86,53 +124,7 @@ def test_each_voice_takes_back_its_own() -> None:
     assert turn.text_delta("a", " too") == [TextDelta(text=" too")]
 
 
-def test_a_block_that_a_tool_interrupts_goes_on_behind_it() -> None:
-    turn = TurnTranslation("agent")
-    events = [
-        *turn.text_delta("a", "one "),
-        *turn.tool_call("1", "look"),
-        *turn.text_delta("a", "two"),
-        *turn.block_final("a", "one two."),
-    ]
-    assert answer(events) == ["one ", "two."]
-
-
-def test_a_block_that_is_told_otherwise_than_it_stands_is_only_closed() -> None:
-    turn = TurnTranslation("agent")
-    events = [
-        *turn.text_delta("a", "one "),
-        *turn.tool_call("1", "look"),
-        *turn.text_delta("a", "two"),
-        *turn.block_final("a", "uno due"),
-    ]
-    assert answer(events) == ["one ", "two"]
-
-
-def test_snapshots_go_on_behind_what_interrupts_them() -> None:
-    turn = TurnTranslation("agent")
-    events = [
-        *turn.text_snapshot("a", "one "),
-        *turn.notice("by the way"),
-        *turn.text_snapshot("a", "one two"),
-        *turn.text_snapshot("a", "one due"),
-        *turn.text_snapshot("a", "uno due"),
-    ]
-    assert answer(events) == ["one ", "due"]
-
-
-def test_blocks_that_are_said_in_turns_are_said_once() -> None:
-    turn = TurnTranslation("agent")
-    events = [
-        *turn.text_delta("a", "A1 "),
-        *turn.text_delta("b", "B1 "),
-        *turn.text_delta("a", "A2 "),
-        *turn.text_delta("b", "B2 "),
-    ]
-    events += [*turn.block_final("a", "A1 A2 "), *turn.block_final("b", "B1 B2 ")]
-    assert answer(events) == ["A1 ", "B1 ", "A2 ", "B2 "]
-
-
-def test_all_that_is_told_of_a_call_is_under_who_made_it() -> None:
+def test_events_of_a_call_are_under_its_caller() -> None:
     turn = TurnTranslation("odd")
     events = [
         *turn.tool_call("t", "shell", parent="task"),
@@ -144,14 +136,7 @@ def test_all_that_is_told_of_a_call_is_under_who_made_it() -> None:
     assert [getattr(event, "parent_tool_id", "") for event in events] == ["task"] * 5
 
 
-def test_what_an_unheard_of_tool_prints_after_the_end_is_no_matter() -> None:
-    turn = TurnTranslation("odd")
-    turn.end()
-    turn.tool_result("t", "late")
-    assert [type(event) for event in turn.tool_output("t", "later")] == [ToolOutput]
-
-
-def test_what_a_tool_has_printed_is_not_printed_again_when_its_snapshot_has_lost_the_beginning() -> None:
+def test_output_snapshot_without_its_beginning_is_ignored() -> None:
     turn = TurnTranslation("odd")
     turn.tool_call("t", "shell")
     wholes = ["one\n", "one\ntwo\n", "two\nthree\n", "one\ntwo\nthree\n"]
@@ -159,7 +144,7 @@ def test_what_a_tool_has_printed_is_not_printed_again_when_its_snapshot_has_lost
     assert [event.data for event in printed if isinstance(event, ToolOutput)] == ["one\n", "two\n", "three\n"]
 
 
-def test_what_is_unknown_and_nested_without_end_is_told_without_it() -> None:
+def test_unknown_event_that_is_nested_too_deeply_is_not_shown() -> None:
     nested: list[object] = []
     for _ in range(5000):
         nested = [nested]
@@ -168,29 +153,18 @@ def test_what_is_unknown_and_nested_without_end_is_told_without_it() -> None:
     ]
 
 
-def test_an_agent_that_says_ever_other_unknown_things_is_not_told_of_without_end() -> None:
+def test_only_some_kinds_of_unknown_events_are_reported() -> None:
     turn = TurnTranslation("odd")
     assert len([event for number in range(1000) for event in turn.unknown_event({"type": f"log-{number}"})]) == 20
 
 
-def test_unknown_things_of_another_kind_are_told_each() -> None:
+def test_each_kind_of_unknown_event_is_reported() -> None:
     turn = TurnTranslation("odd")
     odd = [{"type": "a"}, {"type": "b"}, {"x": 1}, {"y": 1}, ["a", 1], ["b", 1], "words", 7, None]
     assert len([event for _ in range(3) for value in odd for event in turn.unknown_event(value)]) == len(odd)
 
 
-def test_what_is_unknown_interrupts_and_costs_no_text() -> None:
-    turn = TurnTranslation("agent")
-    events = [
-        *turn.text_delta("a", "one "),
-        *turn.unknown_event({"odd": 1}),
-        *turn.text_delta("a", "two"),
-        *turn.block_final("a", "one two"),
-    ]
-    assert answer(events) == ["one ", "two"]
-
-
-def test_thoughts_that_follow_each_other_do_not_run_together() -> None:
+def test_blocks_of_reasoning_are_paragraphs() -> None:
     turn = TurnTranslation("agent")
     events = [
         *turn.reasoning_delta("one"),
@@ -207,7 +181,7 @@ def test_thoughts_that_follow_each_other_do_not_run_together() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["text", "tool", "notice"])), max_size=20))
-def test_however_blocks_are_interrupted_their_finals_add_nothing(steps: list[tuple[str, str]]) -> None:
+def test_finals_of_interrupted_blocks_add_nothing(steps: list[tuple[str, str]]) -> None:
     turn = TurnTranslation("agent")
     events: list[Event] = []
     said: dict[str, str] = {}
@@ -227,7 +201,7 @@ def test_however_blocks_are_interrupted_their_finals_add_nothing(steps: list[tup
     assert "".join(answer([*events, *finals])) == order
 
 
-def test_what_a_subagent_says_does_not_run_into_what_others_say() -> None:
+def test_text_of_a_subagent_stays_apart_from_other_speakers() -> None:
     turn = TurnTranslation("r")
     events = [
         *turn.text_delta("child", "Child", parent="c"),
