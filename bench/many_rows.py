@@ -152,10 +152,10 @@ def _prune(path: Path) -> tuple[float, float]:
     _sync(path)
 
     # Checked before it is used: while a check reads one state of the file beside the work, its log only grows.
-    terms = LedgerLimits(small_bytes=path.stat().st_size + 1)
+    limits = LedgerLimits(small_bytes=path.stat().st_size + 1)
 
     async def forget() -> tuple[float, float]:
-        ledger = await SqliteLedger.open(path, terms=terms)
+        ledger = await SqliteLedger.open(path, limits=limits)
         taken, count = [], 0
         forgotten = True
         while forgotten:

@@ -348,10 +348,8 @@ def test_reading_works_while_another_process_has_the_ledger_and_writing_does_not
     for command in (("resend", "t.2"), ("resend", "--adopt"), ("purge", "--all")):
         done = sendable.deliveries(*command)
         assert done.exit_code == 1
-        assert (
-            done.err
-            == f"tailrace: {sendable.ledger} is in use by process {process.pid}. End that one, or name another path.\n"
-        )
+        in_use = f"{sendable.ledger} is in use by process {process.pid}"
+        assert done.err == f"tailrace: {in_use}. End that process, or name another path.\n"
     process.kill()
     finish(process)
 
@@ -402,7 +400,7 @@ def test_a_restored_ledger_is_refused_until_it_is_adopted(tmp_path: Path, keyed:
     shutil.copy(copy, folder.ledger)
     refused = folder.deliver("--turn", "t")
     assert refused.exit_code == 1
-    assert "run `tailrace deliveries resend --adopt` to go on with what is left" in refused.err
+    assert "run `tailrace deliveries resend --adopt` to use what is left" in refused.err
     adopted = folder.run("deliveries", "resend", "--adopt")
     assert adopted.err.startswith(f"{folder.ledger} can be used again; what was open in it counts as maybe sent\n")
     assert folder.deliver("--turn", "t").exit_code == 0

@@ -227,7 +227,7 @@ def test_an_empty_file_without_a_mark_is_a_new_ledger(path: Path) -> None:
 def test_row_16_a_read_only_place_is_refused_with_what_to_do() -> None:
     done = processes.run("read_only")
     assert done.returncode == 0, done.stderr
-    assert "Give this user the right to write there" in done.stdout
+    assert "Give this user permission to write there" in done.stdout
 
 
 def test_row_20_a_second_process_is_refused_until_the_first_is_killed(path: Path) -> None:
@@ -344,7 +344,7 @@ def test_row_26_another_ledger_in_its_place_is_refused(path: Path, tmp_path: Pat
     asyncio.run(recorded(path, 1))
     asyncio.run(recorded(tmp_path / "other" / "ledger.db", 9))
     shutil.copy(tmp_path / "other" / "ledger.db", path)
-    with pytest.raises(LedgerUnusable, match="was swapped"):
+    with pytest.raises(LedgerUnusable, match="was replaced"):
         asyncio.run(all_rows(path))
     assert len(asyncio.run(all_rows(path, adopt_restored=True))) == 9
 
@@ -354,7 +354,7 @@ def test_a_mark_that_is_gone_is_told_of(path: Path, caplog: pytest.LogCaptureFix
     path.with_name("ledger.db.mark").unlink()
     with caplog.at_level(logging.WARNING):
         assert len(asyncio.run(all_rows(path))) == 1
-    assert "no readable mark" in caplog.text
+    assert "no readable .mark file" in caplog.text
 
 
 def test_a_reader_needs_a_ledger(path: Path) -> None:
@@ -375,7 +375,7 @@ def test_row_13_a_long_file_is_read_beside_the_work(path: Path) -> None:
         def on_lost(_error: LedgerError) -> None:
             loop.call_soon_threadsafe(told.set)
 
-        ledger = await SqliteLedger.open(path, terms=LedgerLimits(small_bytes=0), on_lost=on_lost)
+        ledger = await SqliteLedger.open(path, limits=LedgerLimits(small_bytes=0), on_lost=on_lost)
         await asyncio.wait_for(told.wait(), processes.PATIENCE_S)
         await refused(ledger.plan([post("t")]), LedgerLost)
         await ledger.close()

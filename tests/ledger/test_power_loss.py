@@ -29,7 +29,7 @@ async def live(disk: Disk, path: Path) -> list[Past]:
         history.append((len(disk.events), dict(known), path.with_name("ledger.db.mark").read_bytes()))
 
     for opening in range(2):
-        ledger = await SqliteLedger.open(path, connect=disk.connect, terms=LedgerLimits(checkpoint_frames=12))
+        ledger = await SqliteLedger.open(path, connect=disk.connect, limits=LedgerLimits(checkpoint_frames=12))
         acknowledge([])
         for n in range(3):
             [row] = await ledger.plan([post(f"{opening}-{n}", chat=f"{opening}-{n}", text="x" * 900 * n)])

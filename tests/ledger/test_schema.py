@@ -22,8 +22,8 @@ from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.ledger_scenes import names, post, target
 
 
-async def fill(path: Path, *turns: str, terms: LedgerLimits | None = None) -> list[str]:
-    ledger = await SqliteLedger.open(path, terms=terms or LedgerLimits())
+async def fill(path: Path, *turns: str, limits: LedgerLimits | None = None) -> list[str]:
+    ledger = await SqliteLedger.open(path, limits=limits or LedgerLimits())
     for turn in turns:
         await ledger.plan([post(turn)])
     found = names(await ledger.find(Query()))
@@ -66,7 +66,7 @@ def test_row_24_an_upgrade_that_is_killed_anywhere_is_made_or_not(tmp_path: Path
         assert ("mood" in tables) == (versions[-1] == 2)
         if versions[-1] == 1:
             assert asyncio.run(fill(path)) == ["b.1", "a.1"]
-        assert asyncio.run(fill(path, terms=SECOND if versions[-1] == 1 else upgraded())) == ["b.1", "a.1"]
+        assert asyncio.run(fill(path, limits=SECOND if versions[-1] == 1 else upgraded())) == ["b.1", "a.1"]
     assert set(versions) == {1, 2}
 
 
@@ -76,10 +76,10 @@ def upgraded() -> LedgerLimits:
 
 def test_row_24_an_older_version_refuses_a_newer_file(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    asyncio.run(fill(path, "t", terms=SECOND))
+    asyncio.run(fill(path, "t", limits=SECOND))
     with pytest.raises(LedgerUnusable, match="newer tailrace"):
         asyncio.run(fill(path))
-    assert asyncio.run(fill(path, terms=SECOND)) == ["t.1"]
+    assert asyncio.run(fill(path, limits=SECOND)) == ["t.1"]
 
 
 def test_a_migration_says_its_version() -> None:
@@ -107,9 +107,9 @@ def test_statements_end_where_sqlite_says() -> None:
 
 
 HOT = [
-    *("record_sending", "move_to_sending", "move_delivery", "open_deliveries", "adopt_delivery", "waiting"),
-    *("delivery_named", "turn_named", "interrupted", "find_of_turn", "find_left_out", "forget_turn", "forget_events"),
-    *("take_up_turn", "end_turn", "remember", "event_turn", "silent_turns"),
+    *("record_sending", "move_to_sending", "move_delivery", "open_deliveries", "adopt_delivery", "open_conversations"),
+    *("delivery", "turn", "interrupted_turns", "find_of_turn", "find_undelivered", "delete_turn", "delete_events"),
+    *("resume_turn", "end_turn", "save_snapshot", "event_turn", "turns_without_deliveries"),
     *("record_many", "record_many_sending", "move_many", "move_many_to_sending", "prunable"),
 ]
 

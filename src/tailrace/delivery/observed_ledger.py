@@ -33,7 +33,7 @@ class ObservedLedger:
         return await self._ledger.begin(turn)
 
     def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
-        """See `Ledger.remember`."""
+        """See `Ledger.save_snapshot`."""
         self._ledger.save_snapshot(turn_id, snapshot)
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
@@ -53,11 +53,11 @@ class ObservedLedger:
         return self._report(await self._ledger.adopt(conversation, now=now, limit=limit))
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
-        """See `Ledger.waiting`."""
+        """See `Ledger.open_conversations`."""
         return await self._ledger.open_conversations(after=after, limit=limit)
 
     async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
-        """See `Ledger.interrupted`."""
+        """See `Ledger.interrupted_turns`."""
         return await self._ledger.interrupted_turns(state=state, limit=limit)
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:

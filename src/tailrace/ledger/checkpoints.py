@@ -1,7 +1,7 @@
-"""When what was committed is brought from the write-ahead log into the main file, and how long that log may get.
+"""When the write-ahead log is copied into the main file (a checkpoint), and how long the log may get.
 
-Owns the measure only; the writer makes the checkpoint, and nobody else does: on SQLite before 3.51.3 two connections
-that checkpoint at the same instant can lose what was committed.
+It only decides; the writer makes the checkpoint, and no other connection does: before SQLite 3.51.3, two connections
+that checkpoint at the same moment can lose commits.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Counts towards the next checkpoint: so many `frames`, as far as can be told from the changes since the last.
+    """Decides when a checkpoint is due: after about `frames` pages, estimated from the number of changes.
 
-    A log longer than `alarm_bytes` is no longer explained by work: somebody reads one old state and does not let go.
+    If the log grows beyond `alarm_bytes`, another process probably holds an old state open; that is logged.
     """
 
     def __init__(self, path: Path, *, frames: int, alarm_bytes: int) -> None:
@@ -31,12 +31,13 @@ class Checkpoints:
         self._length = 0
 
     def are_due(self, changes: int, length: int) -> bool:
-        """Whether the next one is due after so many more changes, the log being so long; warns where it is too long."""
+        """Whether a checkpoint is due after more `changes`, with a log of `length` bytes. Warns if the log is too
+        long."""
         self._changes += changes
         if length > self._alarm_at:
             _log.warning(
-                "%s-wal has grown to %d MiB. If it grows on, something reads the ledger and does not let go: look for "
-                "a backup or a database tool that holds it open.",
+                "%s-wal has grown to %d MiB. If it keeps growing, another program holds the ledger open: look for a "
+                "backup or a database tool.",
                 self._path,
                 length >> 20,
             )
@@ -44,7 +45,7 @@ class Checkpoints:
         return self._changes >= self._every or length > self._length + self._frames * _PAGE
 
     def made(self, frames: int, length: int) -> None:
-        """A checkpoint was made: from the pages it found it is seen how many changes make that many."""
+        """A checkpoint was made. Its number of pages tells how many changes fill `frames` pages."""
         self._every = min(max(self._changes * self._frames // max(frames, 1), 1), 20 * self._frames)
         self._changes = 0
         self._length = length

@@ -1,8 +1,7 @@
-"""What the ledger needs of a connection to SQLite, and the connection it uses where nobody gives another.
+"""The part of `sqlite3` that the ledger uses, as protocols, and the default connection.
 
-The protocols are the narrow part of the standard library's `sqlite3` that the ledger uses, so that another library,
-or one that breaks on purpose, can stand in its place. Errors are `sqlite3.Error` with `sqlite_errorcode`, the
-extended result code, or `MemoryError`.
+Another library, or one that fails on purpose in a test, can take the place of `sqlite3`. Errors are `sqlite3.Error`
+with `sqlite_errorcode`, the extended result code, or `MemoryError`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Cursor(Protocol):
-    """What came of a statement."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows it changed."""
+        """How many rows were changed."""
         ...
 
     def fetchone(self) -> Any:
@@ -33,12 +32,12 @@ class Cursor(Protocol):
         ...
 
     def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+        """All remaining rows."""
         ...
 
 
 class Connection(Protocol):
-    """A connection that begins and ends transactions only when told; used by one thread at a time."""
+    """A connection that starts and ends transactions only explicitly. One thread uses it at a time."""
 
     @property
     def in_transaction(self) -> bool:
@@ -50,35 +49,35 @@ class Connection(Protocol):
         ...
 
     def set_progress_handler(self, handler: Callable[[], int | None] | None, n: int, /) -> None:
-        """Ask `handler` after every `n` steps whether to go on; anything but 0 and None interrupts the statement."""
+        """Call `handler` after every `n` steps; any result but 0 and None interrupts the statement."""
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
 
 class Connect(Protocol):
-    """Opens the file, which exists, and waits a little where somebody else holds it."""
+    """Opens an existing file; waits a little if another process has locked it."""
 
     def __call__(self, path: Path, *, readonly: bool) -> Connection:
-        """A connection to it."""
+        """Open a connection."""
         ...
 
 
-def connect(path: Path, *, readonly: bool, busy_s: float = 2.0) -> sqlite3.Connection:
-    """A connection of the standard library; `busy_s` is how long it waits for a lock of somebody else."""
-    # As a URI, because only so a file that is gone is not made anew.
+def connect(path: Path, *, readonly: bool, busy_timeout_s: float = 2.0) -> sqlite3.Connection:
+    """A connection of the standard library. `busy_timeout_s` is how long it waits for the lock of another process."""
+    # As a URI with a mode: a plain path would create a missing file.
     address = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rw'}"
-    return sqlite3.connect(address, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(address, uri=True, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
 
 
-def apply(connection: Connection, settings: str) -> None:
-    """Set the connection as the query of that name says."""
+def apply_settings(connection: Connection, settings: str) -> None:
+    """Run the statements of the named query."""
     for statement in statements(queries()[settings]):
         connection.execute(statement).fetchall()
 
 
-def ask(connection: Connection, query: str) -> Any:
-    """The one value that a query without parameters gives."""
+def single_value(connection: Connection, query: str) -> Any:
+    """The only value of a named query without parameters."""
     return connection.execute(queries()[query]).fetchone()[0]

@@ -1,10 +1,10 @@
-"""The files of a ledger: where it lies, who may read it, who holds it, and how far it had come.
+"""The files of a ledger: their paths, permissions, owner lock, and high-water mark.
 
-Beside `<path>` and what SQLite puts there (`-wal`, `-shm`) stand `<path>.lock`, held by the one process that writes,
-and `<path>.mark`, which says how many commits were acknowledged. SQLite cuts off a damaged tail without a word; the
-mark, written after each commit, is how that is noticed. Nothing here knows what is in the ledger.
+Beside `<path>` and SQLite's own files (`-wal`, `-shm`) there are `<path>.lock`, locked by the one process that writes,
+and `<path>.mark`, the number of acknowledged commits. SQLite drops a damaged tail of its log silently; the mark,
+written after each commit, shows that. This module does not know the content of the ledger.
 
-No file that SQLite has open is ever opened here: closing it would drop SQLite's own locks on it.
+It never opens a file that SQLite has open: closing that would release SQLite's own locks on it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-_HELD = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+_LOCKED_ERRORS = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
-# Some platforms have the one, some the other.
+# O_CLOEXEC exists on POSIX, O_BINARY on Windows.
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def data_directory() -> Path:
-    """Where this platform keeps a program's own data for this user."""
+    """The directory of this platform for the data of a program and user."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -43,17 +43,17 @@ def data_directory() -> Path:
 
 
 def default_path() -> Path:
-    """Where the ledger lies where nobody says otherwise."""
+    """The default path of the ledger."""
     return data_directory() / "ledger.db"
 
 
 def wal_of(path: Path) -> Path:
-    """The file in which SQLite keeps what was committed last."""
+    """The write-ahead log of SQLite, with the latest commits."""
     return path.with_name(f"{path.name}-wal")
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of the ledger, for its owner alone. One that was there stays as somebody made it."""
+    """Create the folder of the ledger, for its owner only. An existing folder keeps its permissions."""
     try:
         if not path.parent.is_dir():
             path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -65,15 +65,16 @@ def make_folder(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that only its owner may read, whatever the umask; what SQLite puts beside it follows it."""
+    """Create an empty file that only its owner may read, whatever the umask. SQLite gives its own files the same
+    mode."""
     if path.exists() and path.stat().st_size > 0:
         return
-    for witness in (wal_of(path), path.with_name(f"{path.name}.mark")):
-        if witness.exists() and witness.stat().st_size > 0:
+    for other in (wal_of(path), path.with_name(f"{path.name}.mark")):
+        if other.exists() and other.stat().st_size > 0:
             raise LedgerUnusable(
-                f"{path} is {'empty' if path.exists() else 'gone'}, but {witness.name} says that there was a ledger. "
-                "Put the file back or restore the newest copy; to begin an empty ledger, move the files named after "
-                "it away."
+                f"{path} is {'empty' if path.exists() else 'gone'}, but {other.name} shows that there was a ledger. "
+                "Put the file back or restore the newest copy. To start an empty ledger, move the files named after it "
+                "away."
             )
     os.close(_private(path))
 
@@ -83,60 +84,60 @@ def _private(path: Path) -> int:
         descriptor = os.open(path, _FLAGS, _PRIVATE_FILE)
     except OSError as error:
         raise _refused(path, error) from error
-    with suppress(OSError):  # Somebody else's file keeps its rights; that it can be written is enough.
+    with suppress(OSError):  # A file of another user keeps its mode; it is enough that it can be written.
         path.chmod(_PRIVATE_FILE)
     return descriptor
 
 
 def _refused(path: Path, error: OSError) -> LedgerUnusable:
     return LedgerUnusable(
-        f"{path} cannot be written ({error.strerror}). Give this user the right to write there, or name another path "
+        f"{path} cannot be written ({error.strerror}). Give this user permission to write there, or name another path "
         "for the ledger."
     )
 
 
 class OwnerLock:
-    """The lock of the one process that writes. The kernel frees it however the process ends."""
+    """The lock of the one process that writes. The kernel frees it, however the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _private(path.with_name(f"{path.name}.lock"))
         try:
-            self._take()
+            self._lock()
         except OSError as error:
-            pid = self._holder()
+            pid = self._owner_pid()
             os.close(self._descriptor)
-            if error.errno not in _HELD:
+            if error.errno not in _LOCKED_ERRORS:
                 raise _refused(path, error) from error
             who = "another process" if pid is None else f"process {pid}"
-            raise LedgerInUse(f"{path} is in use by {who}. End that one, or name another path.", pid=pid) from error
+            raise LedgerInUse(f"{path} is in use by {who}. End that process, or name another path.", pid=pid) from error
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     if sys.platform == "win32":
 
-        def _take(self) -> None:
-            # Far behind the number that stands in the file, which others read.
+        def _lock(self) -> None:
+            # Far behind the process id, so that other processes can read it.
             os.lseek(self._descriptor, 1 << 20, os.SEEK_SET)
             msvcrt.locking(self._descriptor, msvcrt.LK_NBLCK, 1)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
 
     else:
 
-        def _take(self) -> None:
+        def _lock(self) -> None:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _holder(self) -> int | None:
+    def _owner_pid(self) -> int | None:
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         written = os.read(self._descriptor, 32).strip()
         return int(written) if written.isdigit() else None
 
-    def let_go(self) -> None:
-        """Free the lock. The file stays: were it taken away, two could hold a lock of that name."""
+    def release(self) -> None:
+        """Free the lock. The file stays: if it were deleted, two processes could hold locks of that name."""
         os.close(self._descriptor)
 
 
 class HighWaterMark(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a ledger had come: which one, whose, and how many commits were acknowledged."""
+    """The latest known state of a ledger: its id, epoch and number of acknowledged commits."""
 
     ledger_id: str
     epoch: int
@@ -144,7 +145,7 @@ class HighWaterMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkFile:
-    """The mark on the disk. It is never ahead of the ledger, so that it needs no sync of its own."""
+    """The mark on disk. It is never ahead of the ledger, so it needs no sync of its own."""
 
     _LINE = re.compile(rb"([0-9a-f]{32}) (\d{20}) (\d{20})\n")
 
@@ -152,13 +153,13 @@ class MarkFile:
         self._descriptor = _private(path.with_name(f"{path.name}.mark"))
 
     def read(self) -> HighWaterMark | None:
-        """What it says; None where it is new, or was cut when the power failed."""
+        """Read the mark. None if the file is new, or was truncated by a loss of power."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         found = self._LINE.fullmatch(os.read(self._descriptor, 256))
         return found and HighWaterMark(ledger_id=found[1].decode(), epoch=int(found[2]), commits=int(found[3]))
 
     def write(self, mark: HighWaterMark) -> None:
-        """Say how far the ledger is now: always as many bytes, in place, in one write."""
+        """Write the mark in place: always the same number of bytes, in one write."""
         line = f"{mark.ledger_id} {mark.epoch:020d} {mark.commits:020d}\n".encode()
         if sys.platform == "win32":
             os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -167,39 +168,39 @@ class MarkFile:
             os.pwrite(self._descriptor, line, 0)
 
     def sync(self) -> None:
-        """See to it that there is a mark, if maybe an old one, after the loss of power."""
+        """Sync the mark, so that there is one, perhaps an older one, after a loss of power."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
-class Anchor:
-    """Which files the paths of the ledger and of its newest commits led to when it was opened."""
+class FileIdentity:
+    """Notices that the ledger file or its write-ahead log was deleted or replaced since it was opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names = (os.fspath(path), os.fspath(wal_of(path)))
-        self._held = self._look()
+        self._opened = self._stat()
 
-    def _look(self) -> list[tuple[int, int]]:
+    def _stat(self) -> list[tuple[int, int]]:
         self.wal_size = 0
         found = []
         for name in self._names:
-            there = os.stat(name)  # noqa: PTH116 - twice per commit: a string is three times as fast as a Path
-            found.append((there.st_dev, there.st_ino))
-            self.wal_size = there.st_size
+            status = os.stat(name)  # noqa: PTH116 - runs twice per commit, and a string is three times as fast as a Path
+            found.append((status.st_dev, status.st_ino))
+            self.wal_size = status.st_size
         return found
 
     def check(self) -> None:
-        """Raise `LedgerLost` if a file was deleted or replaced: what is written now would reach nobody."""
+        """Raise `LedgerLost` if a file was deleted or replaced: what is written now would be lost."""
         try:
-            same = self._look() == self._held
+            same = self._stat() == self._opened
         except OSError:
             same = False
         if not same:
             raise LedgerLost(
-                f"{self._path} or its -wal file was deleted or replaced while in use, and is not made anew. Put the "
-                "files back or restore the newest copy, and start tailrace again."
+                f"{self._path} or its -wal file was deleted or replaced while in use. Put the files back or "
+                "restore the newest copy, and start tailrace again."
             )

@@ -1,6 +1,6 @@
-"""The SQL of the ledger: read from the `.sql` files beside this one, by the names that stand in them.
+"""The SQL of the ledger: named queries from the `.sql` files in `sql/`.
 
-Owns how the files are read and cut into statements. What they mean is told where they are used.
+Owns reading the files and splitting them into statements.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 @cache
 def queries() -> dict[str, str]:
-    """Every named query."""
+    """All named queries."""
     found: dict[str, str] = {}
     for name in ("ledger", "turns", "deliveries"):
         text = files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
         _preface, *cut = _NAME.split(text)
         for title, body in zip(cut[::2], cut[1::2], strict=True):
-            assert title not in found, f"two queries are called {title}"
+            assert title not in found, f"two queries are named {title}"
             found[title] = body.strip()
     return found
 
 
 @cache
 def for_rows(name: str, count: int) -> str:
-    """The named query, which takes one row of values, for so many of them."""
+    """The named query for one row of values, extended to `count` rows."""
     return _ROW.sub(lambda row: f"(VALUES {', '.join([row[1]] * count)})", queries()[name])
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text with several: SQLite runs one at a time inside a transaction that others began."""
+    """Split a text into statements. `executescript` would commit the open transaction, so each one runs alone."""
     found: list[str] = []
     gathered = ""
     *pieces, rest = text.split(";")

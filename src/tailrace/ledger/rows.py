@@ -1,7 +1,7 @@
-"""Rows as values and values as rows: the one place that knows in which column a thing stands.
+"""Converts rows to values and values to rows. Only this module knows the columns.
 
-The order of the columns is that of the queries in `sql/`. What cannot be read back, or does not have the fingerprint it
-was recorded with, is damaged: it is refused by name, and never sent.
+The order of the columns is that of the queries in `sql/`. A row that cannot be decoded, or that has another fingerprint
+than it was recorded with, is damaged: it is refused by name and never sent.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 
     from tailrace.ledger.connection import Row, Value
 
-ANYWHERE = 2**62
-"""A place behind every other."""
+AFTER_ALL = 2**62
+"""A position behind every row."""
 
-_APART = 16
-
-
-def next_place(highest: int) -> int:
-    """The place of a new row at the end. Between two such rows there is room for what is said beside the first."""
-    return highest - highest % _APART + _APART
+_SPACING = 16
 
 
-def places_beside(place: int) -> range:
-    """The places between that row and the next one that came at the end."""
-    return range(place + 1, next_place(place))
+def next_position(highest: int) -> int:
+    """The position of a new row at the end. Between two such rows there is room for replacements and notices."""
+    return highest - highest % _SPACING + _SPACING
+
+
+def positions_behind(position: int) -> range:
+    """The free positions between that row and the next one."""
+    return range(position + 1, next_position(position))
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -72,11 +72,11 @@ _STATES = {state.value: state for state in State}
 
 
 def encoded(value: msgspec.Struct) -> str:
-    """A value as the text of its column."""
+    """Encode a value for a text column."""
     return _ENCODER.encode(value).decode()
 
 
-# A process has a handful of policies, and each row carries one.
+# Each row has a policy, and a process has only a few different ones.
 _encoded_policy = lru_cache(maxsize=256)(encoded)
 _decoded_policy = lru_cache(maxsize=256)(_POLICY.decode)
 
@@ -86,7 +86,7 @@ def _column(value: msgspec.Struct | None) -> str | None:
 
 
 def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
-    """The columns of a new row; the first is its place."""
+    """The columns of a new row; the first is its position."""
     target = delivery.operation.target
     return (
         delivery.position,
@@ -94,7 +94,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
         delivery.ordinal,
         target.conversation,
         target.channel,
-        delivery.state._value_,  # read for every change of every delivery: `value` takes five times as long
+        delivery.state._value_,  # `value` takes five times as long, and every change reads it
         delivery.attempt,
         delivery.deferred_tries,
         delivery.epoch,
@@ -114,7 +114,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
 
 
 def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
-    """What a move writes, and what it must find."""
+    """The columns that a move writes, then the values that it must find."""
     return (
         after.state._value_,
         after.attempt,
@@ -134,12 +134,12 @@ def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
 
 
 def state_of(row: Row) -> State | None:
-    """The state of a delivery's row; None for one that only a newer version knows."""
+    """The state of a delivery's row; None if only a newer version knows it."""
     return _STATES.get(row[3])
 
 
 def to_delivery(row: Row, *, path: object) -> Delivery:
-    """A row as the delivery it is of; `path` is named where it is damaged."""
+    """Decode a delivery. `path` is for the error if the row is damaged."""
     try:
         return Delivery(
             position=row[0],
@@ -167,7 +167,7 @@ def to_delivery(row: Row, *, path: object) -> Delivery:
 
 
 def to_sendable(row: Row, *, path: object) -> Delivery:
-    """The same, for a row that may be sent: its content must be the one that was recorded."""
+    """Decode a delivery that may be sent: also check its fingerprint."""
     delivery = to_delivery(row, path=path)
     if delivery.state in OPEN and fingerprint_of(delivery.operation) != delivery.fingerprint:
         raise damaged(delivery.id, path)
@@ -175,9 +175,9 @@ def to_sendable(row: Row, *, path: object) -> Delivery:
 
 
 def damaged(delivery_id: str, path: object) -> LedgerUnusable:
-    """What to say of a row that is not as it was written."""
+    """The error for a damaged row."""
     return LedgerUnusable(
-        f"{path}: the row of delivery {delivery_id} is damaged and is not sent. Stop tailrace, and restore the newest "
+        f"{path}: the row of delivery {delivery_id} is damaged and is not sent. Stop tailrace and restore the newest "
         "copy of the ledger."
     )
 
@@ -197,7 +197,7 @@ def from_turn(turn: Turn) -> tuple[Value, ...]:
 
 
 def to_turn(row: Row, *, path: object) -> Turn:
-    """A row as the turn it is of; `path` is named where it is damaged, or of a newer version."""
+    """Decode a turn. `path` is for the error if the row is damaged, or of a newer version."""
     try:
         return Turn(
             turn_id=row[0],
@@ -228,7 +228,7 @@ def to_open_conversation(row: Row) -> OpenConversation:
 
 
 def from_query(query: Query, *, among: Iterable[State], limit: int) -> dict[str, Value]:
-    """The parameters of a search among deliveries in these states."""
+    """The parameters of a query for deliveries in these states."""
     states = sorted(set(among) if query.states is None else query.states & set(among))
     return {
         "states": _ENCODER.encode(states).decode(),
@@ -240,13 +240,13 @@ def from_query(query: Query, *, among: Iterable[State], limit: int) -> dict[str,
     }
 
 
-def emptied(operation: str) -> str:
-    """An operation's column without what it said: where it went stays."""
+def without_body(operation: str) -> str:
+    """An operation's column without its content; the target stays."""
     return encode_operation(without_content(decode_operation(operation.encode()))).decode()
 
 
 def without_content(operation: Durable) -> Durable:
-    """The operation with nothing in it that a person said or was told."""
+    """The operation without its text and files."""
     match operation:
         case Post() | Edit() | OpenStream() | CloseStream():
             return replace(operation, body=_NOTHING)
@@ -256,12 +256,12 @@ def without_content(operation: Durable) -> Durable:
             return operation
 
 
-Findings = Literal["find", "find_of_turn", "find_left_out"]
+FindQuery = Literal["find", "find_of_turn", "find_undelivered"]
 
 
-def search_for(query: Query) -> Findings:
-    """The search that has an index for what is asked."""
+def find_query(query: Query) -> FindQuery:
+    """The name of the SQL query that can use an index for this filter."""
     if query.turn_id is not None:
         return "find_of_turn"
-    left_out = query.states is not None and query.states <= UNDELIVERED
-    return "find_left_out" if query.conversation is not None and left_out else "find"
+    is_undelivered = query.states is not None and query.states <= UNDELIVERED
+    return "find_undelivered" if query.conversation is not None and is_undelivered else "find"

@@ -1,7 +1,7 @@
-"""The shape of the file: which application and version it is of, and the steps that lead from one version to the next.
+"""The schema version of the file, and the migrations from one version to the next.
 
-Owns the migrations and the rule that each is made whole or not at all. Forward only: a file of a newer version is
-refused, because its rows may mean what this version does not know.
+Each migration is applied completely or not at all. Migrations go forward only: a file of a newer version is refused,
+because its rows may have a meaning that this version does not know.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.errors import LedgerUnusable
-from tailrace.ledger.connection import ask
+from tailrace.ledger.connection import single_value
 from tailrace.ledger.queries import queries, statements
 
 if TYPE_CHECKING:
@@ -26,29 +26,29 @@ APPLICATION_ID = 0x7472616C
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """One step to `version`; its last statement writes that version into the file's header."""
+    """The step to `version`. Its last statement writes that version into the file header."""
 
     version: int
     statements: tuple[str, ...]
 
 
 def migration(version: int, text: str) -> Migration:
-    """The step to `version` that the text says."""
+    """The migration to `version` with the statements of this text."""
     return Migration(version=version, statements=(*statements(text),))
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """Every step there is, in order."""
+    """All migrations in order."""
     folder = files(__package__).joinpath("sql", "migrations")
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.name.endswith(".sql")}
     return tuple(migration(int(name[:4]), texts[name]) for name in sorted(texts))
 
 
 def check_origin(connection: Connection, path: Path, steps: Sequence[Migration]) -> None:
-    """Refuse a file that another program made, or a newer version of this one."""
-    application, version = ask(connection, "application_id"), ask(connection, "user_version")
-    blank = application == version == 0 and ask(connection, "schema_objects") == 0
+    """Refuse a file of another program, or of a newer version of tailrace."""
+    application, version = single_value(connection, "application_id"), single_value(connection, "user_version")
+    blank = application == version == 0 and single_value(connection, "schema_objects") == 0
     if application != APPLICATION_ID and not blank:
         raise LedgerUnusable(f"{path} is a database of another program. Name another path for the ledger.")
     newest = steps[-1].version
@@ -60,13 +60,15 @@ def check_origin(connection: Connection, path: Path, steps: Sequence[Migration])
 
 
 def migrate(connection: Connection, steps: Sequence[Migration]) -> None:
-    """Bring the file to the newest version; killed anywhere, it goes on from there the next time."""
+    """Migrate the file to the newest version. If the process is killed, the next opening continues."""
     sql = queries()
     for step in steps:
-        if step.version <= ask(connection, "user_version"):
+        if step.version <= single_value(connection, "user_version"):
             continue
         connection.execute(sql["begin"])
         for statement in step.statements:
             connection.execute(statement)
-        assert ask(connection, "user_version") == step.version, f"migration {step.version} does not write its version"
+        assert single_value(connection, "user_version") == step.version, (
+            f"migration {step.version} does not write its version"
+        )
         connection.execute(sql["commit"])

@@ -28,7 +28,7 @@ async def work(path: Path, name: str, left: int) -> None:
                 raise disk_error(sqlite3.SQLITE_IOERR_FSYNC)
             os.write(1, b"synced\n")
 
-    ledger = await SqliteLedger.open(path, connect=disk.connect, terms=LedgerLimits(checkpoint_frames=20))
+    ledger = await SqliteLedger.open(path, connect=disk.connect, limits=LedgerLimits(checkpoint_frames=20))
     disk.before = before
     armed = True
     for n in range(200):

@@ -15,7 +15,7 @@ from tailrace.testing.ledger_scenes import deliver, post
 
 
 async def work(path: Path) -> None:
-    ledger = await SqliteLedger.open(path, terms=LedgerLimits(checkpoint_frames=20))
+    ledger = await SqliteLedger.open(path, limits=LedgerLimits(checkpoint_frames=20))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     last = os.dup(0)
     os.close(last)

@@ -57,7 +57,7 @@ async def open_once(path: Path, statement: int) -> None:
         return Doomed(connect(path, readonly=readonly), statement=0 if readonly else statement)
 
     steps = (*migrations(), SECOND)
-    ledger = await SqliteLedger.open(path, connect=doomed, terms=LedgerLimits(migrations=steps))
+    ledger = await SqliteLedger.open(path, connect=doomed, limits=LedgerLimits(migrations=steps))
     await ledger.close()
 
 

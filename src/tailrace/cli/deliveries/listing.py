@@ -82,12 +82,12 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
 async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
     """The deliveries and one more, the ids of those that may be missing and were not sent again, and damaged rows."""
     async with read_ledger(path) as reader:
-        found, damaged = await reader.find_legible(query, limit=limit + 1)
+        found, damaged = await reader.find_readable(query, limit=limit + 1)
         missing = []
         for delivery in found[:limit]:
             if delivery.state in UNDELIVERED and delivery.ordinal != NOTICE_ORDINAL:
                 resent = Query(turn_id=f"{delivery.turn_id}/resend", states=frozenset({State.DELIVERED}))
-                delivered, _ = await reader.find_legible(resent)
+                delivered, _ = await reader.find_readable(resent)
                 if all(other.ordinal != delivery.ordinal for other in delivered):
                     missing.append(delivery.id)
         return found, missing, damaged

@@ -1,4 +1,5 @@
--- What is asked of deliveries. "Open" is spelled out each time, exactly as the index `delivery_open` spells it.
+-- Queries for deliveries. The open states are written out each time exactly as in the index `delivery_open`, so that
+-- SQLite can use it.
 
 -- name: record_delivery
 INSERT INTO delivery (
@@ -36,9 +37,8 @@ WHERE rid = ?11 AND state = ?12 AND epoch = ?13 AND attempt = ?14
             AND earlier.state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
     );
 
--- Many rows of different conversations by one statement: the row after VALUES stands as often as there are rows, and
--- some of them may be all NULL. Each changes as many rows as it is given, or else nobody knows which, and they are made
--- again one by one.
+-- Many rows of different conversations by one statement. The row after VALUES is repeated for each row; extra rows are all
+-- NULL. If fewer rows are changed than were given, it is unknown which, and the changes are made again one by one.
 
 -- name: record_many
 INSERT INTO delivery (
@@ -83,10 +83,10 @@ WHERE delivery.rid = given.column11 AND delivery.state = given.column12
             AND earlier.state NOT IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
     );
 
--- name: place_taken
+-- name: position_taken
 SELECT 1 FROM delivery WHERE rid = ?1;
 
--- name: delivery_named
+-- name: delivery
 SELECT
     rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
@@ -105,8 +105,8 @@ ORDER BY rid LIMIT ?2;
 UPDATE delivery SET state = ?1, epoch = ?2, first_try_at = ?3, not_before = ?4, error = ?5, updated_at = ?6
 WHERE rid = ?7;
 
--- name: waiting
--- From one conversation to the next by the index: what stands behind each head is never touched.
+-- name: open_conversations
+-- Steps through the index from one conversation to the next, without reading the rows behind the first open one.
 WITH RECURSIVE heads (conversation) AS (
     SELECT * FROM (
         SELECT conversation FROM delivery
@@ -157,7 +157,7 @@ WHERE turn_id = :turn_id
     AND (:before IS NULL OR updated_at < :before)
 ORDER BY rid DESC LIMIT :limit;
 
--- name: find_left_out
+-- name: find_undelivered
 SELECT
     rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
@@ -171,8 +171,8 @@ WHERE conversation = :conversation
 ORDER BY rid DESC LIMIT :limit;
 
 -- name: prunable
--- By age, which an index keeps: the writer must not look through what is not meant. What an open turn has said stays:
--- its ordinals are counted from there.
+-- By age, which has an index: the writer must not scan other rows. Deliveries of an open turn stay, because its next
+-- ordinal is counted from them.
 SELECT rid, turn_id, operation FROM delivery
 WHERE state IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'superseded')
     AND updated_at < :before
@@ -186,8 +186,8 @@ WHERE state IN ('delivered', 'failed', 'dead', 'unknown', 'cancelled', 'supersed
     )
 ORDER BY updated_at LIMIT :limit;
 
--- name: forget_delivery
+-- name: delete_delivery
 DELETE FROM delivery WHERE rid = ?1;
 
--- name: forget_body
+-- name: delete_body
 UPDATE delivery SET operation = ?2, forgotten = 1 WHERE rid = ?1;

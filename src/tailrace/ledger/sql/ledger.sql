@@ -1,11 +1,11 @@
--- The file itself: how its connections are set, what it is, and whose it is.
+-- The file itself: settings of connections, identity, owner.
 
 -- name: new_file_settings
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA application_id = 0x7472616c;
 
 -- name: writer_settings
--- Checkpoints are the writer's own step: one that SQLite makes by itself keeps its errors for itself.
+-- The writer makes the checkpoints: SQLite does not report the errors of automatic ones.
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA temp_store = MEMORY;
@@ -55,7 +55,7 @@ RELEASE change;
 -- name: undo_savepoint
 ROLLBACK TO change;
 
--- name: standing
+-- name: read_ledger
 SELECT ledger_id, epoch, restored_epoch, commits FROM ledger;
 
 -- name: take_over
@@ -67,8 +67,8 @@ UPDATE ledger SET commits = ?2 WHERE epoch = ?1 AND commits = ?2 - 1;
 -- name: free_pages
 PRAGMA freelist_count;
 
--- name: give_back_page
+-- name: release_page
 PRAGMA incremental_vacuum(1);
 
--- name: highest_place
+-- name: highest_position
 SELECT coalesce(max(rid), 0) FROM delivery;

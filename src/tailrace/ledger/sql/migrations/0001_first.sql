@@ -1,5 +1,5 @@
--- What a ledger is made of. Open rows are those in none of the six final states: a state that only a newer version
--- knows counts as open, so that it holds back what stands behind it and nobody of this version writes it.
+-- The schema. Open rows are those in none of the six final states. A state that only a newer version knows counts as
+-- open: it blocks the rows behind it, and this version does not change it.
 
 CREATE TABLE ledger (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),

@@ -1,0 +1,74 @@
+"""The meaning of SQLite errors: not now, never again in this process, or only this one change.
+
+Only this module knows result codes. `LedgerUnavailable`: the transaction was rolled back, and it may work later.
+`LedgerLost`: the content on disk is unknown or unreadable. A failed sync is never repeated: its pages may be lost
+already, and a second sync could report success all the same.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tailrace.errors import LedgerLost, LedgerUnavailable, LedgerUnusable
+
+TRANSACTION_ERRORS = (sqlite3.Error, MemoryError)
+"""The errors of a statement that end its transaction."""
+
+_FULL = "there is no space left on its disk"
+_EXTENDED = {
+    sqlite3.SQLITE_IOERR_WRITE: "its disk accepts no more data (full, or over a limit)",
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
+    sqlite3.SQLITE_IOERR_NOMEM: "there is no memory left",
+}
+_PRIMARY = {
+    sqlite3.SQLITE_BUSY: "another program holds it locked",
+    sqlite3.SQLITE_LOCKED: "another program holds it locked",
+    sqlite3.SQLITE_NOMEM: "there is no memory left",
+    sqlite3.SQLITE_READONLY: "it is not writable (read-only file system, or file permissions)",
+    sqlite3.SQLITE_INTERRUPT: "the query took too long; ask for less",
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_CANTOPEN: "its files cannot be opened (permissions, or too many open files)",
+    sqlite3.SQLITE_PROTOCOL: "another program holds it locked",
+}
+_LOST = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def _code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", None) or (
+        sqlite3.SQLITE_NOMEM if isinstance(error, MemoryError) else sqlite3.SQLITE_ERROR
+    )
+
+
+def runtime_error(error: BaseException, path: object) -> LedgerUnavailable | LedgerLost | None:
+    """The error for all callers; None if only one change caused it."""
+    code = _code(error)
+    if code == sqlite3.SQLITE_READONLY_DBMOVED:
+        return LedgerLost(f"{path} was moved or deleted while in use. End tailrace and put the file back.")
+    why = _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF)
+    if why is not None:
+        return LedgerUnavailable(f"{path} cannot be used now: {why}. tailrace tries again.")
+    if code & 0xFF in _LOST:
+        return LedgerLost(
+            f"{path} broke while in use ({error}): it is unknown what reached the disk. Start tailrace again. "
+            "If it refuses the ledger, check the disk and restore the newest copy."
+        )
+    return None
+
+
+def opening_error(error: BaseException, path: object) -> LedgerUnavailable | LedgerUnusable:
+    """The error for a ledger that cannot be opened."""
+    code = _code(error)
+    if code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return unreadable(path, str(error))
+    if code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM}:
+        return LedgerUnavailable(f"{path} cannot be opened now: {_PRIMARY[code & 0xFF]}. Try again.")
+    why = _EXTENDED.get(code) or _PRIMARY.get(code & 0xFF) or str(error)
+    return LedgerUnusable(f"{path} cannot be opened: {why}. Fix that, or name another path for the ledger.")
+
+
+def unreadable(path: object, why: str) -> LedgerUnusable:
+    """The error for a file that is not, or no longer, a ledger."""
+    return LedgerUnusable(
+        f"{path} is damaged or not a ledger ({why}). It was not changed. Restore the newest copy, or move the file "
+        "and those named after it away to start an empty ledger."
+    )
