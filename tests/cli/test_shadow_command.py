@@ -92,8 +92,8 @@ def test_turns_of_two_folders_are_paired_by_file_name(tmp_path: Path) -> None:
     assert "four.ndjson: only in the folder of --against" in done.out
     assert "two.ndjson: 1 text differs" in done.out
     assert "2 turns compared: 1 the same, 1 different, 2 without a counterpart" in done.out
-    told = run_here("shadow", "--replay", ours, "--against", theirs, "--json").out
-    assert {"turn": "four.ndjson", "only_in": "against"} in map(json.loads, told.splitlines())
+    records = run_here("shadow", "--replay", ours, "--against", theirs, "--json").out
+    assert {"turn": "four.ndjson", "only_in": "against"} in map(json.loads, records.splitlines())
 
 
 def test_turns_that_a_recorder_named_are_paired_by_number(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""The first signal asks, the second ends; what stood before stands again."""
+"""The first signal asks, the second ends the process; afterwards the handlers from before are back."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 from tailrace.delivery.stopping import stops_on_signals
 
@@ -41,3 +43,26 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
         asyncio.run(main())
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+HANGS = """
+import asyncio, time
+from tailrace.delivery.stopping import stops_on_signals
+
+async def main():
+    with stops_on_signals(exit_after_s=0.05, last_words="the end") as asked:
+        print("ready", flush=True)
+        await asked.wait()
+        time.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_does_not_stop_in_time_is_ended_with_its_last_words() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.terminate()
+        assert (process.wait(timeout=30), process.stderr.read()) == (1, b"tailrace: the end\n")

@@ -330,19 +330,19 @@ def test_a_turn_that_was_not_delivered_to_its_end_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("presentation", "told"),
+    ("presentation", "example"),
     [
         ("final", "refused (no rights), posted whole against delivered, posted whole"),
         ("live", "delivered (no rights), posted anew against delivered, finished in place"),
     ],
 )
-def test_a_refused_message_is_a_difference_of_receipts(presentation: Presentation, told: str) -> None:
+def test_a_refused_message_is_a_difference_of_receipts(presentation: Presentation, example: str) -> None:
     scene = Scene(limits=replace(LIMITS, presentation=presentation))
     scene.faults = [Rule(kind="post", fault=Refuse(403, "no rights"), times=1)]
     scene.carry()
     assert scene.only_report.comparison is not None, scene.only_report
     assert scene.only_report.comparison.is_same
-    assert told in scene.only_report.comparison.examples[Difference.RECEIPT]
+    assert example in scene.only_report.comparison.examples[Difference.RECEIPT]
 
 
 def followed(other: Callable[[], AsyncIterator[Event]], **settings: Any) -> tuple[Scene, Any]:
@@ -415,9 +415,9 @@ def test_a_flood_from_another_path_does_not_starve_the_turn() -> None:
     async def main(_: PostOffice, shadow: Shadow) -> None:
         with shadow.watch("t", HERE) as watched:
             following = asyncio.create_task(watched.follow(events_of("other")))
-            heard = [event async for event in watched.observe(events_of("turn"))]
+            observed = [event async for event in watched.observe(events_of("turn"))]
             await following
-        assert len(heard) == 100
+        assert len(observed) == 100
 
     Scene().run(main)
     assert order[:20].count("turn") > 5

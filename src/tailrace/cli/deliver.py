@@ -230,7 +230,8 @@ class DeliverCommand:
         projector.close(0.0)
         if is_comparable and not isinstance(projector.next(0.0), Idle):
             raise UsageError(
-                f"turn {self._options.turn_id} was delivered with another text. Choose another turn id for this one."
+                f"turn {self._options.turn_id} was delivered with another text, or in another presentation. "
+                "Choose another turn id for this one."
             )
 
     async def _wait_for_notice(self) -> None:
