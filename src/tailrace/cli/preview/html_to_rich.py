@@ -110,7 +110,9 @@ class _Writer(HTMLParser):
             case "li":
                 self._blocks[-1].rows.append([inner])
             case "td" | "th":
-                self._blocks[-1].rows[-1].append(_aligned(inner, block.attributes.get("align")))
+                side = block.attributes.get("align")
+                cell = {"right": Align.right, "center": Align.center}.get(side or "", Align.left)(inner)
+                self._blocks[-1].rows[-1].append(cell)
             case "ul" | "ol":
                 self._put(_list(block))
             case "table":
@@ -121,14 +123,6 @@ class _Writer(HTMLParser):
                 self._put(Padding(inner, (0, 0, 0, 2), style="italic"))
             case _:
                 self._put(inner)
-
-
-def _aligned(cell: Group, side: str | None) -> RenderableType:
-    match side:
-        case "right" | "center":
-            return Align(cell, side)
-        case _:
-            return cell
 
 
 def _list(block: _Block) -> Table:

@@ -30,7 +30,19 @@ _BLOCKS = frozenset(("pre", "blockquote"))
 
 def to_html(body: Body, dialect: str) -> str:
     """The body as HTML."""
-    return _CONVERTERS.get(dialect, _from_text)(body)
+    match dialect:
+        case "telegram":
+            return _with_entities(body)
+        case "slack":
+            # Slack resolves the escapes of `&`, `<` and `>` in code, too.
+            return _from_markdown(body.markdown if body.markdown is not None else body.text, code=unescape)
+        case "matrix" | "telegram_rich" | "html" if body.html is not None:
+            return sanitized(body.html)
+        case "matrix" | "telegram_rich":
+            return f"<p>{_with_links(body.text)}</p>"
+        case "discord" | "html":  # a body of `html` is Markdown while it streams
+            return _from_markdown(body.text)
+    return escaped(body.text)
 
 
 class _Span(NamedTuple):
@@ -94,34 +106,6 @@ def _with_links(text: str, around: Sequence[_Span] = ()) -> str:
     )
 
 
-def _from_markdown(body: Body) -> str:
+def _from_markdown(text: str, *, code: Callable[[str], str] = str) -> str:
     """Markdown as our web page shows it. The dialect of the platform has escaped what is no markup."""
-    return sanitized(html(body.text).html or "")
-
-
-def _from_slack(body: Body) -> str:
-    """The same; but Slack resolves the escapes of `&`, `<` and `>` in code, too."""
-    return sanitized(html(body.markdown if body.markdown is not None else body.text).html or "", code=unescape)
-
-
-def _from_html(body: Body) -> str:
-    return sanitized(body.html) if body.html is not None else f"<p>{_with_links(body.text)}</p>"
-
-
-def _from_html_or_markdown(body: Body) -> str:
-    """HTML of a finished message; while it streams the body is Markdown."""
-    return sanitized(body.html) if body.html is not None else _from_markdown(body)
-
-
-def _from_text(body: Body) -> str:
-    return escaped(body.text)
-
-
-_CONVERTERS: dict[str, Callable[[Body], str]] = {
-    "telegram": _with_entities,
-    "telegram_rich": _from_html,
-    "slack": _from_slack,
-    "discord": _from_markdown,
-    "matrix": _from_html,
-    "html": _from_html_or_markdown,
-}
+    return sanitized(html(text).html or "", code=code)

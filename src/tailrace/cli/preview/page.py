@@ -10,6 +10,7 @@ import base64
 import hashlib
 import math
 from importlib.resources import files
+from os.path import commonprefix
 from string import Template
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -101,14 +102,11 @@ def _row(preview: ChannelPreview, group: CallGroup) -> str:
 def _message(preview: ChannelPreview, message: VisibleMessage) -> str:
     kinds = {"processing": message.is_processing, "streaming": message.is_stream, "draft": not message.message_id}
     classes = " ".join(["message", *(kind for kind, is_so in kinds.items() if is_so)])
+    body = f'<div class="body">{to_html(message.body, preview.capabilities.dialect)}</div>'
     return (
         f'<article class="{classes}" dir="auto"><p class="name">agent</p>{_tasks(message.tasks)}'
-        f"{_medium(message) if message.media else _body(preview, message)}{_footer(preview, message)}</article>"
+        f"{_medium(message) if message.media else body}{_footer(preview, message)}</article>"
     )
-
-
-def _body(preview: ChannelPreview, message: VisibleMessage) -> str:
-    return f'<div class="body">{to_html(message.body, preview.capabilities.dialect)}</div>'
 
 
 def _medium(message: VisibleMessage) -> str:
@@ -163,15 +161,9 @@ class _Film:
         """Store a version if it is a new one. Returns its number."""
         number, before = self._latest.get(name, (-1, ""))
         if html != before:
-            kept = _common_prefix(before, html)
+            kept = commonprefix((before, html))  # noqa: RUF071 -- of characters, not of a path
             # The script counts in UTF-16.
-            self._versions.append((number, units.size(html[:kept], "utf16"), html[kept:]))
+            self._versions.append((number, units.size(kept, "utf16"), html[len(kept) :]))
             number = len(self._versions) - 1
             self._latest[name] = number, html
         return number
-
-
-def _common_prefix(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((nth for nth, (ours, theirs) in pairs if ours != theirs), min(len(one), len(other)))
