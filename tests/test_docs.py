@@ -1,4 +1,4 @@
-"""The documents are true: their examples are run, their links lead somewhere, their commands exist."""
+"""The documents are true: their examples run, their links are not broken, their commands exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path:
 
 
 @every_document
-def test_sessions_at_the_prompt_go_as_shown(document: Path) -> None:
+def test_python_sessions_run_as_shown(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     sessions = [code for _fence, code in re.findall(r"(?ms)^(`{3,})pycon\n(.*?)^\1$", text)]
     session = doctest.DocTestParser().get_doctest("\n".join(sessions), {}, document.name, str(document), 0)
@@ -34,7 +34,7 @@ def test_sessions_at_the_prompt_go_as_shown(document: Path) -> None:
 
 
 @every_document
-def test_links_within_the_tree_lead_somewhere(document: Path) -> None:
+def test_links_within_the_tree_are_not_broken(document: Path) -> None:
     links = re.findall(r"\]\((?!\w+://|#)([^)#]+)", document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
 
@@ -93,12 +93,12 @@ def test_the_runtime_of_the_contract_page_passes_the_contract(tmp_path: Path) ->
     assert f"{len(tests)} passed" in done.stdout, done.stdout
 
 
-def test_the_contract_page_names_all_that_a_player_has() -> None:
+def test_contract_page_names_all_methods_of_a_player() -> None:
     page = (ROOT / "docs" / "runtime-contract.md").read_text(encoding="utf-8")
     assert {name for name in vars(Player) if not name.startswith("_") and f"`{name}" not in page} == set()
 
 
-def test_every_document_is_found_from_the_readme() -> None:
+def test_every_document_is_linked_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS} - {"README.md"}
     found = {name for name in names if f"({name})" in readme}

@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its code and its commands are run as they stand there."""
+"""The code and the commands of the README are run and do what it says."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def blocks(language: str) -> list[str]:
 
 
 def outside_of_make() -> dict[str, str]:
-    """The environment of somebody who types `make`, also where these tests are run by it."""
+    """The environment of a person who types `make`, also if make runs these tests."""
     return {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
 
 
-def test_the_program_prints_what_is_shown_below_it(tmp_path: Path) -> None:
+def test_program_prints_what_is_shown_below_it(tmp_path: Path) -> None:
     program, shown = blocks("python")[0], blocks("text")[0]
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     done = subprocess.run(
@@ -34,12 +34,12 @@ def test_the_program_prints_what_is_shown_below_it(tmp_path: Path) -> None:
     assert done.stdout == shown
 
 
-def test_the_program_is_short() -> None:
+def test_program_is_short() -> None:
     lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
     assert len(lines) <= 15
 
 
-def test_the_agent_of_ones_own_answers(tmp_path: Path) -> None:
+def test_agent_of_the_readme_answers(tmp_path: Path) -> None:
     agent, command = blocks("python")[1], blocks("sh")[1].split()
     (tmp_path / "my_agent.py").write_text(agent, encoding="utf-8")
     assert command[0] == ".venv/bin/tailrace"
@@ -79,7 +79,7 @@ def test_make_run_ends_with_0_although_ctrl_c_was_pressed(tmp_path: Path) -> Non
         assert person.leaves() == 0, person.all_text()
 
 
-def test_make_has_nothing_to_say_where_nothing_is_to_be_done() -> None:
+def test_make_setup_is_quiet_when_nothing_is_to_be_done() -> None:
     subprocess.run(["make", "setup"], cwd=ROOT, env=outside_of_make(), capture_output=True, check=True, timeout=300)
     again = subprocess.run(["make", "setup"], cwd=ROOT, env=outside_of_make(), capture_output=True, check=True)
     assert (again.stdout, again.stderr) == (b"", b"")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
-import signal
-import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -87,22 +85,6 @@ async def talks_on(_: Prompt) -> AsyncIterator[str]:
                 yield "more"
             except GeneratorExit:
                 yield "and more"
-
-
-async def blocks(prompt: Prompt) -> AsyncIterator[str]:
-    """Never lets the event loop run, and tells of each Ctrl-C that reaches the process."""
-    if prompt.text == "echo":
-        yield "echoed"
-        return
-    presses, wakeup = socket.socketpair()
-    wakeup.setblocking(False)
-    signal.set_wakeup_fd(wakeup.fileno())
-    yield "begun"
-    try:
-        while presses.recv(1):
-            print("\npressed", flush=True)
-    finally:
-        signal.set_wakeup_fd(-1)
 
 
 async def in_thread(_: Prompt) -> AsyncIterator[str]:

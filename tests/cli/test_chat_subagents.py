@@ -20,7 +20,7 @@ NESTED = ["  │ Child speaking.", "  ✓ {shell}: echo from-child (T)", "  │ 
 
 @pytest.fixture
 def chat(tmp_path: Path) -> Callable[[str, str], Person]:
-    """Chat with a command of that name, which does what its stand-in is told."""
+    """Chat with a stand-in for the command of that name, which plays a recording or a scene."""
 
     def start(name: str, deed: str) -> Person:
         command = tmp_path / name
@@ -34,7 +34,7 @@ def chat(tmp_path: Path) -> Callable[[str, str], Person]:
 
 
 def answer(person: Person) -> list[str]:
-    """What stands between the two prompts, with all times alike."""
+    """The lines between the two prompts, without their times."""
     person.is_prompted()
     person.type("go\r")
     person.until(lambda: "> go" in person.all_text(), "what was typed")
@@ -75,7 +75,7 @@ def answer(person: Person) -> list[str]:
         ),
     ],
 )
-def test_a_subagent_stands_under_its_call(
+def test_subagent_is_shown_under_its_call(
     chat: Callable[[str, str], Person], name: str, recording: str, shown: list[str]
 ) -> None:
     shell = "Bash" if name == "claude" else "bash"
@@ -83,14 +83,7 @@ def test_a_subagent_stands_under_its_call(
         assert answer(person) == [line.format(shell=shell) for line in shown]
 
 
-def test_why_a_tool_was_not_allowed_is_said_once(chat: Callable[[str, str], Person]) -> None:
-    with chat("claude", "claude_cli_denied") as person:
-        lines = answer(person)
-        assert "· Bash was not allowed: A variable in this command can't be checked before it runs" in lines
-        assert "\n".join(lines).count("can't be checked") == 1
-
-
-def test_what_is_said_again_stands_below_the_line_that_takes_it_back(chat: Callable[[str, str], Person]) -> None:
+def test_repeated_text_is_below_the_line_that_withdraws_it(chat: Callable[[str, str], Person]) -> None:
     with chat("codex", "codex_app_errmid") as person:
         lines = answer(person)
         said = [number for number, line in enumerate(lines) if line == "This will break"]
@@ -99,8 +92,8 @@ def test_what_is_said_again_stands_below_the_line_that_takes_it_back(chat: Calla
         assert all(one < taken < other for one, taken, other in zip(said, withdrawn, said[1:], strict=False))
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
-def test_a_stop_is_shown_and_so_is_what_it_left_unfinished(chat: Callable[[str, str], Person], name: str) -> None:
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_stopped_turn_shows_what_was_not_finished(chat: Callable[[str, str], Person], name: str) -> None:
     with chat(name, "stalls") as person:
         person.is_prompted()
         person.type("go\r")

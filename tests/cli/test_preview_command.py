@@ -131,7 +131,7 @@ def test_steps_show_each_call_and_the_message_it_changed() -> None:
 
 
 def test_presentation_comes_out_as_the_channel_and_the_group_allow() -> None:
-    alone = preview("-", "--presentation", "native", given=HELLO)
+    alone = preview("-", "--set", "presentation=native", given=HELLO)
     assert dict(HEADS.findall(alone.stdout)) == {
         "telegram": "drafts",
         "telegram_rich": "drafts",
@@ -150,13 +150,6 @@ def test_drafts_and_processing_messages_are_marked() -> None:
     assert "╭─ draft · " in drafts
     processing = preview("demo", "--channel", "telegram", "--presentation", "processing").stdout
     assert "╭─ #1, processing · " in processing
-
-
-def test_settings_change_the_calls() -> None:
-    slow = calls("demo", "--channel", "telegram", "--set", "edit_every_s=6", "--set", "tools=false")
-    usual = calls("demo", "--channel", "telegram")
-    assert len(slow) < len(usual)
-    assert not any("🔧" in json.dumps(call, ensure_ascii=False) for call in slow)
 
 
 @pytest.mark.parametrize(
