@@ -62,18 +62,6 @@ async def deaf(prompt: Prompt) -> AsyncIterator[str]:
             print("\nnot listening", flush=True)
 
 
-async def lingers(prompt: Prompt) -> AsyncIterator[str]:
-    """Never gets through its cleaning up."""
-    if prompt.text == "echo":
-        yield "echoed"
-        return
-    yield "begun"
-    try:
-        await asyncio.sleep(FOREVER_S)
-    finally:
-        await asyncio.sleep(FOREVER_S)
-
-
 async def talks_on(_: Prompt) -> AsyncIterator[str]:
     """Takes being cancelled as a reason to say more, and being closed too."""
     yield "begun"

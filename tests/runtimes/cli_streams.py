@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import sdk_streams
 from hypothesis import strategies as st
-from sdk_streams import RECORDINGS, Terminal, Turn, turn_of
+from sdk_streams import RECORDINGS, Turn, turn_of
 
 from event_strategies import json_values
-from tailrace.events import TextDelta, TurnCompleted, TurnFailed
+from tailrace.events import TextDelta, TurnFailed
 from tailrace.runtimes.codex.client import CodexClient
 from tailrace.runtimes.codex.translator import CodexExecTranslator
 from tailrace.runtimes.gemini.translator import GeminiTranslator
@@ -29,24 +30,14 @@ METADATA = (
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What somebody who reads a recording expects of it: what is said, thought and done, and how it ends.
+class Expected(sdk_streams.Expected):
+    """What a reader of a recording expects: `answer` is the agent's own text, `children` that of its subagents.
 
-    `answer` are the blocks of the agent's own text. A tool has a name and whether it failed, None where it did not
-    answer. `children` is what subagents say. `message` and `code` are those of a failure.
+    `message` and `code` are those of a failure.
     """
 
-    recording: str
-    answer: Sequence[str] = ()
-    tools: Sequence[tuple[str, bool | None]] = ()
-    thoughts: Sequence[str] = ()
     children: str = ""
-    terminal: type[Terminal] = TurnCompleted
     message: str | None = None
-    code: str | None = None
-    status: Sequence[str] = ()
-    notices: Sequence[str] = ()
-    notes: str = ""
 
 
 def raw_lines(recording: str) -> list[bytes]:

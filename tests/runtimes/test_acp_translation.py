@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sdk_streams import CUT_OFF, Expected, Turn, lines_of, turn_of
+from sdk_streams import CUT_OFF, Expected, Turn, hold, lines_of, turn_of
 
+from event_strategies import json_values
 from example_counts import examples
 from tailrace.events import (
     BlockFinal,
@@ -19,7 +20,6 @@ from tailrace.events import (
     Notice,
     PlanItem,
     PlanUpdated,
-    ReasoningDelta,
     ReasoningEnd,
     Status,
     TextDelta,
@@ -125,10 +125,10 @@ class Played:
         lines = lines_of(recording)
         sent = [line["ev"] for line in lines if line.get("dir") == "out"]
         self.prompt = next(ev["id"] for ev in sent if ev.get("method") == "session/prompt")
-        begun = next(i for i, line in enumerate(lines) if line["ev"].get("method") == "session/prompt")
-        self.received = [line["ev"] for line in lines[begun:] if line.get("dir") == "in"]
-        hellos = [line["ev"]["result"] for line in lines if "protocolVersion" in line["ev"].get("result", {})]
-        self.agent = hellos[0]["agentInfo"]["name"]
+        start = next(i for i, line in enumerate(lines) if line["ev"].get("method") == "session/prompt")
+        self.received = [line["ev"] for line in lines[start:] if line.get("dir") == "in"]
+        infos = [line["ev"]["result"] for line in lines if "protocolVersion" in line["ev"].get("result", {})]
+        self.agent = infos[0]["agentInfo"]["name"]
         self.answer_at = next(i for i, message in enumerate(self.received) if self.is_answer(message))
 
     def is_answer(self, message: Any) -> bool:
@@ -179,8 +179,8 @@ def more(name: str = "t", **fields: Any) -> Any:
     return {"sessionUpdate": "tool_call_update", "toolCallId": name, **fields}
 
 
-def content(*said: str) -> Any:
-    return [{"type": "content", "content": {"type": "text", "text": one}} for one in said]
+def content(*texts: str) -> Any:
+    return [{"type": "content", "content": {"type": "text", "text": one}} for one in texts]
 
 
 def codex(**meta: Any) -> Any:
@@ -192,15 +192,8 @@ DONE = {"stopReason": "end_turn"}
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=NAMES)
 def test_recording_comes_to_what_its_reader_expects(expected: Expected) -> None:
-    found = turn(expected.recording)
-    assert found.answer == list(expected.answer)
-    assert found.tools == list(expected.tools)
-    assert found.thoughts == list(expected.thoughts)
-    assert found.errors == list(expected.errors)
-    assert found.status == list(expected.status)
-    assert found.notices == NOTICES.get(expected.recording, [])
-    assert type(found.terminal) is expected.terminal
-    assert (found.terminal.code if isinstance(found.terminal, TurnFailed) else None) == expected.code
+    notices = NOTICES.get(expected.recording, [])
+    hold(turn(expected.recording), Expected(**{**vars(expected), "notices": notices}))
 
 
 @pytest.mark.parametrize("expected", EXPECTED, ids=NAMES)
@@ -239,11 +232,6 @@ def test_garbage_between_the_lines_only_adds_notices(expected: Expected) -> None
     assert len(unknown) == len({"no kind", "a list for a kind", "a chunk of the wrong shape", "noise"})
 
 
-json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
 FIELDS = ["content", "toolCallId", "rawInput", "rawOutput", "status", "title", "entries", "plan", "_meta", "messageId"]
 KINDS = ["agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "plan_update"]
 KINDS += ["current_mode_update", "session_info_update", "notice", "plan_removed", "from_the_future"]
@@ -329,9 +317,9 @@ def test_call_may_first_appear_in_an_update_or_a_request() -> None:
 def test_second_result_of_a_prompt_is_ignored() -> None:
     translator = AcpTranslator()
     translator.update({"update": call()})
-    spent = {"stopReason": "end_turn", "usage": {"inputTokens": 1, "outputTokens": 1}}
-    assert isinstance(translator.prompt_result(spent)[-1], TurnCompleted)
-    assert translator.prompt_result(spent) == []
+    usage = {"stopReason": "end_turn", "usage": {"inputTokens": 1, "outputTokens": 1}}
+    assert isinstance(translator.prompt_result(usage)[-1], TurnCompleted)
+    assert translator.prompt_result(usage) == []
     assert translator.prompt_error({"code": -32603, "message": "no"}) == []
 
 
@@ -365,22 +353,6 @@ def test_after_the_end_only_output_and_results_are_emitted() -> None:
         ToolFinished(id="u", is_error=True),
     ]
     assert not translator.turn.has_open_calls()
-
-
-def test_recorded_tool_prints_on_after_its_turn_was_cancelled() -> None:
-    found = turn("acp_codex_cancel_stalltool")
-    assert isinstance(found.events[-3], TurnCancelled)
-    assert found.calls[0].shell_output.stdout == "".join(f"tick {n}\n" for n in range(2, 12))
-
-
-# Rule 4: snapshots
-
-
-def test_growing_content_is_emitted_once() -> None:
-    found = turn("acp_opencode_longtool")
-    lines = [f"line {n}\n" for n in range(1, 6)]
-    assert [event.data for event in found.events if isinstance(event, ToolOutput)] == lines
-    assert found.calls[0].result == "".join(lines)
 
 
 PENDING, RUNNING, DONE_X = (
@@ -540,7 +512,7 @@ def test_only_text_that_repeats_the_error_is_retracted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recording", "spent"),
+    ("recording", "usage"),
     [
         ("acp_claude_tool", Usage(input_tokens=314, output_tokens=66, scope="turn")),
         ("acp_codex_tool", Usage(input_tokens=200, output_tokens=66, scope="turn")),
@@ -548,8 +520,8 @@ def test_only_text_that_repeats_the_error_is_retracted() -> None:
         ("acp_opencode_tool", Usage(input_tokens=100, output_tokens=33, scope="request")),
     ],
 )
-def test_usage_counts_cached_and_reasoning_tokens(recording: str, spent: Usage) -> None:
-    assert [event for event in turn(recording).events if isinstance(event, Usage)] == [spent]
+def test_usage_counts_cached_and_reasoning_tokens(recording: str, usage: Usage) -> None:
+    assert [event for event in turn(recording).events if isinstance(event, Usage)] == [usage]
 
 
 # Rule 8: subagents
@@ -562,11 +534,6 @@ def test_subagent_speaks_and_works_under_its_call() -> None:
         if isinstance(event, ToolStarted | ToolFinished)
     }
     assert parents == {"toolu_fake0329": None, "toolu_fake0331": "toolu_fake0329"}
-    under = {"claudeCode": {"parentToolUseId": "p"}}
-    assert events_of(text("hi", _meta=under), thought("hm", _meta=under))[:2] == [
-        TextDelta(text="hi", parent_tool_id="p"),
-        ReasoningDelta(text="hm", parent_tool_id="p"),
-    ]
 
 
 def test_text_of_a_subagent_stays_apart_from_the_agents() -> None:
@@ -600,10 +567,7 @@ def test_plans_and_notices_are_emitted() -> None:
     assert events_of(
         {"sessionUpdate": "plan", "entries": entries},
         {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "1", "entries": entries}},
-        {
-            "sessionUpdate": "plan_update",
-            "plan": {"type": "markdown", "planId": "1", "content": "\n# Look\nand leap"},
-        },
+        {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "planId": "1", "content": "\n# Look\nand leap"}},
         {"sessionUpdate": "plan_removed", "planId": "1"},
         {"sessionUpdate": "notice", "severity": "warning", "title": "Old model", "description": "choose another"},
         {"sessionUpdate": "notice", "severity": "info", "title": "Compacted"},

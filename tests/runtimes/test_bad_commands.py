@@ -56,10 +56,7 @@ class BadCommands:
         else:
             runtime = RUNTIMES[name]((*bad, *stand_in(name, self.folder, RECORDINGS[name])), sessions=sessions)
         runtime.timeouts = replace(
-            runtime.timeouts,
-            silence_timeout_s=self.silence_timeout_s,
-            exit_timeout_s=EXIT_S,
-            drain_timeout_s=DRAIN_S,
+            runtime.timeouts, silence_timeout_s=self.silence_timeout_s, exit_timeout_s=EXIT_S, drain_timeout_s=DRAIN_S
         )
         return runtime
 

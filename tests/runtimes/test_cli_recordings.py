@@ -20,12 +20,7 @@ ANSWER, REASONING = ["Let me check.", "The tool said hi."], ["I should run a com
 
 # Each was read line by line by a person; the translators are held to it.
 EXPECTED = [
-    Expected(
-        "codex_app_tool",
-        ANSWER,
-        [("shell", False)],
-        REASONING,
-    ),
+    Expected("codex_app_tool", ANSWER, [("shell", False)], REASONING),
     Expected("codex_app_parallel", ["Running two.", "Both done."], [("shell", False), ("shell", False)]),
     Expected("codex_app_longtool", ["Long tool.", "Long done."], [("shell", False)]),
     Expected("codex_app_toolfail", ["Trying.", "It failed as expected."], [("shell", True)]),
@@ -50,12 +45,7 @@ EXPECTED = [
     Expected("codex_app_interrupt_midtext", ["Before stall "], terminal=TurnCancelled),
     Expected("codex_app_interrupt_midtool", ["Blocking tool."], [("shell", None)], terminal=TurnCancelled),
     Expected("codex_exec_hello", ["Hello from the fake model."]),
-    Expected(
-        "codex_exec_tool",
-        ANSWER,
-        [("shell", False)],
-        REASONING,
-    ),
+    Expected("codex_exec_tool", ANSWER, [("shell", False)], REASONING),
     Expected(
         "codex_exec_think2",
         ["Answer after two thoughts.", "Final."],
@@ -103,19 +93,8 @@ EXPECTED = [
         notes="said four times, with nothing between; the command's exit code is 0",
     ),
     Expected("gemini_cli_http400", terminal=TurnFailed, message=f"API Error: {REFUSED}"),
-    Expected(
-        "gemini_cli_int",
-        ["Before stall "],
-        terminal=TurnFailed,
-        message=f"gemini {STOPPED}",
-        code="cut_off",
-    ),
-    Expected(
-        "opencode_serve_tool",
-        ANSWER,
-        [("bash", False)],
-        REASONING,
-    ),
+    Expected("gemini_cli_int", ["Before stall "], terminal=TurnFailed, message=f"gemini {STOPPED}", code="cut_off"),
+    Expected("opencode_serve_tool", ANSWER, [("bash", False)], REASONING),
     Expected("opencode_serve_longtool", ["Long tool.", "Long done."], [("bash", False)]),
     Expected(
         "opencode_serve_think2",
@@ -147,12 +126,7 @@ EXPECTED = [
         ["I should run a command."],
         notes="a rejection without a word ends the turn",
     ),
-    Expected(
-        "opencode_run_tool",
-        ANSWER,
-        [("bash", False)],
-        REASONING,
-    ),
+    Expected("opencode_run_tool", ANSWER, [("bash", False)], REASONING),
     Expected("opencode_run_toolfail", ["Trying.", "It failed as expected."], [("bash", True)], notes="exit code 3"),
     Expected("opencode_run_empty", ["Héllo wörld 👋🏽"], [("bash", False)]),
     Expected(

@@ -63,12 +63,7 @@ def test_restart_after_a_pause_retracts_the_first_try() -> None:
 
 
 def test_long_repeat_that_then_differs_stays_apart_with_a_notice() -> None:
-    lines = [
-        piece("Let me first look at ", 1),
-        piece("this file", 1.1),
-        piece("Let me first ", 3),
-        piece("list.", 3.1),
-    ]
+    lines = [piece("Let me first look at ", 1), piece("this file", 1.1), piece("Let me first ", 3), piece("list.", 3.1)]
     assert events_of(*lines) == [
         TextDelta(text="Let me first look at "),
         TextDelta(text="this file"),

@@ -188,11 +188,7 @@ def test_environment_and_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "cwd", "message"),
     [
-        (
-            ("no-such-agent",),
-            None,
-            r"^there is no command 'no-such-agent'\. Install it with: fetch no-such-agent$",
-        ),
+        (("no-such-agent",), None, r"^there is no command 'no-such-agent'\. Install it with: fetch no-such-agent$"),
         (("{folder}/plain.txt",), None, r"plain\.txt cannot be started: Permission denied\. Install"),
         (("true",), "{folder}/nowhere", r"true cannot be started in .*/nowhere: there is no such directory\.$"),
         (("true", "\0"), None, r"true cannot be started: embedded null byte\. Install"),

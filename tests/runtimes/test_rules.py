@@ -408,10 +408,7 @@ USAGE: dict[str, tuple[Callable[[Any], list[Any]], list[str]]] = {
     "claude": (claude_usage, ["request", "turn"]),
     "claude-sdk": (claude_usage, ["request", "turn"]),
     "codex app-server": (codex_usage, ["request"]),
-    "codex exec": (
-        lambda _: [line(type="turn.completed", usage={"input_tokens": 3, "output_tokens": 5})],
-        ["session"],
-    ),
+    "codex exec": (lambda _: [line(type="turn.completed", usage={"input_tokens": 3, "output_tokens": 5})], ["session"]),
     "gemini": (
         lambda _: [line(type="result", status="success", stats={"input_tokens": 3, "output_tokens": 5})],
         ["turn"],
@@ -440,10 +437,7 @@ USAGE: dict[str, tuple[Callable[[Any], list[Any]], list[str]]] = {
     ),
     "pydantic-ai": (lambda _: [pydantic_result(input_tokens=3, output_tokens=5)], ["turn"]),
     "vercel": (
-        lambda _: [
-            {"type": "finish", "messageMetadata": {"usage": {"inputTokens": 3, "outputTokens": 5}}},
-            "[DONE]",
-        ],
+        lambda _: [{"type": "finish", "messageMetadata": {"usage": {"inputTokens": 3, "outputTokens": 5}}}, "[DONE]"],
         ["turn"],
     ),
 }
