@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from other_projectors import Shouting
 
 from tailrace.capabilities import DISCORD, TELEGRAM, Unkeyed
 from tailrace.deliveries import Delivery, Policy, State, plan
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
 from tailrace.operations import Body, Delete, Durable, Edit, OpenStream, Post, PostMedia, Receipt, Target
 from tailrace.projector import ProjectorSettings
-from tailrace.shadow.comparison import Comparison, Difference, compare
+from tailrace.shadow.comparison import Difference, compare
 from tailrace.shadow.replay import Summary, Variant, replay
 from tailrace.shadow.shown_turn import Arrival, CallCounts, Completion, ShownMessage, ShownTurn, from_deliveries
 
@@ -23,17 +22,15 @@ ANSWER = "\n\n".join(f"Paragraph {number}. " + "The river turns the wheel. " * 2
 BEGAN = 1_700_000_000.0
 
 
-def turn(text: str = ANSWER) -> list[tuple[float, Event]]:
-    deltas: list[tuple[float, Event]] = [(at / 50, TextDelta(text=text[at : at + 8])) for at in range(0, len(text), 8)]
-    return [(0.0, TurnStarted(turn_id="t")), *deltas, (len(text) / 50, TurnCompleted())]
+def turn() -> list[tuple[float, Event]]:
+    deltas: list[tuple[float, Event]] = [
+        (at / 50, TextDelta(text=ANSWER[at : at + 8])) for at in range(0, len(ANSWER), 8)
+    ]
+    return [(0.0, TurnStarted(turn_id="t")), *deltas, (len(ANSWER) / 50, TurnCompleted())]
 
 
 def shown_turn(*texts: str, **known: Any) -> ShownTurn:
     return ShownTurn(messages=tuple(ShownMessage(text=text, **known) for text in texts))
-
-
-def replayed(ours: Variant, theirs: Variant, events: list[tuple[float, Event]] | None = None) -> Comparison:
-    return replay(HERE, (ours, turn()), (theirs, turn() if events is None else events))
 
 
 @pytest.mark.parametrize(
@@ -122,40 +119,11 @@ def test_a_withdrawn_message_is_not_lost() -> None:
     assert compare(withdrawn, shown_turn("a")).is_alike
 
 
-def test_the_same_variant_twice_is_alike() -> None:
-    variant = Variant(capabilities=DISCORD)
-    found = replayed(variant, variant)
-    assert found.is_alike
-    assert found.counts[Difference.IDENTICAL] > 1
-
-
-def test_another_presentation_may_cut_elsewhere_but_loses_nothing() -> None:
-    theirs = Variant(capabilities=DISCORD, settings=ProjectorSettings(presentation="blocks"))
-    found = replayed(Variant(capabilities=DISCORD), theirs)
-    assert found.counts.keys() == {Difference.CUT_MOVED, Difference.CALLS, Difference.TIMING}
-    assert not found.is_grave
-
-
 def test_rarer_edits_differ_only_in_calls() -> None:
     theirs = Variant(capabilities=DISCORD, settings=ProjectorSettings(edit_every_s=4.0))
-    found = replayed(Variant(capabilities=DISCORD), theirs)
+    found = replay(HERE, (Variant(capabilities=DISCORD), turn()), (theirs, turn()))
     assert found.is_same
     assert "in between" in found.examples[Difference.CALLS]
-
-
-def test_another_projector_is_compared_on_the_same_turn() -> None:
-    settings = ProjectorSettings(presentation="final")
-    ours = Variant(capabilities=DISCORD, settings=settings)
-    theirs = Variant(capabilities=DISCORD, settings=settings, make_projector=Shouting)
-    found = replayed(ours, theirs)
-    assert found.counts.keys() == {Difference.TEXT_DIFFERS}
-    assert "THE RIVER" in found.examples[Difference.TEXT_DIFFERS]
-
-
-def test_the_shadow_can_present_the_events_of_another_path() -> None:
-    variant = Variant(capabilities=DISCORD)
-    found = replayed(variant, variant, events=turn(ANSWER + "\n\nAnd one thing more."))
-    assert found.is_grave
 
 
 def test_a_summary_keeps_the_first_example_of_each_kind() -> None:
