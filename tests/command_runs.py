@@ -103,10 +103,10 @@ def run_here(*arguments: str, given: bytes = b"", env: Mapping[str, str] | None 
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv, sys.stdin, os.environ.copy()
     exit_code: Any = None
-    with tempfile.TemporaryFile() as stdin:
-        stdin.write(given)
+    with tempfile.TemporaryFile("w+") as stdin:
+        stdin.buffer.write(given)
         stdin.seek(0)
-        sys.argv, sys.stdin = [TAILRACE, *arguments], stdin  # only its number is used
+        sys.argv, sys.stdin = [TAILRACE, *arguments], stdin
         os.environ.update(env or {})
         try:
             with redirect_stdout(out), redirect_stderr(err):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from command_runs import run_here
 from pseudo_terminal import TAILRACE
 from tailrace import __version__
 from tailrace.cli import app
@@ -27,8 +28,7 @@ def section(command: str) -> str:
 
 
 def options_of(*command: str) -> set[str]:
-    done = subprocess.run([TAILRACE, *command, "--help"], capture_output=True, text=True, check=True)
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", done.stdout))
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", run_here(*command, "--help").out))
 
 
 @pytest.mark.parametrize("command", sorted({*NAMES} - {"deliveries"}))
@@ -80,8 +80,7 @@ def test_the_options_of_the_program_itself_are_documented() -> None:
 
 
 def test_the_version_is_printed() -> None:
-    done = subprocess.run([TAILRACE, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"tailrace {__version__}\n"
+    assert run_here("--version").out == f"tailrace {__version__}\n"
 
 
 def test_help_loads_no_platform_and_no_web_framework() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +11,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from command_runs import Done, run_here
 from pseudo_terminal import TAILRACE, Person
 from tailrace import events
 from tailrace.capabilities import CHANNELS
@@ -30,34 +30,33 @@ OPERATIONS: msgspec.json.Decoder[Operation] = msgspec.json.Decoder(Operation)
 HEADS = re.compile(r"^─+ (\w+) · (\w+) ─+$", re.MULTILINE)
 
 
-def preview(*words: str, given: bytes = b"", env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([TAILRACE, "preview", *words], input=given, capture_output=True, check=False, env=env)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+def preview(*words: str, given: bytes = b"", columns: int = 80) -> Done:
+    return run_here("preview", *words, given=given, env={"COLUMNS": str(columns)})
 
 
 def calls(*words: str, given: bytes = b"") -> list[dict[str, Any]]:
     done = preview(*words, "--json", given=given)
-    assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.exit_code, done.err) == (0, "")
+    return [json.loads(line) for line in done.out.splitlines()]
 
 
 def test_every_channel_and_presentation_can_be_chosen() -> None:
     assert [name.value for name in ChannelName] == list(CHANNELS)
-    presented = subprocess.run([TAILRACE, "preview", "demo", "--presentation", "x"], capture_output=True, check=False)
-    assert all(name.encode() in presented.stderr for name in get_args(Presentation))
+    refused = preview("demo", "--presentation", "x").err
+    assert all(name in refused for name in get_args(Presentation))
 
 
 def test_demo_in_a_pipe_shows_every_channel_without_control_codes() -> None:
-    done = preview("demo", env={"COLUMNS": "100"})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert HEADS.findall(done.stdout) == [
+    done = preview("demo", columns=100)
+    assert (done.exit_code, done.err) == (0, "")
+    assert HEADS.findall(done.out) == [
         *(("telegram", "live"), ("telegram_rich", "live"), ("slack", "live"), ("discord", "live"), ("matrix", "live")),
         *(("web", "tokens"), ("terminal", "tokens")),
     ]
-    assert "\x1b" not in done.stdout
-    assert done.stdout.count("Why the backup was slow") == 7
-    assert done.stdout.count("https://example.com/charts/backup-week.png") == 7
-    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert "\x1b" not in done.out
+    assert done.out.count("Why the backup was slow") == 7
+    assert done.out.count("https://example.com/charts/backup-week.png") == 7
+    assert max(map(len, done.out.splitlines())) <= 100
 
 
 def test_demo_turn_has_every_kind_of_event_and_can_be_recorded() -> None:
@@ -98,12 +97,12 @@ def test_json_has_each_call_with_the_sizes_after_it() -> None:
 
 def test_channels_are_shown_once_in_the_order_they_are_named() -> None:
     done = preview("-", *("--channel", "discord", "--channel", "telegram", "--channel", "discord"), given=HELLO)
-    assert HEADS.findall(done.stdout) == [("discord", "live"), ("telegram", "live")]
+    assert HEADS.findall(done.out) == [("discord", "live"), ("telegram", "live")]
 
 
 def test_end_of_a_turn_is_messages_with_sizes_and_a_table_of_calls() -> None:
-    done = preview("-", "--channel", "telegram", given=HELLO, env={"COLUMNS": "80"})
-    assert done.stdout.splitlines() == [
+    done = preview("-", "--channel", "telegram", given=HELLO)
+    assert done.out.splitlines() == [
         "",
         "─────────────────────────────── telegram · live ────────────────────────────────",
         "1 message · 2 calls, 1 to stay · 0.1 s",
@@ -120,19 +119,19 @@ def test_end_of_a_turn_is_messages_with_sizes_and_a_table_of_calls() -> None:
 
 def test_steps_show_each_call_and_the_message_it_changed() -> None:
     done = preview("demo", "--channel", "discord", "--steps")
-    steps = re.findall(r"^(\d+\.\d\d s  .*)\n((?:[╭│╰].*\n)*)", done.stdout, re.MULTILINE)
+    steps = re.findall(r"^(\d+\.\d\d s  .*)\n((?:[╭│╰].*\n)*)", done.out, re.MULTILINE)
     lines = calls("demo", "--channel", "discord")
     assert [step.split()[0] for step, _ in steps] == [f"{call['at']:.2f}" for call in lines]
     for (step, bubble), call in zip(steps, lines, strict=True):
         assert bool(bubble) == (call["operation"]["do"] != "typing")
         assert ("stays" in step) == call["stays"]
-    assert "◌" not in done.stdout
-    assert "🔧 read_file: /var/log/backup/nightly.log" in done.stdout
+    assert "◌" not in done.out
+    assert "🔧 read_file: /var/log/backup/nightly.log" in done.out
 
 
 def test_presentation_comes_out_as_the_channel_and_the_group_allow() -> None:
     alone = preview("-", "--set", "presentation=native", given=HELLO)
-    assert dict(HEADS.findall(alone.stdout)) == {
+    assert dict(HEADS.findall(alone.out)) == {
         "telegram": "drafts",
         "telegram_rich": "drafts",
         "slack": "streams",
@@ -142,13 +141,13 @@ def test_presentation_comes_out_as_the_channel_and_the_group_allow() -> None:
         "terminal": "streams",
     }
     in_group = preview("-", "--presentation", "native", "--group", "--channel", "telegram", given=HELLO)
-    assert HEADS.findall(in_group.stdout) == [("telegram", "live")]
+    assert HEADS.findall(in_group.out) == [("telegram", "live")]
 
 
 def test_drafts_and_processing_messages_are_marked() -> None:
-    drafts = preview("demo", "--channel", "telegram", "--presentation", "native", "--steps").stdout
+    drafts = preview("demo", "--channel", "telegram", "--presentation", "native", "--steps").out
     assert "╭─ draft · " in drafts
-    processing = preview("demo", "--channel", "telegram", "--presentation", "processing").stdout
+    processing = preview("demo", "--channel", "telegram", "--presentation", "processing").out
     assert "╭─ #1, processing · " in processing
 
 
@@ -244,24 +243,24 @@ def test_bad_line_is_refused_with_its_number(recording: bytes, message: str) -> 
 )
 def test_wrong_use_is_one_line(words: list[str], message: str) -> None:
     done = preview(*words)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"tailrace: {message}")
+    assert (done.exit_code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(f"tailrace: {message}")
 
 
 def test_html_writes_the_page_and_shows_nothing_else(tmp_path: Path) -> None:
     recording, written = tmp_path / "turn.ndjson", tmp_path / "turn.html"
     recording.write_bytes(HELLO)
     done = preview(str(recording), "--html", str(written))
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"wrote {written}: open it in a browser\n"
+    assert (done.exit_code, done.out) == (0, "")
+    assert done.err == f"wrote {written}: open it in a browser\n"
     assert written.read_text(encoding="utf-8").startswith("<!doctype html>")
     both = preview(str(recording), "--html", str(written), "--json", "--channel", "web")
-    assert len(both.stdout.splitlines()) == len(calls(str(recording), "--channel", "web"))
+    assert len(both.out.splitlines()) == len(calls(str(recording), "--channel", "web"))
 
 
 def test_turn_without_messages_is_shown_as_such() -> None:
     done = preview("-", "--channel", "slack", given=b'{"type": "turn_completed", "text": "NO_REPLY"}')
-    assert "Nothing is posted." in done.stdout
+    assert "Nothing is posted." in done.out
 
 
 def test_control_characters_are_made_visible() -> None:
@@ -274,9 +273,9 @@ def test_control_characters_are_made_visible() -> None:
     given = b"\n".join(map(encode_event, given_events))
     for way in ((), ("--steps",)):
         done = preview("-", *way, given=given)
-        assert done.returncode == 0
-        assert re.search("[\x00-\x09\x0b-\x1f\u202e]", done.stdout) is None
-        assert "[31mred" in done.stdout
+        assert done.exit_code == 0
+        assert re.search("[\x00-\x09\x0b-\x1f\u202e]", done.out) is None
+        assert "[31mred" in done.out
 
 
 @pytest.mark.parametrize("columns", [80, 120])

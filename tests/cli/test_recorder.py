@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_runs import run_here
 from pseudo_terminal import TAILRACE
 from tailrace.cli.preview.recording import parse_turn
 from tailrace.cli.recorder import REDACTED, Recorder, Redaction
@@ -58,11 +59,6 @@ def events_of(written: str) -> list[dict[str, Any]]:
     return [json.loads(line)["event"] for line in written.splitlines()]
 
 
-def run(*command: str, given: bytes) -> str:
-    done = subprocess.run([TAILRACE, *command], input=given, capture_output=True, check=True, timeout=60)
-    return done.stdout.decode()
-
-
 def test_a_turn_is_recorded_with_its_times_and_can_be_read_again(tmp_path: Path) -> None:
     times = iter([10.0, 10.0, 10.5, 11.0, 12.25])
     recorder = Recorder(tmp_path / "turns", clock=lambda: next(times))
@@ -90,22 +86,22 @@ def test_each_turn_has_a_file_that_only_its_owner_can_read(tmp_path: Path) -> No
 
 def test_every_command_that_reads_turns_reads_what_chat_records(tmp_path: Path) -> None:
     turns = tmp_path / "turns"
-    answer = run("chat", "demo", "--fast", "--record", str(turns), given=b"hello\nagain\n")
+    chat = [TAILRACE, "chat", "demo", "--fast", "--record", str(turns)]
+    answer = subprocess.run(chat, input="hello\nagain\n", capture_output=True, text=True, check=True, timeout=60).stdout
     first, _second = sorted(turns.iterdir())
     last_line = answer.rstrip().splitlines()[-1]
     assert last_line.endswith("What shall we carry next?")
-    assert last_line in run("preview", str(first), "--channel", "discord", "--json", given=b"")
-    assert run("shadow", "--replay", str(turns), given=b"").startswith("2 turns")
+    assert last_line in run_here("preview", str(first), "--channel", "discord", "--json").out
+    assert run_here("shadow", "--replay", str(turns)).out.startswith("2 turns")
     deliver = ("deliver", "--channel", "terminal", "--to", "me", "--ledger", str(tmp_path / "ledger.db"))
-    assert run(*deliver, given=first.read_bytes()).rstrip().splitlines()[-1] == last_line
+    assert run_here(*deliver, given=first.read_bytes()).out.rstrip().splitlines()[-1] == last_line
 
 
 def test_a_folder_that_cannot_be_made_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    command = [TAILRACE, "chat", "--record", str(tmp_path / "file" / "x")]
-    done = subprocess.run(command, input=b"hello\n", capture_output=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert b"Name a folder that can be written to" in done.stderr
+    done = run_here("chat", "--record", str(tmp_path / "file" / "x"), given=b"hello\n")
+    assert done.exit_code == 2
+    assert "Name a folder that can be written to" in done.err
 
 
 @given(secret=st.sampled_from(SECRETS), cuts=st.lists(st.integers(0, 60), max_size=6))
