@@ -75,10 +75,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return next((choice for kind in kinds for choice in self.choices if choice.kind == kind), None)
 
 
-_APPROVALS = (
-    Choice(id="once", name="Allow", kind="allow_once"),
-    Choice(id="deny", name="Deny", kind="reject_once"),
-)
+_APPROVALS = (Choice(id="once", name="Allow", kind="allow_once"), Choice(id="deny", name="Deny", kind="reject_once"))
 
 
 def approval_question(agent: str, tool: str, arguments: Any) -> Question:

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 _PROTOCOL = 1
 # Agents use their own files and terminals. With `notices` codex-acp keeps its warnings out of the answer.
-_CAPABILITIES = {
-    "fs": {"readTextFile": False, "writeTextFile": False},
-    "terminal": False,
-    "session": {"notices": {}},
-}
+_CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False, "session": {"notices": {}}}
 
 
 class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):

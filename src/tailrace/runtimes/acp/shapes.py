@@ -11,12 +11,7 @@ import msgspec
 
 from tailrace.events import Event, Media
 
-_CODES = {
-    -32000: "auth_required",
-    -32601: "not_supported",
-    -32602: "invalid_request",
-    -32603: "internal_error",
-}
+_CODES = {-32000: "auth_required", -32601: "not_supported", -32602: "invalid_request", -32603: "internal_error"}
 
 
 def at_path(value: Any, *path: str) -> Any:

@@ -263,11 +263,11 @@ class AcpTranslator:
         self._reasoning_key = self._block = None
         return [*events, *result, *(event for handle in held for event in handle())]
 
-    def _unknown(self, chunk: Any, kind: str | None = None) -> list[Event]:
+    def _unknown(self, value: Any, kind: str | None = None) -> list[Event]:
         """Report something unknown. A log that an agent prints while it writes text must not pile up."""
         if len(self._held) >= _MAX_HELD:
             return []
-        return self._after_block(partial(self.turn.unknown_event, chunk, kind=kind))
+        return self._after_block(partial(self.turn.unknown_event, value, kind=kind))
 
     def _after_block(self, handle: Callable[[], list[Event]]) -> list[Event]:
         if self._block is None:
@@ -285,20 +285,20 @@ class AcpTranslator:
         return self._tool_update(tool)
 
     def _tool_update(self, tool: ToolUpdate) -> list[Event]:
-        name = tool.tool_call_id
-        call = self._calls.get(name)
+        call_id = tool.tool_call_id
+        call = self._calls.get(call_id)
         events: list[Event] = []
         if call is None:
             if self.turn.is_finished:
                 return []
-            call = self._calls[name] = _Call(tool)
+            call = self._calls[call_id] = _Call(tool)
             events += [
                 *self._close_block(),
-                *self.turn.tool_call(name, tool.label, call.arguments, parent=call.parent),
+                *self.turn.tool_call(call_id, tool.label, call.arguments, parent=call.parent),
             ]
         elif tool.raw_input and tool.raw_input != call.arguments and not self.turn.is_finished:
             call.arguments = tool.raw_input
-            events += self.turn.tool_call(name, tool.label, call.arguments, parent=call.parent)
+            events += self.turn.tool_call(call_id, tool.label, call.arguments, parent=call.parent)
         call.is_background_launch = (
             call.is_background_launch or at_path(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
         )

@@ -80,10 +80,7 @@ class ClaudeRuntime(CommandRuntime):
         """Run one process; `end` takes how it ended."""
         asks = may_allow(self._permissions, self._approver)  # otherwise Claude denies by itself
         flags = (*_FLAGS, *(_PERMISSION_FLAGS if asks else ()), *(("--resume", resumed) if resumed else ()))
-        async with (
-            self._process(*flags) as process,
-            Approvals(self._permissions, self._approver) as approvals,
-        ):
+        async with self._process(*flags) as process, Approvals(self._permissions, self._approver) as approvals:
             process.may_be_silent = lambda: translator.turn.has_open_calls() or approvals.is_waiting
             text = prompt.text.encode(errors="replace")
             await process.write(msgspec.json.encode(user_message(text.decode())) if asks else text)
