@@ -28,8 +28,9 @@ $(VENV)/.ready: requirements.lock pyproject.toml $(BIN)/python
 # No rule makes this file alone. If it is missing, or is a link to a Python that was removed, the set-up runs again.
 $(BIN)/python: ;
 
-# make dies of a Ctrl-C even if the program that it runs does not. With job control only the chat gets it, and `exit`
-# keeps the shell from making way for the chat. Ctrl-Z is ignored: it would end this shell, and the chat with it.
+# make dies of a Ctrl-C even if its program does not. With job control (`set -m`) only the chat gets the Ctrl-C; `exit`
+# keeps the shell from replacing itself by the chat. Ctrl-Z is ignored: it would end the shell, and with it the chat.
+# CHAT has arguments for the chat, as in: make run CHAT=--fast
 run: setup
 	@if [ -t 0 ]; then set -m; trap '' TSTP; fi; $(BIN)/tailrace chat $(CHAT); exit $$?
 

@@ -99,7 +99,7 @@ class Person:
         self._set_size(columns, rows)
 
     def sees(self, text: str, times: int = 1) -> None:
-        """Read until the text stands so often on the screen or above it."""
+        """Read until the text is so often on the screen or above it."""
         self.until(lambda: self.all_text().count(text) >= times, f"{times} x {text!r}")
 
     def is_prompted(self) -> None:
@@ -129,7 +129,7 @@ class Person:
         return self.process.wait(timeout=max(end - time.monotonic(), 0.1))
 
     def lines(self) -> list[str]:
-        """What stands on the screen now, without the empty rest."""
+        """The lines on the screen now, without empty ones at the end."""
         rows = [row.rstrip() for row in self.screen.display]
         while rows and not rows[-1]:
             rows.pop()

@@ -78,8 +78,8 @@ def _explain(error: Any) -> None:
         return
     message = message.replace("Value error, ", "").rstrip(".")
     command = error.ctx.command_path if error.ctx is not None else "tailrace"
-    said = f"{message[0].lower()}{message[1:]}. For help: {command} --help"
-    print(f"tailrace: {visible(said)}", file=sys.stderr)
+    line = f"{message[0].lower()}{message[1:]}. For help: {command} --help"
+    print(f"tailrace: {visible(line)}", file=sys.stderr)
 
 
 def _open_closed_streams() -> None:

@@ -43,7 +43,7 @@ def schema(
 
 
 def _schema(title: str, union: Any) -> dict[str, Any]:
-    """The schema of a tagged union: one of its members, which the field `type` tells apart."""
+    """The schema of a tagged union: one of its members, as the field `type` says."""
     members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
     for definition in definitions.values():
         # The rest of a docstring is for readers of the Python code.

@@ -1,8 +1,7 @@
-"""The turn that `tailrace preview demo` shows: one of everything that channels differ in, with the times it came at.
+"""The turn that `tailrace preview demo` shows: everything that channels show differently, with its times.
 
-An agent that was asked why a backup was slow makes a plan, runs tools, lets a subagent search, and answers at a length
-that no message of Discord holds, with a table, code, lists, links and a picture. The words live here; how they look is
-what a preview is for.
+An agent was asked why a backup was slow. It makes a plan, runs tools and a subagent, and gives an answer that is too
+long for one message of Discord, with a table, code, lists, links and a picture.
 """
 
 from __future__ import annotations
