@@ -15,7 +15,7 @@ from tailrace.runtimes.claude import ClaudeRuntime
 from tailrace.runtimes.codex import CodexRuntime
 from tailrace.runtimes.gemini import GeminiRuntime
 from tailrace.runtimes.opencode import OpencodeRuntime
-from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
+from tailrace.runtimes.process import AgentProcess
 from tailrace.testing.runtime_scenes import STALL, Player
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ class NdjsonRuntime:
         self._command = command
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        async with AgentProcess(self._command, timeouts=ProcessTimeouts(grace_s=1.0)) as process:
+        async with AgentProcess(self._command, grace_s=1.0) as process:
             await process.write(prompt.text.encode())
             process.close_input()
             async for written in process.lines():

@@ -20,6 +20,7 @@ from tailrace.events import (
     TurnFailed,
     TurnStarted,
 )
+from tailrace.runtimes.process import ProcessTimeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +125,7 @@ def test_agent_that_dies_keeps_its_text_and_says_why(
     agent: str, deed: str, text: str, reason: str, tmp_path: Path
 ) -> None:
     runtime = runtime_of(agent, tmp_path, deed)
-    runtime.timeouts = type(runtime.timeouts)(grace_s=0.1)
+    runtime.timeouts = ProcessTimeouts(exit_timeout_s=0.3)
     events = play(runtime)
     assert text_of(events).startswith(text)
     assert isinstance(events[-1], TurnFailed)

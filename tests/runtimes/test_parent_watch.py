@@ -33,7 +33,7 @@ from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
 
 async def run():
     command = (sys.executable, "-I", "-S", "-c", sys.argv[1], *sys.argv[2:])
-    async with AgentProcess(command, timeouts=ProcessTimeouts(grace_s=0.05)) as process:
+    async with AgentProcess(command, grace_s=0.05) as process:
         async for line in process.lines():
             print(line.decode(), flush=True)
 

@@ -214,9 +214,7 @@ def exit_code_after(code: str, leave: Callable[[AgentProcess], Awaitable[None]],
     """The exit code of a process that is left after its first line."""
 
     async def run() -> int:
-        async with group_is_gone_after(
-            AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=grace_s))
-        ) as process:
+        async with group_is_gone_after(AgentProcess(python(code), grace_s=grace_s)) as process:
             async for _ in process.lines():
                 break
             await leave(process)
@@ -275,9 +273,7 @@ def test_cancelled_reader_leaves_no_process() -> None:
         reached = asyncio.Event()
 
         async def read() -> None:
-            async with group_is_gone_after(
-                AgentProcess(python(DEAF), timeouts=ProcessTimeouts(grace_s=0.05))
-            ) as process:
+            async with group_is_gone_after(AgentProcess(python(DEAF), grace_s=0.05)) as process:
                 async for _ in process.lines():
                     reached.set()
 
@@ -304,7 +300,7 @@ def test_tool_outside_the_group_is_killed_with_the_process(environment: str) -> 
     async def run() -> None:
         child = WITH_A_CHILD.format(apart=f"True, env={environment}")
         deaf = DEAF.replace('print("ready", flush=True)', child)
-        async with group_is_gone_after(AgentProcess(python(deaf), timeouts=ProcessTimeouts(grace_s=0.05))) as process:
+        async with group_is_gone_after(AgentProcess(python(deaf), grace_s=0.05)) as process:
             async for line in process.lines():
                 tools.append(int(line))
                 break
@@ -344,7 +340,7 @@ def assert_orphan_is_ended(agent: AgentProcess) -> None:
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(3)", TIDY, DEAF], ids=["well", "badly", "asked", "deaf"])
 def test_orphan_is_ended_however_the_command_ends(end: str) -> None:
-    assert_orphan_is_ended(AgentProcess(python(ORPHAN + end), timeouts=ProcessTimeouts(grace_s=0.2)))
+    assert_orphan_is_ended(AgentProcess(python(ORPHAN + end), grace_s=0.2))
 
 
 def test_orphan_of_a_nested_agent_is_ended_too() -> None:
@@ -353,13 +349,13 @@ def test_orphan_of_a_nested_agent_is_ended_too() -> None:
         f"""
 async def run():
     command = (sys.executable, '-I', '-S', '-c', {ORPHAN + DEAF!r})
-    async with AgentProcess(command, timeouts=ProcessTimeouts(grace_s=0)) as process:
+    async with AgentProcess(command, grace_s=0) as process:
         async for line in process.lines():
             print(line.decode(), flush=True)
 asyncio.run(run())
 """
     )
-    assert_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), timeouts=ProcessTimeouts(grace_s=0)))
+    assert_orphan_is_ended(AgentProcess((sys.executable, "-c", inner), grace_s=0))
 
 
 def test_exit_error_leaves_out_the_backtrace() -> None:
@@ -398,7 +394,7 @@ def test_tool_that_keeps_forking_is_killed_with_all_children() -> None:
     async def begin_and_leave() -> None:
         tool = f"[sys.executable, '-I', '-S', '-c', {BREEDING!r}], start_new_session=True"
         inner = f"import subprocess, sys; subprocess.run({tool})"
-        async with AgentProcess(python(inner), env={"MARK": mark}, timeouts=ProcessTimeouts(grace_s=0)) as process:
+        async with AgentProcess(python(inner), env={"MARK": mark}, grace_s=0) as process:
             async for _ in process.lines():
                 break
 
@@ -410,7 +406,7 @@ def test_process_that_never_reads_its_input_is_given_up() -> None:
     async def tell() -> tuple[list[bytes], str]:
         code = "import time; print('ready', flush=True); time.sleep(600)"
         async with group_is_gone_after(
-            AgentProcess(python(code), timeouts=ProcessTimeouts(grace_s=0.1, silence_timeout_s=0.5))
+            AgentProcess(python(code), timeouts=ProcessTimeouts(silence_timeout_s=0.5), grace_s=0.1)
         ) as process:
             await process.write(b"x" * 1_000_000)
             return await lines_of(process), await process.exit_error()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
@@ -25,6 +25,7 @@ class CommandRuntime:
     name = ""
     timeouts = ProcessTimeouts()
     _missing = ""
+    _grace_s = 5.0
 
     def __init__(
         self,
@@ -43,9 +44,7 @@ class CommandRuntime:
         self._approver = approver
         self._conversations = Conversations(self.name, sessions)
 
-    def _process(
-        self, *arguments: str, env: Mapping[str, str] | None = None, timeouts: ProcessTimeouts | None = None
-    ) -> AgentProcess:
+    def _process(self, *arguments: str, env: Mapping[str, str] | None = None, **settings: Any) -> AgentProcess:
         command, env = (*self._command, *arguments), {**self._env, **(env or {})}
-        timeouts = timeouts or self.timeouts
-        return AgentProcess(command, env=env, cwd=self._cwd, missing=self._missing, timeouts=timeouts)
+        settings = {"timeouts": self.timeouts, "grace_s": self._grace_s, **settings}
+        return AgentProcess(command, env=env, cwd=self._cwd, missing=self._missing, **settings)

@@ -47,14 +47,12 @@ class ProcessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
 
     `silence_timeout_s`: for output, unless the command may be silent. `exit_timeout_s`: for its exit once it has
     closed its output; some commands save their state first. `drain_timeout_s`: for the rest of its output once it has
-    exited, since a process outside its group may hold the output open. `grace_s`: after each polite signal before the
-    next, harsher one; 0 kills at once, for an agent that would leave its tools behind if it were asked to stop.
+    exited, since a process outside its group may hold the output open.
     """
 
     silence_timeout_s: float = 600.0
     exit_timeout_s: float = 3.0
     drain_timeout_s: float = 0.5
-    grace_s: float = 5.0
 
 
 class _Pipes(SubprocessStreamProtocol):
@@ -74,7 +72,8 @@ class AgentProcess:
     """A running command. Entering starts it; leaving stops it and its process group.
 
     `env` is added to our environment. `missing` says how to install a command that is not found. `may_be_silent` is
-    asked whether a silence has a reason: a tool runs, or a person is asked.
+    asked whether a silence has a reason: a tool runs, or a person is asked. `grace_s` is the time after each polite
+    signal before the next, harsher one; 0 kills at once, for an agent that leaves its tools behind if asked to stop.
     """
 
     def __init__(
@@ -85,11 +84,13 @@ class AgentProcess:
         cwd: str | None = None,
         missing: str = "",
         timeouts: ProcessTimeouts = ProcessTimeouts(),  # noqa: B008  # frozen
+        grace_s: float = 5.0,
     ) -> None:
         self.command = tuple(command)
         self.may_be_silent: Callable[[], bool] = lambda: False
         self.failure = ""  # why reading its output was given up
         self._timeouts = timeouts
+        self._grace_s = grace_s
         self._tree = ProcessTree()
         self._env = {**os.environ, **(env or {}), **self._tree.environment}
         self._cwd = cwd
@@ -115,7 +116,7 @@ class AgentProcess:
         except (OSError, ValueError) as error:
             raise AgentNotFound(self._start_error(error)) from error
         self.pid = self._transport.get_pid()
-        self._watch = ParentWatch(self.pid, self._tree, grace_s=self._timeouts.grace_s)
+        self._watch = ParentWatch(self.pid, self._tree, grace_s=self._grace_s)
         # Notice at once when the group is empty: from then on its number may be reused.
         self._pipes.exited.add_done_callback(lambda _: self._signal(0))
         self._drain = asyncio.create_task(self._drain_stderr())
@@ -244,10 +245,10 @@ class AgentProcess:
         """Stop it and its group: SIGINT, then SIGTERM, then SIGKILL. May be called twice."""
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
-                if self._pipes.exited.done() or not self._timeouts.grace_s:
+                if self._pipes.exited.done() or not self._grace_s:
                     break
                 self._signal(number)
-                await asyncio.wait({self._pipes.exited}, timeout=self._timeouts.grace_s)
+                await asyncio.wait({self._pipes.exited}, timeout=self._grace_s)
         finally:
             # Also when this stop is cancelled: no process may be left.
             self._kill()

@@ -94,8 +94,10 @@ class AcpAgent:
         self.session_id = ""
         self.end_text = f"{self.label} does not run"
         self._exit_timeout_s = exit_timeout_s
-        timeouts = ProcessTimeouts(silence_timeout_s=silence_timeout_s, grace_s=_GRACE_S)
-        self._process = AgentProcess(command, env=env, cwd=self.cwd, missing=_MISSING, timeouts=timeouts)
+        timeouts = ProcessTimeouts(silence_timeout_s=silence_timeout_s)
+        self._process = AgentProcess(
+            command, env=env, cwd=self.cwd, missing=_MISSING, timeouts=timeouts, grace_s=_GRACE_S
+        )
         self._process.may_be_silent = lambda: not self._in_turn or self.may_be_silent()
         self.may_be_silent: Callable[[], bool] = lambda: False
         self._task: asyncio.Task[None] | None = None

@@ -18,7 +18,7 @@ from tailrace.runtimes.command_runtime import CommandRuntime
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.permissions import may_allow
-from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
+from tailrace.runtimes.process import AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -42,7 +42,7 @@ class GeminiRuntime(CommandRuntime):
     name = "gemini"
     _missing = _MISSING
     # Asked to stop, gemini leaves the command that it runs behind. Killed at once, both are found and killed.
-    timeouts = ProcessTimeouts(grace_s=0.0)
+    _grace_s = 0.0
     _acp_runtime: AcpRuntime | None = None
     _knows_acp = True
 

@@ -24,7 +24,7 @@ from tailrace.runtimes.http import HttpFault
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.opencode.server import PASSWORD_VARIABLE, SERVE_COMMAND, OpencodeServer, parse_address
 from tailrace.runtimes.opencode.translator import OpencodeRequest, OpencodeRunTranslator, OpencodeTranslator
-from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
+from tailrace.runtimes.process import AgentProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -45,7 +45,7 @@ class OpencodeRuntime(CommandRuntime):
 
     name = "opencode"
     _missing = _MISSING
-    timeouts = ProcessTimeouts(grace_s=2.0)
+    _grace_s = 2.0
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Run a turn in the conversation of the prompt's session. Closing it aborts the turn and ends the processes."""
@@ -73,9 +73,9 @@ class OpencodeRuntime(CommandRuntime):
         # Asked to stop, `opencode run` leaves the command that it runs behind. Killed at once, both are found and
         # killed. It reports a tool only when that has finished, so it may be silent for longer.
         silence_timeout_s = _RUN_SILENCE_FACTOR * self.timeouts.silence_timeout_s
-        timeouts = msgspec.structs.replace(self.timeouts, grace_s=0.0, silence_timeout_s=silence_timeout_s)
+        timeouts = msgspec.structs.replace(self.timeouts, silence_timeout_s=silence_timeout_s)
         resumed = ("--session", session) if session else ()
-        return self._process("run", "--format", "json", "--thinking", *resumed, timeouts=timeouts)
+        return self._process("run", "--format", "json", "--thinking", *resumed, timeouts=timeouts, grace_s=0.0)
 
     async def _run_server(
         self, prompt: Prompt, server: OpencodeServer, process: AgentProcess
@@ -85,7 +85,7 @@ class OpencodeRuntime(CommandRuntime):
         try:
             session = await server.open_session(stored)
         except RuntimeFault as fault:
-            message = await _failure_text(fault, process, self.timeouts.grace_s)
+            message = await _failure_text(fault, process, self.timeouts.exit_timeout_s)
             for event in with_login_hint(self.name, [TurnFailed(message=message, code="cut_off")]):
                 yield event
             return
@@ -103,7 +103,7 @@ class OpencodeRuntime(CommandRuntime):
                 async for event in events:
                     yield event
         except RuntimeFault as fault:
-            exit_error = await _failure_text(fault, process, self.timeouts.grace_s)
+            exit_error = await _failure_text(fault, process, self.timeouts.exit_timeout_s)
         for event in with_login_hint(self.name, translator.close(exit_error)):
             yield event
 
