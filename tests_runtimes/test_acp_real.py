@@ -69,7 +69,7 @@ def test_a_session_is_taken_up_again_by_another_process_and_not_told_again(place
     play(agent(place, name, retention_s=0), "[[scenario:tool]]", session="a")
     place.let_a_minute_pass()
     second = play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="a")
-    assert [event for event in second if isinstance(event, Notice) and "begins anew" in event.text] == []
+    assert [event for event in second if isinstance(event, Notice) and "new conversation" in event.text] == []
     assert (said(second), tools(second)) == ("Before this: tool.", {})
     assert said(play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="b")) == "Before this: nothing."
 

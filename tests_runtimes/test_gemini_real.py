@@ -10,7 +10,7 @@ from playing import commands, leave, play, play_turns, said, shown, terminal, to
 
 from tailrace.events import Event, Notice, TextDelta, TurnCompleted, TurnFailed
 from tailrace.runtimes.gemini import GeminiRuntime
-from tailrace.runtimes.restart_detector import MAY_HAVE_BEGUN_AGAIN
+from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED
 from tailrace.testing.scripted_scenarios import Fail, Shell, say
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_a_second_try_that_succeeds_is_never_glued_to_the_first(
 
     events = play(gemini(place), "[[scenario:again]]", at_event=mend)
     assert shown(events) == stands
-    assert (Notice(text=MAY_HAVE_BEGUN_AGAIN) in events) == (len(stands) > 1)
+    assert (Notice(text=MAY_BE_RESTARTED) in events) == (len(stands) > 1)
     assert terminal(events) == TurnCompleted()
 
 
