@@ -369,6 +369,61 @@ def test_a_valid_turn_is_not_changed(
     assert diagnostics == []
 
 
+HIGH, LOW, SMILE = "\ud83d", "\ude00", "\U0001f600"
+
+
+def delta(text: str, parent: str | None = None) -> TextDelta:
+    return TextDelta(text=text, parent_tool_id=parent)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([delta(f"a{HIGH}"), delta(f"{LOW}b")], [delta("a"), delta(f"{SMILE}b")]),
+        ([delta(HIGH), delta(LOW)], [delta(SMILE)]),
+        ([delta(f"a{HIGH}{LOW}b")], [delta(f"a{SMILE}b")]),
+        ([delta(f"a{HIGH}"), delta("b")], [delta("a"), delta("\ufffdb")]),
+        ([delta(f"a{LOW}b")], [delta("a\ufffdb")]),
+        ([delta(f"a{HIGH}")], [delta("a"), delta("\ufffd")]),
+        (
+            [delta(f"a{HIGH}"), delta(f"s{HIGH}", "1"), delta(LOW), delta(LOW, "1")],
+            [delta("a"), delta("s", "1"), delta(SMILE), delta(SMILE, "1")],
+        ),
+        (
+            [ReasoningDelta(text=HIGH), ReasoningDelta(text=LOW), ToolOutput(data=HIGH), ToolOutput(data=LOW)],
+            [ReasoningDelta(text=SMILE), ToolOutput(data=SMILE)],
+        ),
+        (
+            [ToolStarted(id="1", name="x", arguments={"a": [HIGH + LOW, LOW]})],
+            [ToolStarted(id="1", name="x", arguments={"a": [SMILE, "\ufffd"]})],
+        ),
+        ([delta(HIGH), ToolStarted(id="1", name="x")], [delta("\ufffd"), ToolStarted(id="1", name="x")]),
+    ],
+)
+def test_halves_of_characters_are_joined_or_replaced(events: list[Event], expected: list[Event]) -> None:
+    assert run(*events, DONE) == ([STARTED, *expected, DONE], [])
+    assert run(A, *events, DONE) == ([STARTED, A, *expected, DONE], [])
+
+
+def test_half_a_character_before_the_end_of_the_stream_is_replaced() -> None:
+    events, _ = run(A, delta(HIGH))
+    assert events[:-1] == [STARTED, A, delta("\ufffd")]
+
+
+def test_messages_of_failures_have_no_halves_of_characters() -> None:
+    assert run(A, ValueError(f"bad {HIGH}"))[0][-1] == TurnFailed(
+        code="runtime_raised", message="ValueError: bad \ufffd"
+    )
+
+
+@given(st.lists(st.text(st.characters(codec=None) | st.sampled_from([HIGH, LOW]), max_size=4), max_size=8))
+def test_any_text_can_be_encoded_afterwards(pieces: list[str]) -> None:
+    events, _ = run(*(delta(piece) for piece in pieces), DONE)
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert text.encode("utf-8").decode("utf-8") == text
+    assert text == "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 DOC = (Path(__file__).parents[1] / "docs" / "events.md").read_text(encoding="utf-8")
 OTHER_CODES = {
     *("malformed_json", "unknown_type", "missing_field", "unknown_field", "wrong_type", "not_json"),

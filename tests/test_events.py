@@ -233,3 +233,12 @@ def test_random_data_gives_an_event_or_a_contract_violation(line: str, mapping: 
     for data in (line, line.encode(errors="surrogatepass"), mapping, {"type": "media", **mapping}):
         with suppress(ContractViolation):
             decode_event(data)
+
+
+def test_halves_of_characters_in_json_are_kept_for_the_contract_to_join() -> None:
+    assert decode_event(rb'{"type": "text_delta", "text": "a\ud83d"}') == TextDelta(text="a\ud83d")
+    assert decode_event('{"type": "text_delta", "text": "\\ud83d\\ude00"}') == TextDelta(text="\U0001f600")
+    with pytest.raises(ContractViolation, match="unknown field"):
+        decode_event(rb'{"type": "text_delta", "txt": "\ud83d"}')
+    with pytest.raises(ContractViolation, match="not one JSON object"):
+        decode_event(rb'["\ud83d"]')

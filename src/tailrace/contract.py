@@ -13,6 +13,8 @@ An event that is out of order, or is no event at all, is refused. The diagnostic
 `turn_failed` with the diagnostic's code, the text before it stays, and the stream is closed. After the terminal event
 there is no turn left to fail: the event is only reported, and the stream is closed.
 
+Text that no encoding accepts is repaired: two halves of a character are joined, other lone surrogates are replaced.
+
 After the terminal event the stream is read until it ends, because a tool may answer late. A consumer that does not need
 late answers stops at the terminal event; that closes the stream.
 """
@@ -29,6 +31,7 @@ from tailrace.errors import ContractViolation, Diagnostic
 from tailrace.events import (
     EVENT_CLASSES,
     Event,
+    ReasoningDelta,
     TextDelta,
     ToolFinished,
     ToolOutput,
@@ -37,10 +40,12 @@ from tailrace.events import (
     TurnFailed,
     TurnStarted,
     validate_event,
+    without_surrogates,
 )
+from tailrace.surrogates import SurrogateJoiner, has_surrogates, replace_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Hashable
 
 
 class GrammarState(enum.Enum):
@@ -103,6 +108,14 @@ GRAMMAR: dict[GrammarState, dict[EventKind, GrammarState | Refusal]] = {
     },
 }
 
+ADAPTER_FAULTS = frozenset(
+    {
+        *("malformed_json", "unknown_type", "missing_field", "unknown_field", "wrong_type", "not_json", "not_an_event"),
+        *("turn_already_started", "after_terminal", "second_terminal", "raised_late", "missing_terminal"),
+    }
+)
+"""Codes of failures that the author of an adapter must fix. Their messages are not written for users."""
+
 EVENT_KINDS: dict[type, EventKind] = dict.fromkeys(EVENT_CLASSES, EventKind.CONTENT) | {
     TurnStarted: EventKind.START,
     ToolOutput: EventKind.LATE,
@@ -134,7 +147,14 @@ async def checked(
             source = aiter(events)
             async for event in source:
                 # Nearly every event is a piece of the answer: it takes this fast path. All others are checked in full.
-                if running and type(event) is TextDelta and type(event.text) is str and event.parent_tool_id is None:
+                if (
+                    running
+                    and type(event) is TextDelta
+                    and type(event.text) is str
+                    and event.parent_tool_id is None
+                    and (event.text.isascii() or not has_surrogates(event.text))
+                    and not turn.repair.is_waiting
+                ):
                     yield event
                 else:
                     for accepted in turn.accept(event, index):
@@ -162,6 +182,7 @@ class _Turn:
     ) -> None:
         self.state = GrammarState.NOT_STARTED
         self.refused = False
+        self.repair = _TextRepair()
         self._turn_id = turn_id
         self._cancelled = cancelled
         self._on_diagnostic = on_diagnostic
@@ -178,11 +199,12 @@ class _Turn:
             self._refuse(msgspec.structs.replace(violation.diagnostic, index=index))
             return []
         before, self.state = self.state, after
-        if before is not GrammarState.NOT_STARTED:
-            return [event]
-        if not isinstance(event, TurnStarted):
-            return [TurnStarted(turn_id=self._turn_id), event]
-        return [event if event.turn_id else msgspec.structs.replace(event, turn_id=self._turn_id)]
+        if isinstance(event, TurnStarted) and not event.turn_id:
+            event = msgspec.structs.replace(event, turn_id=self._turn_id)
+        events = self.repair.feed(event)
+        if before is GrammarState.NOT_STARTED and not isinstance(event, TurnStarted):
+            return [TurnStarted(turn_id=self._turn_id), *events]
+        return events
 
     def fail(self, error: Exception, index: int) -> None:
         """Handle an exception of the stream: the turn fails. After the terminal event it is only reported."""
@@ -197,13 +219,14 @@ class _Turn:
                 )
             )
         else:
-            self._failure = TurnFailed(code="runtime_raised", message=reason)
+            self._failure = TurnFailed(code="runtime_raised", message=replace_surrogates(reason))
 
     def end(self) -> list[Event]:
         """The events that the consumer still needs when the stream has ended."""
         missing: list[Event] = []
         if self.state is GrammarState.NOT_STARTED:
             missing.append(TurnStarted(turn_id=self._turn_id))
+        missing += self.repair.end()
         if self.state is not GrammarState.ENDED:
             missing.append(TurnCancelled() if self._cancelled() and not self.refused else self._failure)
             self.state = GrammarState.ENDED
@@ -222,7 +245,7 @@ class _Turn:
 
     def _refuse(self, diagnostic: Diagnostic) -> None:
         self.refused = True
-        self._failure = TurnFailed(code=diagnostic.code, message=diagnostic.message)
+        self._failure = TurnFailed(code=diagnostic.code, message=replace_surrogates(diagnostic.message))
         self._report(diagnostic)
 
     def _report(self, diagnostic: Diagnostic) -> None:
@@ -230,6 +253,48 @@ class _Turn:
             # An error in the callback must not end the turn.
             with suppress(Exception):
                 self._on_diagnostic(diagnostic)
+
+
+class _TextRepair:
+    """Joins characters that a runtime cut in half between two events; replaces all other lone surrogates by U+FFFD.
+
+    No encoding accepts a lone surrogate, so one in an answer could be neither recorded nor sent.
+    """
+
+    def __init__(self) -> None:
+        self._joiner = SurrogateJoiner()
+        self._last: dict[Hashable, TextDelta | ReasoningDelta | ToolOutput] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._joiner.is_waiting
+
+    def feed(self, event: Event) -> list[Event]:
+        """The event with valid text. Half a character at its end waits for the next event of the same text."""
+        match event:
+            case TextDelta(text=piece) | ReasoningDelta(text=piece):
+                key: Hashable = (type(event), event.parent_tool_id)
+            case ToolOutput(data=piece):
+                key = (ToolOutput, event.parent_tool_id, event.id, event.stream)
+            case _:
+                return [*self.end(), without_surrogates(event)]
+        if not self.is_waiting and not has_surrogates(piece):
+            return [event]
+        joined = self._joiner.join(key, piece)
+        self._last[key] = event
+        if joined == piece:
+            return [event]
+        return [_with_text(event, joined)] if joined else []
+
+    def end(self) -> list[Event]:
+        """A replacement for each half whose other half never came."""
+        return [_with_text(self._last[key], "\ufffd") for key in self._joiner.end()]
+
+
+def _with_text(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> Event:
+    if isinstance(event, ToolOutput):
+        return msgspec.structs.replace(event, data=text)
+    return msgspec.structs.replace(event, text=text)
 
 
 def _state_after(state: GrammarState, event: Event) -> GrammarState:

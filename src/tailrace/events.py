@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from tailrace.errors import ContractViolation, Diagnostic
+from tailrace.surrogates import loads_surrogates, replace_surrogates
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
@@ -251,9 +252,33 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
             # The class where it is known: msgspec analyses a union in every call, but a class only once.
             event: Event = msgspec.convert(data, Event if cls is None else cls)
             return event
-        return _decoder.decode(data)
+        return _decode_line(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError) as error:
         raise ContractViolation(_diagnose(data, error)) from error
+
+
+def _decode_line(line: bytes | str) -> Event:
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError:
+        try:
+            value = loads_surrogates(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise
+        # JavaScript writes half a character as an escape; `tailrace.contract` joins it with the other half.
+        return decode_event(value)
+
+
+def without_surrogates(event: Event) -> Event:
+    """The event with each lone surrogate in it replaced by U+FFFD."""
+    try:
+        _encoder.encode(event)
+    except UnicodeEncodeError:
+        repaired: Event = msgspec.convert(replace_surrogates(msgspec.to_builtins(event)), type(event))
+        return repaired
+    return event
 
 
 def validate_event(event: Event) -> None:

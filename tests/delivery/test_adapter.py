@@ -230,8 +230,8 @@ def test_text_goes_before_the_result_of_a_tool() -> None:
         ({"a": [1, "ü", None]}, 'ls: {"a": [1, "ü", null]}'),
         (None, "ls: null"),
         (0, "ls: 0"),
-        ("half a pair \ud83d", "ls: half a pair \ud83d"),
-        (["\ud83d"], 'ls: ["\ud83d"]'),
+        ("half a pair \ud83d", "ls: half a pair \ufffd"),
+        (["\ud83d"], 'ls: ["\ufffd"]'),
     ],
 )
 def test_a_result_is_shown_as_text(result: Any, shown: str) -> None:
@@ -516,3 +516,29 @@ def test_how_text_is_cut_into_deltas_does_not_matter(told: str, limit: int, data
     cuts = sorted(data.draw(st.lists(st.integers(0, len(told)), max_size=8)))
     pieces = [told[a:b] for a, b in zip([0, *cuts], [*cuts, len(told)], strict=True)]
     assert process([*text(*pieces), DONE], limit=limit)[0] == process([*text(told), DONE], limit=limit)[0]
+
+
+SECRET = "123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi"
+
+
+def test_errors_of_a_callback_are_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_payload: ReplyPayload) -> None:
+        raise ConnectionError(f"POST https://api.example/bot{SECRET}/sendMessage: reset")
+
+    adapter = DeliveryAdapter()
+    caplog.set_level(logging.DEBUG)
+    asyncio.run(adapter.process(stream([*text("a"), DONE]), BridgeCallbacks(on_block_reply=fail)))
+    assert "ConnectionError: POST https://api.example/bot" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_error_messages_of_an_agent_are_shown_on_one_line_without_secrets() -> None:
+    failure = ConnectionError("no answer from\npostgresql://app:hunter22@db/main")
+    payloads, _ = process([*text("a"), failure])
+    assert payloads[1].text == ("ConnectionError: no answer from postgresql://app:[redacted]@db/main [runtime_raised]")
+
+
+def test_faults_of_the_adapter_are_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    payloads, _ = process([*text("a"), object()])
+    assert payloads[1].text == "The answer failed. [not_an_event]"
+    assert "is no event" in caplog.text

@@ -11,7 +11,7 @@ import pytest
 from test_rules import PLAYERS
 
 from tailrace.events import Notice, ToolFinished, TurnCompleted
-from tailrace.runtimes.surrogates import decode_line
+from tailrace.surrogates import decode_line
 from tailrace.testing.runtime_scenes import PROMPT, Heard, hear
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from tailrace.contract import checked
+from tailrace.contract import ADAPTER_FAULTS, checked
 from tailrace.delivery.buffer import TextBuffer
 from tailrace.events import (
     BlockFinal,
@@ -35,6 +35,8 @@ from tailrace.events import (
     TurnFailed,
 )
 from tailrace.markdown import Part, Splitter
+from tailrace.projector.wording import failure_text
+from tailrace.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable
@@ -182,7 +184,11 @@ class _Turn:
 
     async def _fail(self, event: Error | TurnFailed) -> None:
         await self.reply_with(self.buffer.close())
-        text = f"{event.message} [{event.code}]" if event.code else event.message
+        if event.code in ADAPTER_FAULTS:
+            _log.warning("the turn failed: %s [%s]", redact(event.message), event.code)
+            text = f"{failure_text(event)} [{event.code}]"
+        else:
+            text = failure_text(event)
         await self._reply("on_block_reply", ReplyPayload(text=text, is_error=True))
 
     async def _finish(self, event: TurnCompleted | TurnCancelled) -> None:
@@ -204,7 +210,8 @@ class _Turn:
         try:
             await callback(payload)
         except Exception as error:  # noqa: BLE001  # code of the caller, which must not stop the turn
-            _log.warning("%s raised %r; the reply counts as not delivered", name, error)
+            reason = f"{type(error).__name__}: {redact(str(error))}"
+            _log.warning("%s raised %s; the reply counts as not delivered", name, reason)
         else:
             payload.delivered = True
 

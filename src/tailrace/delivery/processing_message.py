@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tailrace.projector.processing_text import SMALLEST_LIMIT, ProcessingText
+from tailrace.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +112,8 @@ class ProcessingMessageAccumulator:
             try:
                 await self._call(text)
             except Exception as error:  # noqa: BLE001  # code of the adapter, which must not stop the turn
-                _log.warning("the processing message of %s could not be shown: %r", self._source_id, error)
+                reason = f"{type(error).__name__}: {redact(str(error))}"
+                _log.warning("the processing message of %s could not be shown: %s", self._source_id, reason)
                 self._shown = ""  # unknown: the call may have changed it
                 return False
         self._shown, self._shown_version = text, version

@@ -55,6 +55,7 @@ from tailrace.projector.live_preview import LivePreview, edits_every_s
 from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import PRESENTATIONS, ProjectorSettings, rules_for
 from tailrace.projector.processing_message import ProcessingMessage
+from tailrace.projector.wording import failure_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -153,7 +154,7 @@ class Projector:
             case Media():
                 answer.add_media(event)
             case Error():
-                answer.add_note(_error_note(event.message, event.code))
+                answer.add_note(f"⚠️ {failure_text(event)}")
             case TurnCompleted() | TurnFailed() | TurnCancelled():
                 self._end(event)
                 return
@@ -170,7 +171,7 @@ class Projector:
             return
         answer.complete(event.text if isinstance(event, TurnCompleted) else None)
         if isinstance(event, TurnFailed):
-            answer.add_note(_error_note(event.message, event.code))
+            answer.add_note(f"⚠️ {failure_text(event)}")
         if self._settings.usage and (usage := self._activity.usage_line()):
             answer.add_note(usage)
         answer.end()
@@ -378,7 +379,3 @@ def _first_due(actions: list[NextAction], now: float) -> NextAction:
         elif not isinstance(action, Idle):
             return action
     return min(waits, key=lambda wait: wait.at) if waits else IDLE
-
-
-def _error_note(message: str, code: str | None) -> str:
-    return f"⚠️ {message} [{code}]" if code else f"⚠️ {message}"

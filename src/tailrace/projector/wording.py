@@ -1,7 +1,7 @@
-"""Text from outside (tool names, arguments, reasoning) as lines that are safe to show, and durations as text.
+"""Text from outside (tool names, arguments, reasoning, errors) as lines that are safe to show, and durations as text.
 
-It owns how such a text is shortened to one line and made harmless. `activity`, `tool_calls` and `processing_text`
-decide which lines there are.
+It owns how such a text is shortened to one line, made harmless and redacted. `activity`, `tool_calls` and
+`processing_text` decide which lines there are.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from typing import Any
 import msgspec
 import regex
 
-from tailrace.events import MAIN_ARGUMENTS
+from tailrace.contract import ADAPTER_FAULTS
+from tailrace.events import MAIN_ARGUMENTS, Error, TurnFailed
 from tailrace.markdown.graphemes import last_boundary
+from tailrace.redaction import redact
 
 LINE = 60
 """The most characters of outside text on one line."""
+
+_MAX_ERROR = 500
 
 _LONGEST_S = 999_999_999.0
 # Control characters, marks that reorder text on the screen, lone surrogates. Line separators are spaces by then.
@@ -79,7 +83,15 @@ def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
         arguments = _decoded(arguments)
     if not isinstance(arguments, dict):
         return ""
-    return next((line for name in names if (line := one_line(_as_text(arguments.get(name))))), "")
+    return next((line for name in names if (line := one_line(redact(_as_text(arguments.get(name)))))), "")
+
+
+def failure_text(event: Error | TurnFailed) -> str:
+    """The message of a failure for users: on one line, without secrets. A fault of the adapter is not for them."""
+    if event.code in ADAPTER_FAULTS:
+        return "The answer failed."
+    text = one_line(redact(event.message), _MAX_ERROR)
+    return f"{text} [{event.code}]" if event.code else text
 
 
 def format_duration(seconds: float) -> str:

@@ -19,10 +19,10 @@ import msgspec
 from tailrace.errors import RuntimeFault
 from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault, HttpRequest, HttpResponse, WebAddress, send_request
 from tailrace.runtimes.sse import Frame, FrameDecoder
-from tailrace.runtimes.surrogates import replace_surrogates
+from tailrace.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Hashable, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
 _EXCERPT, _EXCERPT_READ = 200, 4 * 1024
 _EXCERPT_TIMEOUT_S = 5.0  # the text of a refusal is useful, but not worth a long wait
@@ -137,20 +137,3 @@ def frame_value(data: str) -> Any:
         return replace_surrogates(value)
     except (ValueError, RecursionError):
         return data
-
-
-class SurrogateJoiner:
-    """Joins characters that were cut between two pieces of a text: the first half waits for the next piece."""
-
-    def __init__(self) -> None:
-        self._halves: dict[Hashable, str] = {}
-
-    def join(self, key: Hashable, piece: Any) -> Any:
-        """The piece with the half that waited for it, and without a half at its end. `key` names the text."""
-        if not isinstance(piece, str):
-            return piece
-        piece = self._halves.pop(key, "") + piece
-        if "\ud800" <= piece[-1:] <= "\udbff":
-            self._halves[key] = piece[-1]
-            piece = piece[:-1]
-        return piece if piece.isascii() else replace_surrogates(piece)

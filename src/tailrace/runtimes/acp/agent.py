@@ -22,7 +22,7 @@ import msgspec
 from tailrace.errors import AgentNotFound, RuntimeFault
 from tailrace.runtimes.acp.shapes import at_path, error_text_and_code
 from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
-from tailrace.runtimes.surrogates import decode_line
+from tailrace.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

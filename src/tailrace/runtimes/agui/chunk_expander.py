@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tailrace.runtimes.endpoint import SurrogateJoiner
+from tailrace.surrogates import SurrogateJoiner
 
 
 class _EventTypes(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace.runtimes.permissions import Choice, Question
-from tailrace.runtimes.surrogates import decode_line
+from tailrace.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

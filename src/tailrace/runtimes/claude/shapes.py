@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tailrace.runtimes.surrogates import decode_line
+from tailrace.surrogates import decode_line
 
 
 class ClaudeUsage(msgspec.Struct):

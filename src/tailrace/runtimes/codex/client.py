@@ -17,7 +17,7 @@ import msgspec
 from tailrace.runtimes.codex.items import without_shell
 from tailrace.runtimes.codex.translator import CodexTranslator
 from tailrace.runtimes.permissions import Choice, Question
-from tailrace.runtimes.surrogates import decode_line
+from tailrace.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -42,8 +42,8 @@ from tailrace.runtimes.codex.shapes import (
     UsageNotification,
     WarningNotification,
 )
-from tailrace.runtimes.surrogates import decode_line
 from tailrace.runtimes.turn_translation import TurnTranslation
+from tailrace.surrogates import decode_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

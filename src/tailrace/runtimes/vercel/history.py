@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tailrace.runtimes.endpoint import SurrogateJoiner
 from tailrace.runtimes.growing_text import append_text, join_texts
+from tailrace.surrogates import SurrogateJoiner
 
 # The fields of a call's chunks that its part keeps, and their names there.
 _CALL_FIELDS = {"input": "input", "providerExecuted": "providerExecuted", "providerMetadata": "callProviderMetadata"}

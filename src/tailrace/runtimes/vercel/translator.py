@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import msgspec
 
 from tailrace.events import Event, Media, Status, ToolProgress, Usage
-from tailrace.runtimes.endpoint import SurrogateJoiner
 from tailrace.runtimes.sdk import as_text, status_text
 from tailrace.runtimes.turn_translation import TurnTranslation
 from tailrace.runtimes.vercel import shapes
+from tailrace.surrogates import SurrogateJoiner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
