@@ -278,6 +278,8 @@ def without_surrogates(event: Event) -> Event:
     except UnicodeEncodeError:
         repaired: Event = msgspec.convert(replace_surrogates(msgspec.to_builtins(event)), type(event))
         return repaired
+    except (TypeError, RecursionError):
+        pass  # keys that are no text: who writes the event as JSON converts them
     return event
 
 

@@ -287,12 +287,12 @@ def test_a_file_is_sent_from_a_copy_that_is_gone_afterwards(tmp_path: Path, keye
         ),
         (
             lines(text("So far.")).rstrip(),
-            *("So far. ⚠️ the agent stopped before its turn.*", 1),
+            *("So far. ⚠️ The answer failed.", 1),
             "the input ended before the turn was over: the turn has failed",
         ),
         (
             lines(text("So far.")) + b"\n{]\n" + lines(COMPLETED),
-            *("So far. ⚠️ this is not one JSON object: .* [malformed_json]", 2),
+            *("So far. ⚠️ The answer failed.", 2),
             "tailrace: line 3 of the input: this is not one JSON object: .* [malformed_json]",
         ),
         (INPUT + INPUT, " ".join(PARTS), 2, "tailrace: line 5 of the input: `text_delta` is out of order.*"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from command_runs import run_here
 from pseudo_terminal import TAILRACE
 from tailrace.cli.preview.recording import parse_turn
-from tailrace.cli.recorder import REDACTED, Recorder, Redaction
+from tailrace.cli.recorder import Recorder
 from tailrace.events import (
     Error,
     Event,
@@ -30,6 +30,7 @@ from tailrace.events import (
     TurnStarted,
     Usage,
 )
+from tailrace.redaction import REDACTED, Redaction
 from tailrace.testing.runtime_work import Work
 
 if TYPE_CHECKING:

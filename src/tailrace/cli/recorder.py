@@ -17,23 +17,14 @@ import msgspec
 
 from tailrace.errors import UsageError
 from tailrace.events import ReasoningDelta, Status, TextDelta, ToolOutput, ToolProgress, TurnStarted, Usage
+from tailrace.redaction import Redaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
     from typing import BinaryIO
 
     from tailrace.events import Event
-
-REDACTED = "[left out]"
-_MIN_SECRET = 8  # a shorter value would be found in ordinary words
-_SECRET_NAMES = re.compile(r"(?i)key|token|secret|passw|credential|auth")
-_TOKENS = re.compile(
-    r"sk-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
-    r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}|\b\d{8,10}:[A-Za-z0-9_-]{35}\b"
-    r"|(?<=Bearer )[A-Za-z0-9._~+/-]{16,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.DOTALL,
-)
 
 # Events with a piece of text, and the source of the text: the kind, the subagent, the call and its stream.
 _Piece: TypeAlias = TextDelta | ReasoningDelta | ToolOutput
@@ -50,36 +41,6 @@ def _source(piece: _Piece) -> _Source:
 
 def _text(piece: _Piece) -> str:
     return piece.data if isinstance(piece, ToolOutput) else piece.text
-
-
-class Redaction:
-    """Replaces secrets: values of secret environment variables, and what looks like a token."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        secrets = {
-            value for name, value in environment.items() if _SECRET_NAMES.search(name) and len(value) >= _MIN_SECRET
-        }
-        # The longest first: one may be part of another.
-        pattern = "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
-        self._secrets = re.compile(pattern) if pattern else None
-
-    def text(self, text: str) -> str:
-        """The text without secrets."""
-        if self._secrets is not None:
-            text = self._secrets.sub(REDACTED, text)
-        return _TOKENS.sub(REDACTED, text)
-
-    def value(self, value: Any) -> Any:
-        """The same for all text in a value made of lists and mappings."""
-        match value:
-            case str():
-                return self.text(value)
-            case dict():
-                return {self.value(key): self.value(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self.value(item) for item in value]
-            case _:
-                return value
 
 
 class Recorder:
