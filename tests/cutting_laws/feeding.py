@@ -1,6 +1,6 @@
-"""Law 4: the parts depend on the text alone, and come as soon as they can be known.
+"""Law 4: the parts depend only on the text and come as soon as they are certain.
 
-Here a real `Splitter` is driven; what it yields is compared with `split` and with what it was fed so far.
+These checks feed a `Splitter` and compare its parts with those of `split` and with the text fed so far.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from cutting_laws.parts import Breach, slice_of
+from cutting_laws.parts import Breach
 from tailrace.markdown import Part, Splitter, split
 
 if TYPE_CHECKING:
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def feed_all(pieces: Iterable[str], limit: int, unit: str = "code_points", dialect: str = "markdown") -> list[Part]:
-    """The parts of a text that comes in these pieces."""
+    """The parts of a text that arrives in these pieces."""
     splitter = Splitter(limit, unit=unit, dialect=dialect)
     parts = [part for piece in pieces for part in splitter.feed(piece)]
     return parts + splitter.close()
 
 
-def partition_free(
+def check_feeding(
     source: str, cuts: Sequence[int], limit: int, unit: str = "code_points", dialect: str = "markdown"
 ) -> list[Breach]:
-    """Law 4, first half: the text cut at these places gives the parts of the whole text."""
+    """Law 4, first half: the text fed in pieces gives the parts of the whole text."""
     whole = split(source, limit, unit=unit, dialect=dialect)
     borders = [0, *sorted(cuts), len(source)]
     pieces = [source[a:b] for a, b in itertools.pairwise(borders)]
@@ -38,10 +38,10 @@ def partition_free(
     return [Breach("partition", differing, f"fed as {pieces!r}: {got!r} instead of {wanted!r}")]
 
 
-def prompt(source: str, limit: int) -> list[Breach]:
+def check_lookahead(source: str, limit: int) -> list[Breach]:
     """Law 4, second half, for any Markdown in code points: no part is held back past the lookahead.
 
-    A part is due when one further limit of text has come after the first character that did not fit.
+    A part is due one further limit of text after the first character that did not fit.
     """
     for fed, pending, number in _pendings(source, limit):
         excess = first_excess(pending, limit)
@@ -50,8 +50,8 @@ def prompt(source: str, limit: int) -> list[Breach]:
     return []
 
 
-def prompt_in_prose(source: str, limit: int) -> list[Breach]:
-    """Law 4, second half, for plain paragraphs: a part is out with the first character that does not fit."""
+def check_no_delay(source: str, limit: int) -> list[Breach]:
+    """Law 4, second half, for plain paragraphs: a part comes with the first character that does not fit."""
     for fed, pending, number in _pendings(source, limit):
         if first_excess(pending, limit) is not None:
             return [Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")]
@@ -59,16 +59,16 @@ def prompt_in_prose(source: str, limit: int) -> list[Breach]:
 
 
 def first_excess(pending: str, limit: int) -> int | None:
-    """Where the first character stands that cannot be in the part this text begins."""
+    """The offset of the first character that cannot be in the part this text begins."""
     return next((at for at in range(limit, len(pending)) if not pending[at].isspace()), None)
 
 
 def _pendings(source: str, limit: int) -> Iterator[tuple[int, str, int]]:
-    """After each character: how much was fed, what of it is in no part yet, and the number of that part."""
+    """After each character: how much was fed, what of it is in no part yet, the number of that part."""
     splitter = Splitter(limit)
     number = taken = 0
     for fed, char in enumerate(source, start=1):
         for part in splitter.feed(char):
-            taken += len(part.lead + slice_of(part) + part.seam)
+            taken += len(part.lead + part.source + part.seam)
             number += 1
         yield fed, source[taken:fed].lstrip(), number

@@ -1,7 +1,7 @@
-"""Judging any splitter by its texts alone: what a reader of its parts would stumble over.
+"""Judge the parts of any splitter by their texts alone, for the bench.
 
-Other splitters declare nothing about their cuts and may rewrite the markup, so lines are known again by their
-letters and digits only. `judge_texts` is what the bench shows beside the times.
+Other splitters declare nothing about their cuts and may rewrite the markup. So lines are recognized by their letters
+and digits only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cutting_laws.reading import Reading, read
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_SPAN = 12  # characters on each side of a border: enough to find it in the source, few enough to survive a trim
+_SPAN = 12  # characters on each side of a cut: enough to find it in the source, few enough to survive a trim
 
 
-class Tally(NamedTuple):
+class Defects(NamedTuple):
     """How often the parts of one text break what a reader relies on."""
 
     over_limit: int
@@ -31,14 +31,14 @@ class Tally(NamedTuple):
     lost_text: int
 
 
-def judge_texts(source: str, texts: Sequence[str], limit: int, unit: str = "code_points") -> Tally:
-    """Count the parts over the limit, with a broken fence, with rows that lack their header, the borders
-    inside a grapheme cluster, and the letters and digits a reader of the source sees that are in no part.
+def judge_texts(source: str, texts: Sequence[str], limit: int, unit: str = "code_points") -> Defects:
+    """Count the parts over the limit, with a broken fence, and with rows that lack their header; the cuts inside a
+    grapheme cluster; and the letters and digits of the source that are in no part.
     """
     reading = read(source)
     code = _code_keys(source, reading)
     headers = _row_headers(source, reading)
-    return Tally(
+    return Defects(
         over_limit=sum(measure(text, unit) > limit for text in texts),
         broken_fences=sum(_breaks_fence(text, code) for text in texts),
         headless_tables=sum(_lacks_header(text, headers) for text in texts),
@@ -63,7 +63,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _code_keys(source: str, reading: Reading) -> frozenset[str]:
-    """The lines that stand in fenced code and nowhere else."""
+    """The lines that are in fenced code and nowhere else."""
     inside: set[str] = set()
     outside: set[str] = set()
     bodies = iter(sorted(block.body for block in reading.of("fence")))
@@ -87,7 +87,7 @@ def _breaks_fence(text: str, code: frozenset[str]) -> bool:
 
 
 def _row_headers(source: str, reading: Reading) -> dict[str, set[str]]:
-    """For each row of a table the headers it may stand under."""
+    """For each row of a table the headers it may be under."""
     headers: dict[str, set[str]] = {}
     for table in reading.of("table"):
         header = _key(table.opener)
@@ -111,7 +111,7 @@ def _cuts_cluster(source: str, before: str, after: str) -> bool:
     tail, head = before[-_SPAN:], after[:_SPAN]
     at = source.find(tail + head)
     if at < 0:
-        return False  # whitespace or markup stands between them
+        return False  # whitespace or markup is between them
     cut = at + len(tail)
     window = source[max(0, cut - 40) : cut + 40]
     return min(cut, 40) not in {match.start() for match in regex.finditer(r"\X", window)}

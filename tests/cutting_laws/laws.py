@@ -1,8 +1,8 @@
-"""The laws of cutting as functions: a text and the parts made of it in, the breaches found out.
+"""The laws of cutting as functions from a text and its parts to the breaches found.
 
-Laws 1, 2, 5 and 6 hold for every text, limit, unit and dialect and are judged here; `judge` adds what
-`cutting_laws.structure` says of laws 3 and 7 as far as they hold everywhere. Law 3 to the letter is its
-`meaning`, law 7 for prose is `cutting_laws.prose`, law 4 is `cutting_laws.feeding`.
+Laws 1, 2, 5 and 6 hold for every text, limit, unit and dialect. `judge` checks them here, and laws 3 and 7 as far as
+they always hold (`cutting_laws.structure`). Law 3 character by character is `check_meaning` there, law 7 for prose is
+`cutting_laws.prose`, law 4 is `cutting_laws.feeding`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 import regex
 
 from cutting_laws import structure
-from cutting_laws.parts import Breach, CutPart, measure, place, slice_of
+from cutting_laws.parts import Breach, locate, measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from tailrace.markdown import Part
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 def judge(
-    source: str, parts: Sequence[CutPart], limit: int, unit: str = "code_points", dialect: str = "markdown"
+    source: str, parts: Sequence[Part], limit: int, unit: str = "code_points", dialect: str = "markdown"
 ) -> list[Breach]:
     """Every breach of the laws that hold for any text and any limit."""
     breaches = [
@@ -31,15 +33,15 @@ def judge(
         *progress(source, parts),
     ]
     if breaches:
-        return breaches  # the rest is told by offsets, which mean nothing where the slices are wrong
+        return breaches  # the other checks use offsets, which mean nothing if the slices are wrong
     return [
         *whole_graphemes(source, parts, limit, unit),
         *structure.judge(source, parts, limit, unit, dialect),
     ]
 
 
-def fit(parts: Sequence[CutPart], limit: int, unit: str, dialect: str) -> Iterator[Breach]:
-    """Law 1: each part as rendered is within the limit, and says its size truly."""
+def fit(parts: Sequence[Part], limit: int, unit: str, dialect: str) -> Iterator[Breach]:
+    """Law 1: each part as rendered is within the limit, and its size is correct."""
     for index, part in enumerate(parts):
         size = measure(part.body.text, unit)
         if size > limit:
@@ -50,8 +52,8 @@ def fit(parts: Sequence[CutPart], limit: int, unit: str, dialect: str) -> Iterat
             yield Breach("fit", index, "in the dialect markdown the body is the text itself")
 
 
-def lossless(source: str, parts: Sequence[CutPart]) -> Iterator[Breach]:
-    """Law 2: what the parts declare rebuilds the source, and only whitespace was consumed."""
+def lossless(source: str, parts: Sequence[Part]) -> Iterator[Breach]:
+    """Law 2: the parts rebuild the source, and only whitespace was left out."""
     if not parts:
         if source.strip():
             yield Breach("lossless", 0, "the source is not blank and there is no part")
@@ -68,14 +70,14 @@ def lossless(source: str, parts: Sequence[CutPart]) -> Iterator[Breach]:
         for word in _WORD.findall(f"{part.opened} {part.closed}"):
             if word not in source:
                 yield Breach("lossless", index, f"the cut added {word!r}, which the source never says")
-    rebuilt = "".join(part.lead + slice_of(part) + part.seam for part in parts)
+    rebuilt = "".join(part.lead + part.source + part.seam for part in parts)
     if rebuilt != source:
         common = next((i for i, (a, b) in enumerate(zip(rebuilt, source, strict=False)) if a != b), -1)
         yield Breach("lossless", len(parts) - 1, f"rebuilt text differs from the source at {common}")
 
 
-def progress(source: str, parts: Sequence[CutPart]) -> Iterator[Breach]:
-    """Law 5: blank text gives no parts, and no part is blank or without anything of the source."""
+def progress(source: str, parts: Sequence[Part]) -> Iterator[Breach]:
+    """Law 5: blank text gives no parts, and no part is blank or without text of the source."""
     if parts and not source.strip():
         yield Breach("progress", 0, "the source is blank and there are parts")
     for index, part in enumerate(parts):
@@ -83,15 +85,15 @@ def progress(source: str, parts: Sequence[CutPart]) -> Iterator[Breach]:
             yield Breach("progress", index, "the part is blank")
         if not part.body.text.strip():
             yield Breach("progress", index, f"the body of {part.text!r} is blank")
-        if not slice_of(part):
+        if not part.source:
             yield Breach("progress", index, "the part holds nothing of the source")
 
 
-def whole_graphemes(source: str, parts: Sequence[CutPart], limit: int, unit: str) -> Iterator[Breach]:
-    """Law 6: no part begins or ends inside a grapheme cluster that would fit a part alone."""
+def whole_graphemes(source: str, parts: Sequence[Part], limit: int, unit: str) -> Iterator[Breach]:
+    """Law 6: no part begins or ends inside a grapheme cluster that fits a part alone."""
     clusters = [match.span() for match in regex.finditer(r"\X", source)]
     borders = {start for start, _ in clusters} | {len(source)}
-    for index, part, start, end in place(parts):
+    for index, part, start, end in locate(parts):
         for cut in (start, end):
             if cut in borders:
                 continue

@@ -1,106 +1,52 @@
-"""What a part is to an examiner: the fields it declares, its size, and where it stands in the source.
-
-Any object with the fields of `CutPart` can be judged; nothing here knows how parts are made.
-"""
+"""The breaches of a law, the size of a text, and where parts are in their source."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LEAST_LIMIT = {"code_points": 1, "utf16": 2, "utf8_bytes": 4}
+    from tailrace.markdown import Part
 
-
-class Rendered(Protocol):
-    """What a part looks like on a channel."""
-
-    @property
-    def text(self) -> str:
-        """The text as the channel takes it."""
-        ...
-
-
-class CutPart(Protocol):
-    """What a part declares of itself; `tailrace.markdown.Part` is one."""
-
-    @property
-    def text(self) -> str:
-        """The part as Markdown, valid alone."""
-        ...
-
-    @property
-    def body(self) -> Rendered:
-        """The part as rendered."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """The size of the body in the unit."""
-        ...
-
-    @property
-    def opened(self) -> str:
-        """What the cut added at the start."""
-        ...
-
-    @property
-    def closed(self) -> str:
-        """What the cut added at the end."""
-        ...
-
-    @property
-    def seam(self) -> str:
-        """The whitespace consumed after the part."""
-        ...
-
-    @property
-    def lead(self) -> str:
-        """The whitespace of the source before the first part."""
-        ...
+MIN_LIMIT = {"code_points": 1, "utf16": 2, "utf8_bytes": 4}
 
 
 class Breach(NamedTuple):
-    """One law that one part breaks, and how."""
+    """A law that a part breaks, and how."""
 
     law: str
     part_index: int
     message: str
 
 
-class Placed(NamedTuple):
-    """A part together with where its slice stands in the source."""
+class LocatedPart(NamedTuple):
+    """A part with the range of its slice in the source."""
 
     number: int
-    part: CutPart
+    part: Part
     start: int
     end: int
 
 
 def measure(text: str, unit: str) -> int:
-    """The size of a text in a platform's unit; a lone surrogate counts as the replacement character would."""
+    """The size of a text in a platform's unit; a lone surrogate counts like any character of its width."""
     if unit == "code_points":
         return len(text)
     if unit == "utf16":
         return len(text) + sum(char > "\uffff" for char in text)
     if unit == "utf8_bytes":
         return len(text.encode("utf-8", "surrogatepass"))
-    raise ValueError(f"{unit!r} is no unit; use one of: {', '.join(LEAST_LIMIT)}")
+    raise ValueError(f"{unit!r} is no unit; use one of: {', '.join(MIN_LIMIT)}")
 
 
-def slice_of(part: CutPart) -> str:
-    """What of the part's text is the source's own."""
-    return part.text[len(part.opened) : len(part.text) - len(part.closed)]
-
-
-def place(parts: Sequence[CutPart]) -> list[Placed]:
-    """Where each part's slice stands in the source, by what the parts themselves declare."""
+def locate(parts: Sequence[Part]) -> list[LocatedPart]:
+    """Where the slice of each part is in the source, by what the parts declare."""
     placed = []
     offset = 0
     for index, part in enumerate(parts):
         start = offset + len(part.lead)
-        end = start + len(slice_of(part))
-        placed.append(Placed(index, part, start, end))
+        end = start + len(part.source)
+        placed.append(LocatedPart(index, part, start, end))
         offset = end + len(part.seam)
     return placed

@@ -1,7 +1,7 @@
-"""Law 7 for plain prose: where the law demands the cuts, worked out from the text and the limit alone.
+"""Law 7 for plain prose: the cuts that the law demands, computed from the text and the limit alone.
 
-Prose here is words, sentences that end in `.`, `!` or `?`, lines and blank lines, without any Markdown; so a
-part's size is the length of its slice and every boundary is a run of whitespace or a hard cut.
+Prose here is words, sentences that end in `.`, `!` or `?`, lines and blank lines, without Markdown. So the size of a
+part is the length of its slice, and every cut is at whitespace or between any characters.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cutting_laws.parts import Breach, CutPart, slice_of
+from cutting_laws.parts import Breach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tailrace.markdown import Part
 
 _BLANK_LINE, _LINE, _SENTENCE, _SPACE = range(4)
 _GAP = re.compile(r"\s+")
 
 
-def demanded_slices(source: str, limit: int) -> list[str]:
-    """The slices the law demands, in order."""
+def expected_slices(source: str, limit: int) -> list[str]:
+    """The slices that the law demands, in order."""
     slices = []
     rest = source.strip()
     while len(rest) > limit:
@@ -29,10 +31,10 @@ def demanded_slices(source: str, limit: int) -> list[str]:
     return [*slices, rest] if rest else slices
 
 
-def boundary_order(source: str, parts: Sequence[CutPart], limit: int) -> list[Breach]:
+def check_boundary_order(source: str, parts: Sequence[Part], limit: int) -> list[Breach]:
     """Law 7: each part of this prose ends where the order of boundaries says."""
-    demanded = demanded_slices(source, limit)
-    found = [slice_of(part) for part in parts]
+    demanded = expected_slices(source, limit)
+    found = [part.source for part in parts]
     for number, (wanted, got) in enumerate(zip(demanded, found, strict=False)):
         if wanted != got:
             return [Breach("boundary", number, f"the slice is {got!r}, the order of boundaries says {wanted!r}")]
@@ -42,7 +44,7 @@ def boundary_order(source: str, parts: Sequence[CutPart], limit: int) -> list[Br
 
 
 def _cut(rest: str, limit: int) -> int:
-    """Where the part that begins this text ends: the last boundary of the best kind that fills a third."""
+    """The end of the first part: the last boundary of the best kind that fills a third."""
     last: dict[int, int] = {}
     for gap in _GAP.finditer(rest, 0, len(rest)):
         if gap.start() > limit:

@@ -1,7 +1,7 @@
-"""How a Markdown text reads: every visible character with what it means, and the blocks a cut has to respect.
+"""How a Markdown text reads: every visible character with its meaning, and the blocks that a cut has to respect.
 
-This is the examiner's own eye. It sees a text only through pyromark's events and knows nothing of how
-`tailrace.markdown` cuts, so that both cannot be wrong in the same way. All offsets are code points.
+The checks use this instead of `tailrace.markdown`, so that both cannot be wrong in the same way. It reads only
+pyromark's events. All offsets are code points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH
 _STYLES = {"Emphasis": "emphasis", "Strong": "strong", "Strikethrough": "strikethrough"}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"`{3,}|~{3,}")
-RULE = "―"  # stands for a thematic break, which has no character of its own
+RULE = "―"  # for a thematic break, which has no character of its own
 
 Kind: TypeAlias = Literal["text", "code_span", "code_block", "head_cell", "cell", "html", "rule"]
 BlockKind: TypeAlias = Literal[
@@ -28,7 +28,7 @@ BlockKind: TypeAlias = Literal[
 
 
 class Glyph(NamedTuple):
-    """One character a reader sees, where it stands in the text, and all that its surroundings make of it."""
+    """One visible character with its offset in the text and all that its surroundings make of it."""
 
     char: str
     at: int
@@ -40,16 +40,16 @@ class Glyph(NamedTuple):
 
     @property
     def meaning(self) -> tuple[str, Kind, frozenset[str], str, str, int]:
-        """All but the place: what must be the same wherever the character lands."""
+        """All but the offset: what must stay the same in any part."""
         return (self.char, self.kind, self.styles, self.link, self.info, self.heading)
 
 
 class Block(NamedTuple):
-    """A stretch of the text that a cut treats as one thing.
+    """A range of the text that a cut treats as one thing.
 
-    `depth` counts the lists and quotes around it, `styles` the inline styles. For a fence `opener` is its
-    marker without the info string and `closed` says whether a closing fence ends it; for a table `opener` is
-    the header and the delimiter row. `body` is where its contents begin and end.
+    `depth` counts the lists and quotes around it, `styles` the inline styles. For a fence, `opener` is its marker
+    without the info string, and `closed` says whether a closing fence ends it. For a table, `opener` is the header with
+    the delimiter row. `body` is where the content begins and ends.
     """
 
     kind: BlockKind
@@ -65,7 +65,7 @@ class Block(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """All that was read of one text, in the order of the text."""
+    """The characters and blocks of a text, in order."""
 
     glyphs: list[Glyph]
     blocks: list[Block]
@@ -84,16 +84,16 @@ def read(text: str) -> Reading:
                 reader.enter(tag, start)
             case {"End": _}:
                 reader.leave(end)
-            case {"Text": str(said)}:
-                reader.say(said, start, end)
-            case {"Code": str(said)}:
+            case {"Text": str(words)}:
+                reader.add_text(words, start, end)
+            case {"Code": str(words)}:
                 reader.add_block("code_span", start, end, (start, end))
-                reader.say(said, start, start, kind="code_span")
-            case {"InlineHtml": str(said)} | {"Html": str(said)}:
-                reader.say(said, start, end, kind="html")
+                reader.add_text(words, start, start, kind="code_span")
+            case {"InlineHtml": str(words)} | {"Html": str(words)}:
+                reader.add_text(words, start, end, kind="html")
             case "Rule":
                 reader.add_block("rule", start, end, (start, end))
-                reader.say(RULE, start, start, kind="rule")
+                reader.add_text(RULE, start, start, kind="rule")
             case _:
                 pass
     reader.add_definitions()
@@ -102,7 +102,7 @@ def read(text: str) -> Reading:
 
 
 class _Frame:
-    """A construct that was entered and not left yet."""
+    """An open construct."""
 
     def __init__(self, name: str, detail: Any, start: int) -> None:
         self.name = name
@@ -113,7 +113,7 @@ class _Frame:
 
 
 class _Reader:
-    """Folds the events of one text into glyphs and blocks."""
+    """Collects characters and blocks from the events of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -123,9 +123,9 @@ class _Reader:
 
     def events(self) -> Iterator[tuple[Any, int, int]]:
         """The events with their ranges in code points instead of bytes."""
-        place = _byte_places(self.text)
+        offset = _byte_offsets(self.text)
         for event, span in pyromark.events_with_range(self.text, options=OPTIONS):
-            yield event, place(span["start"]), place(span["end"])
+            yield event, offset(span["start"]), offset(span["end"])
 
     def enter(self, tag: Any, start: int) -> None:
         name, detail = (tag, None) if isinstance(tag, str) else next(iter(tag.items()))
@@ -197,22 +197,24 @@ class _Reader:
         )
 
     def add_definitions(self) -> None:
-        place = _byte_places(self.text)
+        offset = _byte_offsets(self.text)
         for definition in pyromark.reference_definitions(self.text, options=OPTIONS).values():
-            whole = (place(definition["span"]["start"]), place(definition["span"]["end"]))
+            whole = (offset(definition["span"]["start"]), offset(definition["span"]["end"]))
             self.add_block("definition", *whole, whole)
 
-    def say(self, said: str, start: int, end: int, *, kind: Kind | None = None) -> None:
-        """Add the characters of one event; those the text does not hold as such stand where it starts."""
+    def add_text(self, words: str, start: int, end: int, *, kind: Kind | None = None) -> None:
+        """Add the characters of one event. If the text does not contain them literally, they are where the event
+        starts.
+        """
         inner = self.stack[-1] if self.stack else None
         if inner is not None and inner.name in ("Fence", "CodeBlock"):
             inner.first = start if inner.first is None else inner.first
             inner.last = end
         template = self._surroundings(kind)
-        in_place = end - start == len(said)
+        in_place = end - start == len(words)
         self.glyphs.extend(
             template._replace(char=char, at=start + offset if in_place else start)
-            for offset, char in enumerate(said)
+            for offset, char in enumerate(words)
             if template.kind == "code_block" or not char.isspace()
         )
 
@@ -240,8 +242,8 @@ class _Reader:
         return Glyph("", 0, found, styles, link, info, heading)
 
 
-def _byte_places(text: str) -> Any:
-    """What turns an offset in the UTF-8 form into one in code points."""
+def _byte_offsets(text: str) -> Any:
+    """A function from offsets in the UTF-8 form to offsets in code points."""
     if text.isascii():
         return lambda offset: offset
     widths = (1 + (char > "\x7f") + (char > "\u07ff") + (char > "\uffff") for char in text)

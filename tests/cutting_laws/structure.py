@@ -1,8 +1,8 @@
-"""Laws 3 and 7 where the parts alone tell: fences, tables, links, code lines, what should have moved whole.
+"""Laws 3 and 7 as far as the parts alone show: fences, tables, links, code lines, blocks that should have moved.
 
-`judge` asks only what holds for any text at any limit, and leaves out what the laws let go: a wrapper larger
-than half the limit, a row or a line that fits no part. `meaning` is the strict comparison, character by
-character, for texts whose inline constructs, headings, rows and wrappers are all well below the limit.
+`judge` checks what holds for any text at any limit. It leaves out what the laws allow: a wrapper larger than half of
+the limit, a row or a line that fits no part. `check_meaning` compares character by character, for texts whose inline
+constructs, headings, rows and wrappers are all well below the limit.
 """
 
 from __future__ import annotations
@@ -13,38 +13,40 @@ from typing import TYPE_CHECKING
 
 import pyromark
 
-from cutting_laws.parts import Breach, CutPart, Placed, measure, place
+from cutting_laws.parts import Breach, LocatedPart, locate, measure
 from cutting_laws.reading import OPTIONS, Block, Glyph, Reading, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tailrace.markdown import Part
 
-def judge(source: str, parts: Sequence[CutPart], limit: int, unit: str, dialect: str) -> list[Breach]:
+
+def judge(source: str, parts: Sequence[Part], limit: int, unit: str, dialect: str) -> list[Breach]:
     """Every breach of laws 3 and 7 that needs no assumption about the text."""
-    exam = _Exam(source, parts, limit, unit)
+    checks = _Checks(source, parts, limit, unit)
     if dialect != "markdown":
-        return [*exam.blank_slices()]  # the rendered size of a wrapper is the dialect's own affair
+        return [*checks.blank_slices()]  # the rendered size of a wrapper depends on the dialect
     return [
-        *exam.blank_slices(),
-        *exam.consumed_in_code(),
-        *exam.open_fences(),
-        *exam.stranded_closers(),
-        *exam.cut_code_lines(),
-        *exam.cut_inlines(),
-        *exam.tables(),
-        *exam.not_moved(),
+        *checks.blank_slices(),
+        *checks.consumed_in_code(),
+        *checks.open_fences(),
+        *checks.stranded_closers(),
+        *checks.cut_code_lines(),
+        *checks.cut_inlines(),
+        *checks.tables(),
+        *checks.not_moved(),
     ]
 
 
-class _Exam:
-    """One source, its parts and where they stand: what every check needs."""
+class _Checks:
+    """One source, its parts and their readings."""
 
-    def __init__(self, source: str, parts: Sequence[CutPart], limit: int, unit: str) -> None:
+    def __init__(self, source: str, parts: Sequence[Part], limit: int, unit: str) -> None:
         self.source = source
         self.limit = limit
         self.unit = unit
-        self.placed = place(parts)
+        self.placed = locate(parts)
         self.reading = read(source)
         self.readings = [read(part.text) for part in parts]
 
@@ -52,26 +54,26 @@ class _Exam:
         return measure(text, self.unit)
 
     def prefix(self, block: Block) -> str:
-        """What stands on the block's first line before it: quote marks, list markers, indentation."""
+        """What is before the block on its first line: quote marks, list markers, indentation."""
         return self.source[self.source.rfind("\n", 0, block.start) + 1 : block.start]
 
     def wrapper(self, block: Block) -> int:
-        """What repeating the block costs at most: its first and a closing line, or its header."""
+        """The largest size of what repeats the block: its first line and a closing line, or its header."""
         prefix = self.prefix(block)
         if block.kind == "table":
             return self.size(prefix + block.opener)
         return self.size(f"{prefix}{block.opener}{block.info} \n{prefix}{block.opener}\n")
 
     def bare_wrapper(self, block: Block) -> int:
-        """The same for a fence without its info string; indented code is wrapped in its indentation."""
+        """The same for a fence without its info string. Indented code is wrapped in its indentation."""
         return self.wrapper(block._replace(info=""))
 
-    def kept(self, block: Block) -> bool:
-        """Whether the block's wrapper is small enough that no reading of the law would drop it."""
+    def is_repeated(self, block: Block) -> bool:
+        """Whether the wrapper is so small that it must be repeated."""
         return 2 * self.bare_wrapper(block) <= self.limit
 
     def is_bulky(self, block: Block) -> bool:
-        """Whether the block, or what it takes to repeat it, comes near the limit."""
+        """Whether the block, or what repeats it, comes near the limit."""
         match block.kind:
             case "link" | "code_span" | "heading" | "rule":
                 bulk = self.size(self.source[block.start : block.end])
@@ -84,7 +86,7 @@ class _Exam:
                 bulk = self.size(self.prefix(block))
         return 3 * bulk > self.limit
 
-    def borders_in(self, block: Block) -> Iterator[tuple[Placed, Placed]]:
+    def borders_in(self, block: Block) -> Iterator[tuple[LocatedPart, LocatedPart]]:
         """The pairs of neighbouring parts between which the block is cut."""
         for here, following in itertools.pairwise(self.placed):
             if block.start < here.end and following.start < block.end:
@@ -99,9 +101,9 @@ class _Exam:
                 yield Breach("progress", number, "the part holds nothing but whitespace of the source")
 
     def consumed_in_code(self) -> Iterator[Breach]:
-        """Inside code every byte stands: no seam takes from a code block's contents."""
+        """No seam takes anything from the content of a code block."""
         for block in self.reading.of("fence", "indented"):
-            if not self.kept(block):
+            if not self.is_repeated(block):
                 continue
             first, last = block.body
             if block.kind == "indented":
@@ -109,7 +111,7 @@ class _Exam:
             for here, following in self.borders_in(block):
                 if here.end < last and following.start > here.end and max(here.end, first) < following.start:
                     taken = self.source[here.end : following.start]
-                    yield Breach("lossless", here.number, f"the seam {taken!r} is taken out of code")
+                    yield Breach("lossless", here.number, f"the seam {taken!r} is part of the code")
 
     def open_fences(self) -> Iterator[Breach]:
         """No part ends inside a fence of its own."""
@@ -123,25 +125,25 @@ class _Exam:
                 at = max(start, start + block.start - len(part.opened))
                 let_go = any(
                     own.start <= at <= own.end
-                    and (not self.kept(own) or (not own.closed and own.depth and own.end < len(self.source)))
+                    and (not self.is_repeated(own) or (not own.closed and own.depth and own.end < len(self.source)))
                     for own in self.reading.of("fence")
                 )
                 if not let_go:
                     yield Breach("balanced", index, f"the fence {part.text[block.start : block.start + 20]!r} is open")
 
     def stranded_closers(self) -> Iterator[Breach]:
-        """A closing fence does not stand alone at the start of a part."""
+        """A closing fence is never alone at the start of a part."""
         for block in self.reading.of("fence"):
-            if not block.closed or not self.kept(block):
+            if not block.closed or not self.is_repeated(block):
                 continue
             for here, following in self.borders_in(block):
                 if following.start >= block.body[1] and here.end <= block.body[1]:
-                    yield Breach("boundary", following.number, "the closing fence stands alone at the start")
+                    yield Breach("boundary", following.number, "the closing fence is alone at the start")
 
     def cut_code_lines(self) -> Iterator[Breach]:
-        """In code a cut stands at a line end, unless the line fits no part."""
+        """Code is cut at a line end, unless the line fits no part."""
         for block in self.reading.of("fence"):
-            if not self.kept(block):
+            if not self.is_repeated(block):
                 continue
             for here, following in self.borders_in(block):
                 cut = here.end
@@ -157,7 +159,7 @@ class _Exam:
     def cut_inlines(self) -> Iterator[Breach]:
         """A link or a code span is cut only if it fits no part alone.
 
-        After a code span that fits none, its paragraph is literal text whose backticks may pair otherwise.
+        After a code span that fits none, its paragraph is plain text, whose backticks may pair differently.
         """
         literal_until = 0
         for block in self.reading.of("link", "code_span"):
@@ -168,7 +170,7 @@ class _Exam:
             if block.start < literal_until:
                 continue
             room = self.limit // 2 if block.depth else self.limit
-            reads_as_fence = text.startswith("```") and "\n" in text  # alone it would be something else
+            reads_as_fence = text.startswith("```") and "\n" in text  # alone it would be a fence
             if block.in_table or reads_as_fence or self.size(text) + 8 * block.styles > room:
                 continue
             for here, following in self.borders_in(block):
@@ -176,7 +178,7 @@ class _Exam:
                     yield Breach("boundary", here.number, f"{text!r} is cut")
 
     def tables(self) -> Iterator[Breach]:
-        """Rows keep their header, a header keeps a row, and what is repeated is the table's own."""
+        """Rows keep their header, a header keeps a row, and what is repeated is the table's own header."""
         for table in self.reading.of("table"):
             rows = self.source[table.body[0] : table.end].splitlines()
             wrapper = self.wrapper(table)
@@ -195,7 +197,7 @@ class _Exam:
         head = [glyph.char for glyph in self.reading.glyphs if table.start <= glyph.at < table.body[0]]
         for here, following in self.borders_in(table):
             if here.end <= table.body[0] < table.end:
-                yield Breach("boundary", here.number, "the table's header stands alone")
+                yield Breach("boundary", here.number, "the table's header is alone")
             opened = len(following.part.opened)
             repeated = [
                 glyph.char
@@ -207,17 +209,17 @@ class _Exam:
 
     def _own_glyphs(self) -> Iterator[tuple[int, int, Glyph]]:
         for placed, reading in zip(self.placed, self.readings, strict=True):
-            for glyph in own_glyphs(placed, reading):
+            for glyph in source_glyphs(placed, reading):
                 yield placed.number, glyph.at, glyph
 
     def not_moved(self) -> Iterator[Breach]:
-        """A block that fits one part is moved whole where that leaves the part before it a third full."""
+        """A block that fits a part moves whole if the part before it is then at least a third full."""
         for block in self.reading.of("fence", "table", "item"):
             text = self.source[block.start : block.end].rstrip()
             end = block.start + len(text)
             if self.size(self.prefix(block) + text) + 10 + 8 * block.depth > self.limit:
                 continue
-            if block.kind == "fence" and (not block.closed or not self.kept(block)):
+            if block.kind == "fence" and (not block.closed or not self.is_repeated(block)):
                 continue
             for here, _ in self.borders_in(block._replace(end=end)):
                 before = self.source[here.start : max(block.start, here.start)]
@@ -231,8 +233,8 @@ class _Exam:
                     )
 
 
-def own_glyphs(placed: Placed, reading: Reading) -> Iterator[Glyph]:
-    """The glyphs of a part that are the source's own, at their places in the source."""
+def source_glyphs(placed: LocatedPart, reading: Reading) -> Iterator[Glyph]:
+    """The characters of a part that are the source's own, with their offsets in the source."""
     opened = len(placed.part.opened)
     own_end = len(placed.part.text) - len(placed.part.closed)
     for glyph in reading.glyphs:
@@ -240,11 +242,11 @@ def own_glyphs(placed: Placed, reading: Reading) -> Iterator[Glyph]:
             yield glyph._replace(at=glyph.at - opened + placed.start)
 
 
-def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
-    """Law 3 to the letter: every character means in its part what it means in the source.
+def check_meaning(source: str, parts: Sequence[Part]) -> list[Breach]:
+    """Law 3 character by character: every character means the same in its part as in the source.
 
-    At the end of a part a line end of code may be missing or added: the end of the part is one. Blank lines
-    at the start or the end of a piece of indented code are in its slice but are not read as code there.
+    At the end of a part, a line end of code may be missing or added: the end of the part is one. Blank lines at the
+    start or the end of a piece of indented code are in its slice but are not read as code there.
     """
     reading = read(source)
     indented = [block.body for block in reading.of("indented")]
@@ -252,9 +254,9 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
     for glyph in reading.glyphs:
         wanted[glyph.at].append(glyph)
     breaches = []
-    for placed in place(parts):
+    for placed in locate(parts):
         found: dict[int, list[Glyph]] = defaultdict(list)
-        for glyph in own_glyphs(placed, read(placed.part.text)):
+        for glyph in source_glyphs(placed, read(placed.part.text)):
             found[glyph.at].append(glyph)
         if _doubles_line_end(placed, found, wanted):
             breaches.append(Breach("meaning", placed.number, "the cut before a line end of code adds a blank line"))
@@ -279,7 +281,7 @@ def meaning(source: str, parts: Sequence[CutPart]) -> list[Breach]:
     return breaches
 
 
-def _doubles_line_end(placed: Placed, found: dict[int, list[Glyph]], wanted: dict[int, list[Glyph]]) -> bool:
+def _doubles_line_end(placed: LocatedPart, found: dict[int, list[Glyph]], wanted: dict[int, list[Glyph]]) -> bool:
     last = max(found, default=-1)
     own_line_end = any(glyph.char == "\n" for glyph in found.get(last, []))
     in_code = any(glyph.kind == "code_block" for glyph in found.get(last, []))
@@ -288,22 +290,22 @@ def _doubles_line_end(placed: Placed, found: dict[int, list[Glyph]], wanted: dic
 
 
 def is_tame(source: str, limit: int, unit: str = "code_points") -> bool:
-    """Whether `meaning` may be asked of this text: nothing in it comes near what the laws let go.
+    """Whether `check_meaning` applies to this text: nothing in it comes near what the laws allow.
 
-    Every link, code span, heading, row and wrapper is below a third of the limit, nothing is left to HTML
-    blocks or to reference definitions, no marker stands open that a lookahead could take for a style, a code span
-    or a link, and no style stands inside itself: closed and reopened, its two markers would be one of another kind.
+    Every link, code span, heading, row and wrapper is below a third of the limit. There are no HTML blocks and no
+    reference definitions. No open marker could be taken for a style, a code span or a link. No style is inside itself:
+    closed and opened again, its two markers would be one of another kind.
     """
     if _style_in_itself(source):
         return False
-    exam = _Exam(source, (), limit, unit)
-    if exam.reading.of("html", "definition") or any(map(exam.is_bulky, exam.reading.blocks)):
+    checks = _Checks(source, (), limit, unit)
+    if checks.reading.of("html", "definition") or any(map(checks.is_bulky, checks.reading.blocks)):
         return False
-    if any(4 * sum(_MARKS[style] for style in glyph.styles) > limit for glyph in exam.reading.glyphs):
+    if any(4 * sum(_MARKS[style] for style in glyph.styles) > limit for glyph in checks.reading.glyphs):
         return False  # the styles open at once, closed and reopened, would take more than half of a part
     return not any(
         glyph.char in "*_~`[]<" and glyph.kind in _INLINE_TEXT and _could_open(source, glyph.at)
-        for glyph in exam.reading.glyphs
+        for glyph in checks.reading.glyphs
     )
 
 

@@ -1,55 +1,53 @@
-"""How a browser reads a fragment: its tags, attributes and text, and whether every tag is closed where it should be."""
+"""How a reader of HTML sees a fragment: its tags, attributes and text, and what is wrong with its nesting."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
 
-VOID = frozenset(("br", "hr"))
+VOID = frozenset(("br", "hr", "input"))
 
 
 class Fragment(HTMLParser):
-    """What was read of a fragment; a breach of nesting fails at once."""
+    """A fragment of HTML; `errors` is what is wrong with it."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
+        self.errors: list[str] = []
         self.tags: set[str] = set()
         self.attributes: set[tuple[str, str]] = set()
         self.targets: list[str] = []
-        self.said: list[str] = []
-        self.deepest = 0
-        self._open: list[str] = []
+        self.text = ""
+        self.max_depth = 0
+        self.open: list[str] = []
         self.feed(html)
         self.close()
-        assert self._open == [], f"left open: {self._open}"
-
-    @property
-    def text(self) -> str:
-        return "".join(self.said)
+        if self.open:
+            self.errors.append(f"left open: {self.open}")
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes |= {(tag, name) for name, _ in attrs}
         self.targets += [value or "" for name, value in attrs if name == "href"]
-        if tag == "a":
-            assert "a" not in self._open, "a link in a link"
-        if tag in VOID:
-            self.said.append("\n")
-        else:
-            self._open.append(tag)
-            self.deepest = max(self.deepest, len(self._open))
+        if tag == "a" and tag in self.open:
+            self.errors.append("a link in a link")
+        if tag not in VOID:
+            self.open.append(tag)
+            self.max_depth = max(self.max_depth, len(self.open))
+        elif tag != "input":
+            self.text += "\n"
 
     def handle_endtag(self, tag: str) -> None:
-        assert self._open, f"{tag} was never opened"
-        assert self._open.pop() == tag
+        if not self.open or self.open.pop() != tag:
+            self.errors.append(f"{tag} is closed where it is not open")
 
     def handle_data(self, data: str) -> None:
-        self.said.append(data)
+        self.text += data
 
     def handle_comment(self, data: str) -> None:
-        raise AssertionError(f"a comment: {data}")
+        self.errors.append(f"a comment: {data}")
 
     def handle_decl(self, decl: str) -> None:
-        raise AssertionError(f"a declaration: {decl}")
+        self.errors.append(f"a declaration: {decl}")
 
     def handle_pi(self, data: str) -> None:
-        raise AssertionError(f"an instruction: {data}")
+        self.errors.append(f"an instruction: {data}")

@@ -1,20 +1,20 @@
-"""How Telegram reads a rich message: what it would refuse of the HTML, counted as its documentation states the limits.
+"""How Telegram reads the HTML of a rich message, and what it would refuse, by the limits of its documentation.
 
-Blocks are headings, paragraphs, code, quotes, lists and their items, tables and their rows, and rules; text that stands
-in an item, a quote or the message itself is a paragraph. Every tag around a text is a level, and the text is another.
+Blocks are headings, paragraphs, code, quotes, lists and their items, tables and their rows, and rules. Text directly in
+an item, a quote or the message is a paragraph. Every tag around a text is a level, and the text is one more.
 """
 
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
+
+from reading_html import VOID, Fragment
 
 _LEAVES = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "td", "th"))
 _HOLDERS = frozenset(("", "li", "blockquote"))
 _LISTED = frozenset(("ul", "ol", "table", "tr"))
 _STYLES = frozenset(("strong", "em", "del", "code", "a"))
-_VOID = frozenset(("br", "hr", "input"))
-_TAKEN = _LEAVES | _HOLDERS | _LISTED | _STYLES | _VOID
+_TAKEN = _LEAVES | _HOLDERS | _LISTED | _STYLES | VOID
 _ATTRIBUTES = {
     "a": {"href"},
     "code": {"class"},
@@ -27,85 +27,55 @@ _INSIDE = {"ul": {"li"}, "ol": {"li"}, "table": {"tr"}, "tr": {"td", "th"}}
 _TARGET = re.compile(r"https?://[^/?#\s@]+\.[^/?#\s@]+.*", re.IGNORECASE)
 
 
-class RichMessage(HTMLParser):
-    """What was read of a message, and in `refusals` what Telegram would not take of it."""
+class RichMessage(Fragment):
+    """A rich message; `errors` is what Telegram would refuse of it."""
 
     def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.refusals: list[str] = []
-        self.blocks = self.deepest = self.columns = 0
-        self.said: list[str] = []
-        self.targets: list[str] = []
-        self._open: list[str] = [""]
-        self._in_run = False  # inside of a paragraph that has no tag
+        self.blocks = self.columns = self.levels = 0
+        self._in_run = False  # inside a paragraph without a tag
         self._cells = 0
-        self.feed(html)
-        self.close()
-        if self._open != [""]:
-            self.refusals.append(f"left open: {self._open}")
-        self._hold("characters", len(self.text), 32_768)
-        self._hold("blocks", self.blocks, 500)
-        self._hold("levels", self.deepest, 16)
-        self._hold("columns", self.columns, 20)
+        super().__init__(html)
+        limits = {"characters": 32_768, "blocks": 500, "levels": 16, "columns": 20}
+        counts = {"characters": len(self.text), "blocks": self.blocks, "levels": self.levels, "columns": self.columns}
+        self.errors += [f"{counts[name]} {name}" for name, limit in limits.items() if counts[name] > limit]
 
     @property
-    def text(self) -> str:
-        return "".join(self.said)
-
-    def _hold(self, what: str, count: int, most: int) -> None:
-        if count > most:
-            self.refusals.append(f"{count} {what}")
+    def _parent(self) -> str:
+        return self.open[-1] if self.open else ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        around = self._open[-1]
         if tag not in _TAKEN or not {name for name, _ in attrs} <= _ATTRIBUTES.get(tag, set()):
-            self.refusals.append(f"{tag} with {attrs}")
-        if tag not in _INSIDE.get(around, {tag}):
-            self.refusals.append(f"{tag} in {around}")
+            self.errors.append(f"{tag} with {attrs}")
+        if tag not in _INSIDE.get(self._parent, {tag}):
+            self.errors.append(f"{tag} in {self._parent}")
         if tag in _STYLES | {"br", "input"}:
             self._begin_run()
-            if tag == "a" and tag in self._open:
-                self.refusals.append(f"{tag} in {tag}")
         else:
-            self._begin_block(tag, around)
-        self.targets += [value or "" for name, value in attrs if name == "href"]
+            self._begin_block(tag)
+        super().handle_starttag(tag, attrs)
         if tag == "a" and not _TARGET.fullmatch(self.targets[-1]):
-            self.refusals.append(f"a link to {self.targets[-1]}")
-        if tag not in _VOID:
-            self._open.append(tag)
-        elif tag == "br":
-            self.said.append("\n")
+            self.errors.append(f"a link to {self.targets[-1]}")
 
-    def _begin_block(self, tag: str, around: str) -> None:
-        if tag not in ("td", "th", "li", "tr") and around not in _HOLDERS:
-            self.refusals.append(f"{tag} in {around}")
+    def _begin_block(self, tag: str) -> None:
+        if tag not in ("td", "th", "li", "tr") and self._parent not in _HOLDERS:
+            self.errors.append(f"{tag} in {self._parent}")
         self._in_run = False
         self.blocks += tag not in ("td", "th")
         self._cells = 0 if tag == "tr" else self._cells + (tag in ("td", "th"))
         self.columns = max(self.columns, self._cells)
 
     def _begin_run(self) -> None:
-        if self._open[-1] in _HOLDERS and not self._in_run:
+        if self._parent in _HOLDERS and not self._in_run:
             self._in_run = True
             self.blocks += 1
 
     def handle_endtag(self, tag: str) -> None:
-        if self._open.pop() != tag:
-            self.refusals.append(f"{tag} is closed where it is not open")
+        super().handle_endtag(tag)
         self._in_run = self._in_run and tag in _STYLES
 
     def handle_data(self, data: str) -> None:
         self._begin_run()
-        self.deepest = max(self.deepest, len(self._open))
-        self.said.append(data)
-        if self._open[-1] in _LISTED:
-            self.refusals.append(f"text in {self._open[-1]}")
-
-    def handle_comment(self, data: str) -> None:
-        self.refusals.append(f"a comment: {data}")
-
-    def handle_decl(self, decl: str) -> None:
-        self.refusals.append(f"a declaration: {decl}")
-
-    def handle_pi(self, data: str) -> None:
-        self.refusals.append(f"an instruction: {data}")
+        self.levels = max(self.levels, len(self.open) + 1)
+        super().handle_data(data)
+        if self._parent in _LISTED:
+            self.errors.append(f"text in {self._parent}")

@@ -1,16 +1,13 @@
-"""Texts to cut: generated Markdown of every construct, and raw text over characters that mean something.
+"""Hypothesis strategies for texts to cut: Markdown of every construct, raw text, and prose.
 
-`documents()` draws whole documents; with `tame=True` only such as the laws judge to the letter: every inline
-construct is closed, nothing is left to reference definitions or to HTML blocks.
+With `tame=True`, `documents` draws only documents whose meaning can be compared character by character: every inline
+construct is closed, and there are no reference definitions and no HTML blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hypothesis import strategies as st
 
-Draw = Callable[[st.SearchStrategy[str]], str]
 Lines = list[str]
 
 UNITS = ("code_points", "utf16", "utf8_bytes")
@@ -24,7 +21,7 @@ NASTY = "*_~`[]()!<>#-+=|\\ \n\t09.&;a:\"'{}x/"
 
 
 def raw_texts(max_size: int = 80) -> st.SearchStrategy[str]:
-    """Text over characters that mean something, and over any at all."""
+    """Text of Markdown's special characters, of tokens, and of any characters."""
     nasty = st.text(alphabet=NASTY, max_size=max_size)
     tokens = st.lists(st.sampled_from(_TOKENS), max_size=max_size // 3).map("".join)
     anything = st.text(max_size=max_size)
@@ -32,72 +29,11 @@ def raw_texts(max_size: int = 80) -> st.SearchStrategy[str]:
 
 
 _TOKENS = (
-    *(
-        "\n",
-        "\n\n",
-        " ",
-        "  \n",
-        "\t",
-        "\r\n",
-        "    ",
-        "> ",
-        ">",
-        "- ",
-        "1. ",
-        "10) ",
-        "* ",
-        "# ",
-        "***\n",
-        "===\n",
-    ),
-    *(
-        "```",
-        "````",
-        "~~~",
-        "```py\n",
-        "\n```\n",
-        "`",
-        "``",
-        "**",
-        "*",
-        "__",
-        "_",
-        "~~",
-        "[",
-        "](",
-        "](u)",
-        ")",
-        "![",
-    ),
-    *(
-        "|",
-        "|-|-|\n",
-        "| a | b |\n",
-        "|--|\n",
-        "<",
-        "</b>",
-        "<!--",
-        "-->",
-        "<div>\n",
-        "<http://a.b>",
-        "\\",
-        "&amp;",
-    ),
-    *(
-        "a",
-        "word",
-        "long" * 6,
-        "日本",
-        *CLUSTERS,
-        "\u0301",
-        "\u200d",
-        "\x00",
-        "\x1b[31m",
-        "\u00a0",
-        "\ufeff",
-        "\u2028",
-    ),
-    *("[r]: /u\n", "[r]", "- [ ] ", ":", ". ", "! ", "\ud800"),
+    *("\n", "\n\n", " ", "  \n", "\t", "\r\n", "    ", "> ", ">", "- ", "1. ", "10) ", "* ", "# ", "***\n"),
+    *("===\n", "```", "````", "~~~", "```py\n", "\n```\n", "`", "``", "**", "*", "__", "_", "~~", "[", "]("),
+    *("](u)", ")", "![", "|", "|-|-|\n", "| a | b |\n", "|--|\n", "<", "</b>", "<!--", "-->", "<div>\n"),
+    *("<http://a.b>", "\\", "&amp;", "a", "word", "long" * 6, "日本", *CLUSTERS, "\u0301", "\u200d", "\x00"),
+    *("\x1b[31m", "\u00a0", "\ufeff", "\u2028", "[r]: /u\n", "[r]", "- [ ] ", ":", ". ", "! ", "\ud800"),
 )
 
 
@@ -122,12 +58,8 @@ def _document(blocks: list[Lines], end: str, tail: str) -> str:
     return "\n\n".join("\n".join(block) for block in blocks).replace("\n", end) + tail
 
 
-def visible_text(max_size: int = 12) -> st.SearchStrategy[str]:
+def words(max_size: int = 12) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from((*WORDS, *CLUSTERS)), min_size=1, max_size=max_size).map(" ".join)
-
-
-def _wrapped(marks: str) -> Callable[[str], str]:
-    return lambda inner: f"{marks}{inner}{marks}"
 
 
 _PLAIN_WORDS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
@@ -144,27 +76,14 @@ _SPANS = st.one_of(
 )
 _WILD_SPANS = st.sampled_from(
     (
-        "<b>",
-        "</b>",
-        "**open",
-        "*",
-        "_so",
-        "~~cut",
-        "`tick",
-        "[half](",
-        "[r]",
-        "[r]: /u",
-        "![",
-        "\\\n",
+        *("<b>", "</b>", "**open", "*", "_so", "~~cut", "`tick", "[half](", "[r]", "[r]: /u", "![", "\\\n"),
         "<a href='b c'>",
     )
 )
 
 
 def _inlines(*, tame: bool) -> st.SearchStrategy[str]:
-    leaf = (
-        st.one_of(visible_text(6), visible_text(6), _SPANS) if tame else st.one_of(visible_text(6), _SPANS, _WILD_SPANS)
-    )
+    leaf = st.one_of(words(6), words(6), _SPANS) if tame else st.one_of(words(6), _SPANS, _WILD_SPANS)
 
     def styled(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         several = st.lists(inner, min_size=1, max_size=4).map(" ".join)
@@ -182,18 +101,8 @@ def _paragraphs(*, tame: bool) -> st.SearchStrategy[Lines]:
 def _fences() -> st.SearchStrategy[Lines]:
     line = st.sampled_from(
         (
-            "x = 1",
-            "    deep",
-            "",
-            "",
-            "\tfoo",
-            "``` text",
-            "``",
-            "# no heading",
-            "- no list",
-            "日本" * 9,
-            "y" * 90,
-            "> q",
+            *("x = 1", "    deep", "", "", "\tfoo", "``` text", "``", "# no heading", "- no list", "日本" * 9),
+            *("y" * 90, "> q"),
         )
     )
 
@@ -219,9 +128,9 @@ def _tables() -> st.SearchStrategy[Lines]:
 
 
 def _headings() -> st.SearchStrategy[Lines]:
-    text = visible_text(4).map(lambda said: said.replace("\n", " "))
-    atx = st.builds(lambda level, said: ["#" * level + " " + said], st.integers(1, 6), text)
-    setext = st.builds(lambda said, mark: [said, mark], text, st.sampled_from(("===", "---")))
+    text = words(4).map(lambda words: words.replace("\n", " "))
+    atx = st.builds(lambda level, words: ["#" * level + " " + words], st.integers(1, 6), text)
+    setext = st.builds(lambda words, mark: [words, mark], text, st.sampled_from(("===", "---")))
     return st.one_of(atx, setext)
 
 

@@ -1,4 +1,4 @@
-"""Cutting also at each blank line outside code, as soon as the next paragraph begins."""
+"""Splitting with `at_paragraphs`: also at each blank line outside code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _parts(text: str, size: int, limit: int = 400) -> list[Part]:
     return parts + splitter.close()
 
 
-def test_paragraphs_are_parts_and_code_is_not_cut() -> None:
+def test_paragraphs_become_parts_and_code_stays_whole() -> None:
     texts = [part.text for part in _parts(TEXT, 1)]
     assert texts == ["First.", "Second\nline.", "```py\ncode\n\nmore\n```", "- a", "- b", "- c", "End"]
 
 
-def test_a_paragraph_is_out_when_the_next_one_begins() -> None:
+def test_paragraph_is_given_when_the_next_one_begins() -> None:
     splitter = Splitter(400, at_paragraphs=True)
     assert splitter.feed("One.\n\n") == []
     assert [part.text for part in splitter.feed("T")] == ["One."]
@@ -35,7 +35,7 @@ def test_a_paragraph_is_out_when_the_next_one_begins() -> None:
 
 @settings(max_examples=examples(60, search=600))
 @given(documents(), st.integers(20, 200), st.integers(1, 40))
-def test_the_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int) -> None:
+def test_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int) -> None:
     whole = _parts(text, max(len(text), 1), limit)
     assert _parts(text, size, limit) == whole
     assert join(whole) == (text if text.strip() else "")

@@ -1,41 +1,28 @@
-"""The examiner itself: parts cut right pass, and each way to cut wrong is named."""
+"""The checks of the laws: correct parts pass, and each kind of wrong cut breaks its law."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
+from msgspec.structs import replace
 
-from cutting_laws.foreign import Tally, judge_texts
+from cutting_laws.foreign import Defects, judge_texts
 from cutting_laws.laws import judge
-from cutting_laws.prose import demanded_slices
-from cutting_laws.structure import is_tame, meaning
+from cutting_laws.prose import expected_slices
+from cutting_laws.structure import check_meaning, is_tame
+from tailrace.markdown import Part
+from tailrace.operations import Body
 
 
-class Shown(NamedTuple):
-    text: str
-
-
-class Piece(NamedTuple):
-    text: str
-    body: Shown
-    size: int
-    opened: str
-    closed: str
-    seam: str
-    lead: str
-
-
-def piece(own: str, seam: str = "", *, opened: str = "", closed: str = "", lead: str = "") -> Piece:
+def piece(own: str, seam: str = "", *, opened: str = "", closed: str = "", lead: str = "") -> Part:
     text = opened + own + closed
-    return Piece(text, Shown(text), len(text), opened, closed, seam, lead)
+    return Part(text=text, body=Body(text=text), size=len(text), opened=opened, closed=closed, seam=seam, lead=lead)
 
 
 CODE = "```py\none = 1\n\n  two = 2\n```"
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
 
 
-def test_parts_cut_right_pass() -> None:
+def test_correct_parts_break_no_law() -> None:
     source = f"  Some **bold words** here.\n\n{CODE}\n\n{TABLE}\n"
     parts = [
         piece("Some **bold", " ", lead="  ", closed="**"),
@@ -45,11 +32,11 @@ def test_parts_cut_right_pass() -> None:
         piece("| a | b |\n|---|---|\n| 1 | 2 |", "\n"),
         piece("| 3 | 4 |", "\n", opened="| a | b |\n|---|---|\n"),
     ]
-    assert meaning(source, parts) == []
+    assert check_meaning(source, parts) == []
     assert [breach for breach in judge(source, parts, 40) if breach.law != "boundary"] == []
 
 
-def laws_broken(source: str, parts: list[Piece], limit: int) -> set[str]:
+def laws_broken(source: str, parts: list[Part], limit: int) -> set[str]:
     return {breach.law for breach in judge(source, parts, limit)}
 
 
@@ -57,7 +44,7 @@ def laws_broken(source: str, parts: list[Piece], limit: int) -> set[str]:
     ("source", "parts", "limit", "law"),
     [
         ("abcdef", [piece("abcdef")], 5, "fit"),
-        ("abc", [piece("abc")._replace(size=2)], 5, "fit"),
+        ("abc", [replace(piece("abc"), size=2)], 5, "fit"),
         ("abc def", [piece("abc"), piece("def")], 5, "lossless"),
         ("abc def", [piece("abc", " d"), piece("ef")], 5, "lossless"),
         ("abc", [piece("abc", closed="(1/2)")], 9, "lossless"),
@@ -102,7 +89,7 @@ def laws_broken(source: str, parts: list[Piece], limit: int) -> set[str]:
         ),
     ],
 )
-def test_each_way_to_cut_wrong_is_named(source: str, parts: list[Piece], limit: int, law: str) -> None:
+def test_wrong_cut_breaks_its_law(source: str, parts: list[Part], limit: int, law: str) -> None:
     assert law in laws_broken(source, parts, limit)
 
 
@@ -118,28 +105,28 @@ def test_each_way_to_cut_wrong_is_named(source: str, parts: list[Piece], limit: 
         ("one # two", [piece("one", " "), piece("# two")]),
     ],
 )
-def test_a_changed_meaning_is_seen(source: str, parts: list[Piece]) -> None:
-    assert [breach.law for breach in meaning(source, parts)][:1] == ["meaning"]
+def test_changed_meaning_is_found(source: str, parts: list[Part]) -> None:
+    assert [breach.law for breach in check_meaning(source, parts)][:1] == ["meaning"]
 
 
-def test_only_closed_and_small_constructs_are_judged_to_the_letter() -> None:
+def test_only_closed_and_small_constructs_are_tame() -> None:
     assert is_tame("**bold** `code` x_y [link](/u)\n\n```\nx\n```", 80)
     assert not is_tame("**bold", 80)
     assert not is_tame("[a link that is long](/and/goes/on)", 80)
     assert not is_tame("<div>\n*x*\n</div>", 80)
 
 
-def test_prose_is_cut_as_the_order_of_boundaries_demands() -> None:
-    assert demanded_slices("One two. Three four five six", 20) == ["One two.", "Three four five six"]
-    assert demanded_slices("One two\nthree. Four five", 20) == ["One two", "three. Four five"]
-    assert demanded_slices("One two\n\nthree\nfour five six", 20) == ["One two", "three\nfour five six"]
-    assert demanded_slices("A. " + "b" * 12, 10) == ["A. bbbbbbb", "bbbbb"]
-    assert demanded_slices("a\n\n\nb", 4) == ["a", "b"]
+def test_expected_slices_follow_the_order_of_boundaries() -> None:
+    assert expected_slices("One two. Three four five six", 20) == ["One two.", "Three four five six"]
+    assert expected_slices("One two\nthree. Four five", 20) == ["One two", "three. Four five"]
+    assert expected_slices("One two\n\nthree\nfour five six", 20) == ["One two", "three\nfour five six"]
+    assert expected_slices("A. " + "b" * 12, 10) == ["A. bbbbbbb", "bbbbb"]
+    assert expected_slices("a\n\n\nb", 4) == ["a", "b"]
 
 
-def test_the_texts_of_any_splitter_can_be_tallied() -> None:
+def test_parts_of_any_splitter_can_be_judged() -> None:
     source = f"Words.\n\n{CODE}\n\n{TABLE}\n\n👍🏽👍🏽👍🏽"
-    assert judge_texts(source, [source], 100) == Tally(0, 0, 0, 0, 0)
+    assert judge_texts(source, [source], 100) == Defects(0, 0, 0, 0, 0)
     cut = ["Words.\n\n```py\none = 1", "two = 2\n```", TABLE[:30], "| 3 | 4 |\n\n👍🏽👍", "🏽👍🏽"]
-    assert judge_texts(source, cut, 29) == Tally(1, 2, 1, 1, 0)
+    assert judge_texts(source, cut, 29) == Defects(1, 2, 1, 1, 0)
     assert judge_texts(source, [CODE], 100).lost_text > 0

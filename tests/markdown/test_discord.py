@@ -1,4 +1,4 @@
-"""The dialect `discord`: what the source says looks the same there, and calls nobody."""
+"""The dialect `discord`: the text looks the same there and mentions nobody."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def shown(source: str) -> str:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
+        # markup
         ("**a** *b* ~~c~~ `d` ***e***", "**a** _b_ ~~c~~ `d` _**e**_"),
         ("__strong__, not underlined", "**strong**, not underlined"),
         ("foo*bar*baz", "foo*bar*baz"),
@@ -52,15 +53,7 @@ def shown(source: str) -> str:
         ("| a | b |\n|---|--:|\n| 1 | **2** |", "```\na  b\n-  -\n1  2\n```"),
         ("<div>\n*a*\n</div>", "<div>\n\\*a\\*\n</div>"),
         ("[r]: /u\n\n[a][r]", "\\[r]: /u\n\n\\[a]\\[r]"),
-    ],
-)
-def test_markup_is_written_as_discord_has_it(source: str, text: str) -> None:
-    assert shown(source) == text
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
+        # text that looks like markup
         ("\\*a\\* \\_b\\_ \\`c\\`", "\\*a\\* \\_b\\_ \\`c\\`"),
         ("snake_case_name 2 * 3", "snake\\_case\\_name 2 \\* 3"),
         ("\\||no spoiler|| a|b ~~~ ~", "\\|\\|no spoiler\\|\\| a|b \\~\\~\\~ ~"),
@@ -72,15 +65,7 @@ def test_markup_is_written_as_discord_has_it(source: str, text: str) -> None:
         ("1986\\. A year", "1986\\. A year"),
         ("- \\# a\n- \\- b", "- \\# a\n- \\- b"),
         ("*️⃣ #️⃣", "*️⃣ #️⃣"),
-    ],
-)
-def test_what_is_no_markup_is_none_on_discord(source: str, text: str) -> None:
-    assert shown(source) == text
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
+        # links
         ("[a *b*](https://x.y/z)", "[a _b_](<https://x.y/z>)"),
         ("[[1]](https://x.y)", "[\\[1]](<https://x.y>)"),
         ("[a\\] b](https://x.y)", "a] b (https://x.y)"),
@@ -97,15 +82,7 @@ def test_what_is_no_markup_is_none_on_discord(source: str, text: str) -> None:
         ("[a](javascript:b_c)", "a (javascript:b\\_c)"),
         ("![a](https://x.y/i_1.png) ![](https://x.y/j.png)", "a (https://x.y/i_1.png) https://x.y/j.png"),
         ("[![a](https://x.y/i.png)](https://z.w)", "[a](<https://z.w>)"),
-    ],
-)
-def test_links_lead_where_they_say_and_can_be_followed(source: str, text: str) -> None:
-    assert shown(source) == text
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
+        # mentions
         ("@everyone and @here", "@\u200beveryone and @\u200bhere"),
         ("<@1> <@!1> <@&1> <#1>", "<\u200b@1> <\u200b@!1> <\u200b@&1> <\u200b#1>"),
         ("</a b:1> <a:b:1> <:b:1> <t:1:R>", "<\u200b/a b:1> <\u200ba:b:1> <\u200b:b:1> <\u200bt:1:R>"),
@@ -117,15 +94,9 @@ def test_links_lead_where_they_say_and_can_be_followed(source: str, text: str) -
         ("https://x.y/```@here\n```\na", "https://x.y/\\`\\`\\`@\u200bhere\n\n```\na\n```"),
         ("<https://x.y/`@here>", "https://x.y/\\`@\u200bhere"),
         ("me@x.y, @ever and </b>", "me@x.y, @ever and </b>"),
-    ],
-)
-def test_nobody_is_called(source: str, text: str) -> None:
-    assert shown(source) == text
-
-
-@pytest.mark.parametrize(
-    ("source", "text"),
-    [
+        # one character alone
+        *((mark, mark.strip()) for mark in ("*", "_", "\\", "[", "@", "<", "👍🏽", "  *  ", "    x")),
+        # code
         ("`@everyone <@1> a_b \\*`", "`@everyone <@1> a_b \\*`"),
         ("```\n@here <#1> **a** \\ _\n```", "```\n@here <#1> **a** \\ _\n```"),
         ("`` a`b ``", "`` a`b ``"),
@@ -133,29 +104,24 @@ def test_nobody_is_called(source: str, text: str) -> None:
         ("````\n```\n````", "```\n`\u200b`\u200b`\n```"),
     ],
 )
-def test_code_stands_as_it_was_written_as_far_as_it_can(source: str, text: str) -> None:
+def test_markdown_becomes_discord_markdown(source: str, text: str) -> None:
     assert shown(source) == text
 
 
-def test_a_table_too_wide_for_a_screen_is_told_row_by_row() -> None:
+def test_table_wider_than_a_screen_becomes_labelled_lines() -> None:
     source = f"| name | what |\n|---|---|\n| a | {'long words ' * 9}|\n| b | **c** |"
     assert shown(source) == (f"**name**: a\n**what**: {'long words ' * 9}".rstrip() + "\n**name**: b\n**what**: **c**")
 
 
-@pytest.mark.parametrize("source", ["*", "_", "\\", "[", "@", "<", "👍🏽", "  *  ", "    x"])
-def test_a_character_alone_stands_for_itself(source: str) -> None:
-    assert shown(source) == source.strip()
-
-
 @pytest.mark.parametrize("source", ["```@everyone\n```", ">", ""])
-def test_what_would_show_nothing_is_shown_without_calling_anybody(source: str) -> None:
+def test_invisible_markdown_is_shown_without_mentions(source: str) -> None:
     assert CALL.search(shown(source)) is None
     assert shown(source).replace("\u200b", "").replace("\\", "") == source
 
 
 @settings(max_examples=examples(200, search=2000))
 @given(hostile_texts())
-def test_no_text_calls_anybody(source: str) -> None:
+def test_no_text_mentions_anybody(source: str) -> None:
     assert CALL.findall(CODE.sub(" ", shown(source))) == []
 
 
@@ -165,7 +131,7 @@ def test_no_text_calls_anybody(source: str) -> None:
         st.text(alphabet=NASTY.replace("\n", "").replace("\t", ""), min_size=1, max_size=12), min_size=1, max_size=3
     )
 )
-def test_text_without_markup_has_none_on_discord_and_says_the_same(lines: list[str]) -> None:
+def test_escaped_text_has_no_markup_on_discord(lines: list[str]) -> None:
     text = "\n".join(f"{line.strip()}." for line in lines)
     read = shown(PUNCTUATION.sub(r"\\\g<0>", text))
     assert ESCAPE.sub(r"\1", read).replace("\u200b", "") == text

@@ -1,4 +1,4 @@
-"""The shortcut answers only where the parser would say the same."""
+"""The scan without a parser finds only what the parser would find."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tailrace.markdown.outline import read_outline
 
 @settings(max_examples=examples(250, search=4000))
 @given(st.one_of(documents(), raw_texts()), st.integers(1, 400))
-def test_a_break_is_between_top_level_blocks(source: str, fits: int) -> None:
+def test_break_is_between_top_level_blocks(source: str, fits: int) -> None:
     text = source.strip() + "\n\nend"
     if len(text) <= fits:
         fits = len(text) - 4
@@ -32,7 +32,7 @@ def test_fences_in_the_first_column_are_followed() -> None:
     assert text[found.resume :].startswith("````\nopen")
 
 
-def test_a_blank_line_in_a_list_is_left_to_the_parser() -> None:
+def test_blank_line_in_a_list_is_left_to_the_parser() -> None:
     text = "intro\n\n- item\n\n  more of it\n\n  and more"
     found = last_top_level_break(text, len(text) - 2)
     assert found is not None
@@ -40,5 +40,5 @@ def test_a_blank_line_in_a_list_is_left_to_the_parser() -> None:
     assert not found.is_last
 
 
-def test_html_that_goes_on_over_blank_lines_is_left_to_the_parser() -> None:
+def test_html_over_blank_lines_is_left_to_the_parser() -> None:
     assert last_top_level_break("a\n\n<!-- one\n\ntwo -->\n\nb c d e", 20) is None

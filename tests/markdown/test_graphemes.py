@@ -1,4 +1,4 @@
-"""Borders between what a person sees as one character, against the whole text's clusters."""
+"""Boundaries between visible characters, compared with the clusters of the whole text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXTS = st.lists(st.one_of(_JOINERS, st.characters(exclude_categories=["Cs"])),
 
 
 @given(_TEXTS, st.integers(0, 40))
-def test_the_last_border_is_the_one_the_whole_text_has(text: str, at: int) -> None:
+def test_last_boundary_is_that_of_the_whole_text(text: str, at: int) -> None:
     borders = {0, *(cluster.end() for cluster in regex.finditer(r"\X", text))}
     at = min(at, len(text))
     assert last_boundary(text, at) == max(border for border in borders if border <= at)

@@ -1,10 +1,10 @@
-"""Texts that are longer as rendered than as written: no part waits until the source is too long, too."""
+"""Texts that grow when rendered: no part waits until the source exceeds the limit too."""
 
 from __future__ import annotations
 
 import pytest
 
-from tailrace.markdown import Splitter, join, split
+from tailrace.markdown import Splitter, join
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from tailrace.markdown import Splitter, join, split
         pytest.param(f"| {'a' * 40} | b |\n|---|---|\n" + "| x | y |\n" * 50, 600, "discord", None, id="table"),
     ],
 )
-def test_a_part_is_given_when_the_rendered_text_exceeds_the_limit(
+def test_part_is_given_when_its_rendered_text_exceeds_the_limit(
     text: str, limit: int, dialect: str, lines: int | None
 ) -> None:
     assert len(text) <= limit, "the source alone would not tell"
@@ -25,15 +25,8 @@ def test_a_part_is_given_when_the_rendered_text_exceeds_the_limit(
     assert join(fed + splitter.close()) == text
 
 
-def test_where_it_exceeds_it_is_cut_as_the_whole_text_is() -> None:
-    text = "fish & chips, " * 30
-    splitter = Splitter(450, dialect="slack")
-    fed = [part for character in text for part in splitter.feed(character)]
-    assert fed + splitter.close() == split(text, 450, dialect="slack")
-
-
 @pytest.mark.parametrize(("dialect", "text", "grown"), [("slack", "a & b ", 10), ("telegram", "@a ", 4)])
-def test_part_is_given_once_the_rendered_text_is_too_long(dialect: str, text: str, grown: int) -> None:
+def test_part_is_given_soon_after_its_rendered_text_is_too_long(dialect: str, text: str, grown: int) -> None:
     splitter = Splitter(1000, dialect=dialect)
     fed = 0
     while not splitter.feed(text):

@@ -1,4 +1,4 @@
-"""Texts made to be slow: the work to cut and to render them grows as they do, counted in calls and never in time."""
+"""Texts made to be slow: the work to cut and render them grows linearly. Work is counted in calls, not in seconds."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def _number(name: str) -> int:
     return list(TEXTS).index(name)
 
 
-# Work that grows with the square of the text would be four and sixteen times as much. That a window is looked at once
-# more here than there is why it may be more than two and four times, and more so in a small text.
+# Quadratic work would be four and sixteen times as much. It may be a bit more than two and four times, because one more
+# lookahead here or there counts, most of all in a short text.
 TWICE, FOUR_TIMES = 3, 9
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called in a piece of work, those written in C included."""
+    """How many functions a piece of work calls, those written in C included."""
     count = 0
 
     def counted(_frame: object, event: str, _arg: object) -> None:
@@ -78,7 +78,7 @@ def _grows_evenly(work: Callable[..., object], size: int = 1000) -> bool:
 
 @texts
 def test_work_to_cut_grows_with_the_text(name: str) -> None:
-    """The limit grows with the text: a part is cut by looking at all of it."""
+    """The limit grows with the text, because a part is cut by parsing all of it."""
     make = TEXTS[name]
     for dialect in share(("markdown", "telegram"), _number(name), 2):
         assert _grows_evenly(lambda size, dialect=dialect: split(make(size), size // 4, dialect=dialect))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from strategies import CLUSTERS, UNITS, documents, proses, raw_texts
-from test_spec_examples import rendered, visible
+from test_spec_examples import lost_characters
 
-from cutting_laws.feeding import feed_all, partition_free, prompt, prompt_in_prose
+from cutting_laws.feeding import check_feeding, check_lookahead, check_no_delay, feed_all
 from cutting_laws.laws import judge
-from cutting_laws.parts import LEAST_LIMIT, slice_of
-from cutting_laws.prose import boundary_order
-from cutting_laws.structure import is_tame, meaning
+from cutting_laws.parts import MIN_LIMIT
+from cutting_laws.prose import check_boundary_order
+from cutting_laws.structure import check_meaning, is_tame
 from example_counts import examples
 from tailrace.markdown import Splitter, join, split
 from tailrace.markdown.dialects import RENDERERS, Measurer
@@ -28,7 +28,7 @@ limits = st.one_of(small_limits, st.integers(20, 400))
 
 
 def _at_least(unit: str, limit: int) -> int:
-    return max(limit, LEAST_LIMIT[unit])
+    return max(limit, MIN_LIMIT[unit])
 
 
 def _breaches(source: str, limit: int, unit: str, dialect: str) -> list[object]:
@@ -60,13 +60,13 @@ def test_markdown_keeps_the_laws(source: str, limit: int, unit: str, dialect: st
 @given(documents(tame=True), st.integers(80, 300), units, dialects)
 def test_characters_keep_their_meaning(source: str, limit: int, unit: str, dialect: str) -> None:
     assume(is_tame(source, limit, unit))
-    assert meaning(source, split(source, limit, unit=unit, dialect=dialect)) == []
+    assert check_meaning(source, split(source, limit, unit=unit, dialect=dialect)) == []
 
 
 @settings(max_examples=examples(80, search=1000))
 @given(st.one_of(raw_texts(), documents()), st.sampled_from([name for name in RENDERERS if name != "markdown"]))
 def test_rendered_text_shows_every_visible_character(source: str, dialect: str) -> None:
-    assert visible(source) - rendered(source, dialect) == Counter()
+    assert lost_characters(source, dialect) == Counter()
 
 
 @settings(max_examples=examples(40, search=500))
@@ -77,13 +77,13 @@ def test_rendered_text_shows_every_visible_character(source: str, dialect: str) 
 def test_text_fed_in_two_pieces_gives_the_same_parts(source: str, limit: int, unit: str, dialect: str) -> None:
     limit = _at_least(unit, limit)
     for cut in range(len(source) + 1):
-        assert partition_free(source, [cut], limit, unit, dialect) == []
+        assert check_feeding(source, [cut], limit, unit, dialect) == []
 
 
 @settings(max_examples=examples(80, search=1000))
 @given(st.one_of(raw_texts(), documents()), limits, units, dialects)
 def test_text_fed_by_characters_gives_the_same_parts(source: str, limit: int, unit: str, dialect: str) -> None:
-    assert partition_free(source, range(len(source)), _at_least(unit, limit), unit, dialect) == []
+    assert check_feeding(source, range(len(source)), _at_least(unit, limit), unit, dialect) == []
 
 
 @settings(max_examples=examples(80, search=1000))
@@ -92,25 +92,25 @@ def test_text_fed_in_any_pieces_gives_the_same_parts(
     source: str, limit: int, unit: str, dialect: str, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(source)), max_size=12))
-    assert partition_free(source, cuts, _at_least(unit, limit), unit, dialect) == []
+    assert check_feeding(source, cuts, _at_least(unit, limit), unit, dialect) == []
 
 
 @settings(max_examples=examples(100, search=1000))
 @given(st.one_of(raw_texts(200), documents()), st.integers(1, 80))
 def test_no_part_is_held_back_past_the_lookahead(source: str, limit: int) -> None:
-    assert prompt(source, limit) == []
+    assert check_lookahead(source, limit) == []
 
 
 @settings(max_examples=examples(80, search=1000))
 @given(proses(), st.integers(1, 80))
 def test_prose_is_cut_at_once(source: str, limit: int) -> None:
-    assert prompt_in_prose(source, limit) == []
+    assert check_no_delay(source, limit) == []
 
 
 @settings(max_examples=examples(150, search=2000))
 @given(proses(), st.integers(1, 120))
 def test_prose_is_cut_in_the_order_of_boundaries(source: str, limit: int) -> None:
-    assert boundary_order(source, split(source, limit), limit) == []
+    assert check_boundary_order(source, split(source, limit), limit) == []
 
 
 @settings(max_examples=examples(80, search=1000))
@@ -137,7 +137,7 @@ def test_part_takes_as_many_lines_as_allowed(dialect: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_limit_that_holds_no_character_is_refused(unit: str) -> None:
-    least = LEAST_LIMIT[unit]
+    least = MIN_LIMIT[unit]
     for limit in (least - 1, 0, -5):
         with pytest.raises(ValueError, match=str(least)):
             split("text", limit, unit=unit)
@@ -151,8 +151,8 @@ def test_limit_that_holds_no_character_is_refused(unit: str) -> None:
 def test_clusters_stay_whole(cluster: str, unit: str) -> None:
     for padding, limit in itertools.product(range(12), (12, 30)):
         source = "x" * padding + cluster * 9
-        parts = split(source, limit + LEAST_LIMIT[unit], unit=unit)
-        assert judge(source, parts, limit + LEAST_LIMIT[unit], unit) == []
+        parts = split(source, limit + MIN_LIMIT[unit], unit=unit)
+        assert judge(source, parts, limit + MIN_LIMIT[unit], unit) == []
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\n", "\t \r\n", "   \n\t\n"])
@@ -167,5 +167,5 @@ def test_style_left_open_ends_with_its_paragraph() -> None:
     parts = split(source, 100)
     assert judge(source, parts, 100) == []
     assert parts[0].closed == parts[1].opened == "**"
-    assert slice_of(parts[-1]).endswith("The next paragraph is plain.")
+    assert parts[-1].source.endswith("The next paragraph is plain.")
     assert parts[-1].closed == ""

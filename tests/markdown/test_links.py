@@ -1,4 +1,4 @@
-"""The policy on links: no text names another place than the one the link leads to, and no target hides a character."""
+"""The policy on links: no text names another address than the link's, and no target hides a character."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tailrace.markdown.links import deceives, link_as_text, remove_bidi_override
         ("mailto:boss@bank.com", "mailto:thief@evil.com"),
     ],
 )
-def test_a_text_that_names_another_address_deceives(text: str, url: str) -> None:
+def test_text_that_names_another_address_deceives(text: str, url: str) -> None:
     assert deceives(text, url)
 
 
@@ -55,7 +55,7 @@ def test_a_text_that_names_another_address_deceives(text: str, url: str) -> None
         ("a", ""),
     ],
 )
-def test_a_text_that_names_no_other_address_does_not(text: str, url: str) -> None:
+def test_text_that_names_no_other_address_does_not_deceive(text: str, url: str) -> None:
     assert not deceives(text, url)
 
 
@@ -64,7 +64,7 @@ invisible = st.text("\u200b\u200c\u200d\u2060\ufeff\u202a\u202e\u2066\u2069", ma
 
 
 @given(names, names, invisible, st.sampled_from(("", "https://", "www.")))
-def test_a_name_deceives_wherever_the_link_leads_to_another(named: str, led: str, unseen: str, before: str) -> None:
+def test_host_name_deceives_if_the_link_leads_elsewhere(named: str, led: str, unseen: str, before: str) -> None:
     text = before + named[:1] + unseen + named[1:]
     assert deceives(text, f"https://{led}/path") is (named != led)
 
@@ -79,20 +79,20 @@ def test_a_name_deceives_wherever_the_link_leads_to_another(named: str, led: str
         (" ", "/u", "/u"),
     ],
 )
-def test_a_link_as_text_says_each_thing_once(text: str, url: str, shown: str) -> None:
+def test_link_as_text_repeats_nothing(text: str, url: str, shown: str) -> None:
     assert link_as_text(text, url) == shown
 
 
-def test_a_target_shows_every_character() -> None:
+def test_target_shows_every_character() -> None:
     assert visible_target("http://a.b/\u202ec d\u200b\x00é") == "http://a.b/%E2%80%AEc%20d%E2%80%8B%00é"
 
 
 @given(st.text())
-def test_a_target_is_one_word(url: str) -> None:
+def test_target_is_one_word(url: str) -> None:
     assert visible_target(url).split() == ([visible_target(url)] if url else [])
 
 
-def test_nothing_turns_a_text_around() -> None:
+def test_bidi_overrides_are_removed() -> None:
     assert remove_bidi_overrides("a\u202a\u202b\u202c\u202d\u202eb\u2066\u2067\u2068\u2069c\u200d") == "abc\u200d"
 
 
@@ -100,5 +100,5 @@ def test_nothing_turns_a_text_around() -> None:
     ("url", "name"),
     [("HTTPS://a", "https"), ("mailto:a@b", "mailto"), ("javascript:1", "javascript"), ("/a:b", ""), ("", "")],
 )
-def test_the_scheme_is_what_stands_before_the_colon(url: str, name: str) -> None:
+def test_scheme_is_the_text_before_the_colon(url: str, name: str) -> None:
     assert scheme(url) == name

@@ -35,7 +35,7 @@ from tailrace.markdown.open_markup import close_open_markup
         ("a || *b", "a || *b*"),
     ],
 )
-def test_what_is_open_at_the_end_is_read_as_it_is_probably_meant(text: str, meant: str) -> None:
+def test_markup_open_at_the_end_is_closed(text: str, meant: str) -> None:
     assert close_open_markup(text) == meant
 
 
@@ -54,18 +54,18 @@ def test_what_is_open_at_the_end_is_read_as_it_is_probably_meant(text: str, mean
         "a\n\n**b** c",
     ],
 )
-def test_what_is_not_open_stays_as_it_is(text: str) -> None:
+def test_other_text_stays_as_it_is(text: str) -> None:
     assert close_open_markup(text) == text
 
 
 @settings(max_examples=examples(60, search=1000))
 @given(raw_texts() | documents())
-def test_whatever_was_said_something_is_shown(text: str) -> None:
+def test_visible_text_stays_visible(text: str) -> None:
     assert bool(close_open_markup(text).strip()) == bool(text.strip())
 
 
 @settings(max_examples=examples(60, search=1000))
 @given(documents())
-def test_no_word_is_made_up(text: str) -> None:
-    shown, said = iter(text), close_open_markup(text).rstrip("*_~`|")
-    assert all(character in shown for character in said), "what is shown are characters of the text, in their order"
+def test_no_character_is_added_but_closers(text: str) -> None:
+    shown, words = iter(text), close_open_markup(text).rstrip("*_~`|")
+    assert all(character in shown for character in words), "what is shown are characters of the text, in their order"

@@ -1,4 +1,4 @@
-"""The dialect `plain`: what a person reads where nothing renders Markdown."""
+"""The dialect `plain`: readable text where nothing renders Markdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tailrace.markdown import render
 
 
 @pytest.mark.parametrize(
-    ("source", "shown"),
+    ("source", "text"),
     [
         ("# Title\n\n**bold**, *em*, ~~old~~ and `code`", "Title\n\nbold, em, old and code"),
         ("[a link](http://x.y) and <http://auto.z>", "a link (http://x.y) and http://auto.z"),
@@ -22,17 +22,14 @@ from tailrace.markdown import render
         ("&amp; \\*literal\\* List<String>", "& *literal* List<String>"),
         ("[see][ref] and [ref]\n\n[ref]: http://r.e 'T'", "[see][ref] and [ref]\n\n[ref]: http://r.e 'T'"),
         ("***", "---"),
+        # what would show nothing is shown as written
+        *((source, source) for source in ("#", "-", ">", "```\n```", "<!-- -->", "[a]: /x")),
     ],
 )
-def test_markup_becomes_text_that_reads_well(source: str, shown: str) -> None:
-    assert render(source, "plain").text == shown
+def test_markup_becomes_readable_text(source: str, text: str) -> None:
+    assert render(source, "plain").text == text
 
 
-@pytest.mark.parametrize("source", ["#", "-", ">", "```\n```", "<!-- -->", "[a]: /x"])
-def test_what_would_show_nothing_is_shown_as_it_is(source: str) -> None:
-    assert render(source, "plain").text == source
-
-
-def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
+def test_unknown_dialect_is_refused() -> None:
     with pytest.raises(ValueError, match="use one of markdown, plain"):
         render("x", "wordperfect")

@@ -1,4 +1,4 @@
-"""The dialect `slack`: its two forms say what the source says, and neither calls anybody."""
+"""The dialect `slack`: both forms show what the source says, and neither mentions anybody."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def markdown(source: str) -> str:
         ("<b>x</b> & List<T>", "&lt;b&gt;x&lt;/b&gt; &amp; List&lt;T&gt;"),
     ],
 )
-def test_mrkdwn_has_marks_of_its_own(source: str, mrkdwn: str) -> None:
+def test_markdown_becomes_mrkdwn(source: str, mrkdwn: str) -> None:
     assert text(source) == mrkdwn
 
 
@@ -76,7 +76,7 @@ def test_mrkdwn_has_marks_of_its_own(source: str, mrkdwn: str) -> None:
         ),
     ],
 )
-def test_links_lead_where_they_say(source: str, mrkdwn: str, same_as_markdown: str) -> None:
+def test_links_show_where_they_lead(source: str, mrkdwn: str, same_as_markdown: str) -> None:
     assert text(source) == mrkdwn
     assert markdown(source) == same_as_markdown
 
@@ -94,7 +94,7 @@ def test_links_lead_where_they_say(source: str, mrkdwn: str, same_as_markdown: s
         "a\r\n\r\n\tb\r\n",
     ],
 )
-def test_markdown_that_harms_nobody_is_left_as_it_was_written(source: str) -> None:
+def test_harmless_markdown_stays_as_written(source: str) -> None:
     assert markdown(source) == source
 
 
@@ -107,31 +107,30 @@ def test_markdown_that_harms_nobody_is_left_as_it_was_written(source: str) -> No
         ("```<!here>\n<!here> > &\n```", "```&lt;!here>\n&lt;!here&gt; &gt; &amp;\n```"),
         ("> a > b\n> <!here>", "> a &gt; b\n> &lt;!here&gt;"),
         ("<div>\n*a*\n</div>", "&lt;div&gt;\n\\*a\\*\n&lt;/div&gt;"),
+        (
+            "[https://bank.example][r]\n\n[r]: https://evil.example",
+            "[https://bank.example][r]\n\n[r]\\: https://evil.example",
+        ),
     ],
 )
-def test_markdown_is_changed_where_slack_would_read_something_else(source: str, safe: str) -> None:
+def test_markdown_that_slack_reads_differently_is_escaped(source: str, safe: str) -> None:
     assert markdown(source) == safe
 
 
-def test_a_reference_is_no_link_that_hides_where_it_leads() -> None:
-    shown = markdown("[https://bank.example][r]\n\n[r]: https://evil.example")
-    assert shown == "[https://bank.example][r]\n\n[r]\\: https://evil.example"
-
-
 @pytest.mark.parametrize("source", ["&", "<", ">", "👍🏽", "  *  ", "    <"])
-def test_a_character_alone_stands_for_itself(source: str) -> None:
+def test_one_character_alone_stays_as_it_is(source: str) -> None:
     assert (text(source), markdown(source)) == (source.strip(), source.strip())
 
 
 @pytest.mark.parametrize("source", ["```<!channel>\n```", "~~~ <@U1>"])
-def test_what_would_show_nothing_is_shown_without_calling_anybody(source: str) -> None:
+def test_invisible_markdown_is_shown_without_mentions(source: str) -> None:
     assert unescape(text(source)) == source
     assert "<" not in text(source) + markdown(source)
 
 
 @settings(max_examples=examples(150, search=2000))
 @given(hostile_texts())
-def test_no_text_calls_anybody(source: str) -> None:
+def test_no_text_mentions_anybody(source: str) -> None:
     assume(source.strip() and not is_one_character(source.strip()))
     assert "<" not in markdown(source)
     bare = QUOTE.sub("", LINK.sub("", text(source)))
@@ -141,7 +140,7 @@ def test_no_text_calls_anybody(source: str) -> None:
 
 @settings(max_examples=examples(50, search=500))
 @given(documents())
-def test_both_forms_show_all_that_there_is_to_see(source: str) -> None:
+def test_both_forms_show_every_letter(source: str) -> None:
     seen = Counter(glyph.char for glyph in read(source).glyphs if glyph.char.isalpha())
     assert seen - Counter(unescape(markdown(source))) == Counter()
     assert seen - Counter(unescape(text(source))) == Counter()
@@ -149,7 +148,7 @@ def test_both_forms_show_all_that_there_is_to_see(source: str) -> None:
 
 @settings(max_examples=examples(30, search=300))
 @given(proses())
-def test_prose_grows_at_its_end_as_the_text_does(source: str) -> None:
+def test_markdown_of_prose_only_grows_at_its_end(source: str) -> None:
     whole = markdown(source)
     assert all(whole.startswith(markdown(source[:length])) for length in range(2, len(source)))
 
@@ -162,17 +161,17 @@ def test_prose_grows_at_its_end_as_the_text_does(source: str) -> None:
         "| a | b<c |\n|---|---|\n| 1 & 2 | `x > y` |\n\nAT&T says: https://x.y/?a=1&b=2 is **it**.",
     ],
 )
-def test_an_answer_grows_at_its_end_as_the_text_does(source: str) -> None:
+def test_markdown_of_an_answer_only_grows_at_its_end(source: str) -> None:
     whole = markdown(source)
     assert all(whole.startswith(markdown(source[:length])) for length in range(2, len(source)))
 
 
-def test_the_size_is_that_of_the_larger_form() -> None:
+def test_size_is_that_of_the_larger_form() -> None:
     assert size(Body(text="abc", markdown="abcd"), "code_points") == 4
     assert size(Body(text="äb", markdown="a"), "utf8_bytes") == 3
 
 
-def test_what_is_nested_too_deeply_to_be_read_hides_nothing_and_calls_nobody() -> None:
+def test_text_nested_too_deeply_hides_no_link_and_mentions_nobody() -> None:
     body = render("> " * 40 + "[bank.com](https://evil.com) <!channel> @x", "slack")
     assert "<!" not in body.text
     assert "<!" not in (body.markdown or "")

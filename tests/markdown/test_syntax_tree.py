@@ -1,4 +1,4 @@
-"""The tree that all dialects render from: what it holds, what it keeps as written, and that it is never too deep."""
+"""The syntax tree: its nodes, what it keeps as written, and its limited depth."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def _within(block: Block) -> Iterator[Block]:
         ("List<T> x", (Text("List"), InlineHtml("<T>"), Text(" x"))),
     ],
 )
-def test_inlines_are_read_as_what_they_are(source: str, inlines: tuple[Inline, ...]) -> None:
+def test_inlines(source: str, inlines: tuple[Inline, ...]) -> None:
     assert _inlines(source) == inlines
 
 
-def test_words_are_what_is_seen_of_inlines() -> None:
+def test_visible_text_of_inlines() -> None:
     assert visible_text(_inlines("a **b** [c *d*](/u) ![e](/i) `f` <g>\nh")) == "a b c d e f <g>\nh"
 
 
@@ -110,32 +110,32 @@ def test_words_are_what_is_seen_of_inlines() -> None:
         ("[a]: /u 't'", Definition("[a]: /u 't'")),
     ],
 )
-def test_blocks_are_read_as_what_they_are(source: str, block: Block) -> None:
+def test_blocks(source: str, block: Block) -> None:
     assert _only(source) == block
 
 
-def test_the_language_of_code_is_the_first_word_of_its_info_string() -> None:
+def test_language_is_the_first_word_of_the_info_string() -> None:
     languages = [
         block.language for block in parse("``` py run\n```\n~~~\n~~~\n\n    x") if isinstance(block, CodeBlock)
     ]
     assert languages == ["py", "", ""]
 
 
-def test_a_list_knows_its_numbers_its_tasks_and_whether_it_is_tight() -> None:
+def test_list_has_numbers_tasks_and_tightness() -> None:
     tight, loose = _list("3. a\n4. [x] b\n5. [ ] c\n6."), _list("- a\n\n- b")
     assert (tight.first, tight.tight, [item.done for item in tight.items]) == (3, True, [None, True, False, None])
     assert (loose.first, loose.tight) == (None, False)
     assert tight.items[3].blocks == ()
 
 
-def test_text_and_lists_of_a_tight_item_stand_closely() -> None:
+def test_text_and_lists_of_a_tight_item_are_tight() -> None:
     text, nested, code = _list("- a\n  - b\n  ```\n  c\n  ```").items[0].blocks
     assert are_tight(text, nested)
     assert not are_tight(nested, code)
     assert not are_tight(*parse("a\n- b"))
 
 
-def test_a_table_has_its_alignments_and_as_many_cells_a_row() -> None:
+def test_table_has_alignments_and_equal_rows() -> None:
     table = _table("|a|b|c|d|\n|-|:-|:-:|-:|\n|x|")
     assert table.alignments == ("none", "left", "center", "right")
     assert [len(row) for row in (table.header, *table.rows)] == [4, 4]
@@ -148,7 +148,7 @@ def test_cells_without_a_column_are_kept_as_written(rest: str) -> None:
 
 
 @pytest.mark.parametrize("reference", ["[a]", "[a][]", "[*b*][a]", "![b][a]"])
-def test_references_and_their_definitions_are_kept_as_written(reference: str) -> None:
+def test_references_and_definitions_are_kept_as_written(reference: str) -> None:
     paragraph, definition = parse(f"see {reference} there\n\n[a]: /u\n[c]: /v")
     assert isinstance(paragraph, Paragraph)
     assert paragraph.inlines == (Text(f"see {reference} there"),)
@@ -160,7 +160,7 @@ def test_references_and_their_definitions_are_kept_as_written(reference: str) ->
     "source",
     ["> [a]: /u\n>\n> b", "- [a]: /u\n- b", "- b\n\n  [a]: /u", "# b\n[a]: /u", "[a]: /u\n***", "> b\n\n[a]: /u"],
 )
-def test_a_definition_is_found_wherever_it_stands(source: str) -> None:
+def test_definitions_are_found_in_every_container(source: str) -> None:
     blocks = [held for block in parse(source) for held in _within(block)]
     assert [block.text for block in blocks if isinstance(block, Definition)] == ["[a]: /u"]
 
@@ -170,14 +170,14 @@ def test_line_ends_are_line_feeds(source: str) -> None:
     assert "\\r" not in msgspec.json.encode(parse(source)).decode()
 
 
-def test_what_turns_text_around_is_taken_out_of_links_and_shown_in_targets() -> None:
+def test_bidi_overrides_are_removed_from_links_and_visible_in_targets() -> None:
     link, _, image = _inlines("[a\u202eb **c\u2066**](/u\u202e) ![d\u202a](/i\u200b)")
     assert link == Link("/u%E2%80%AE", "", (Text("ab "), Strong((Text("c"),))))
     assert image == Image("/i%E2%80%8B", "", (Text("d"),))
 
 
 @pytest.mark.parametrize("mark", ["> ", "- ", "1. ", ">", "* > "])
-def test_what_is_nested_too_deeply_is_kept_as_written(mark: str) -> None:
+def test_blocks_nested_too_deeply_are_kept_as_written(mark: str) -> None:
     source = mark * 3000 + "end"
     depth, blocks = 0, parse(source)
     while blocks and not isinstance(block := blocks[0], Paragraph):
@@ -194,10 +194,10 @@ def test_what_is_nested_too_deeply_is_kept_as_written(mark: str) -> None:
 )
 def test_styles_nested_too_deeply_are_kept_as_written(opened: str, closed: str) -> None:
     inlines = _inlines(opened * 3000 + "x" + closed * 3000)
-    assert "x" in visible_text(inlines)  # and not a RecursionError
+    assert "x" in visible_text(inlines)  # and no RecursionError
 
 
 @settings(max_examples=examples(100, search=1000))
 @given(raw_texts() | documents())
-def test_what_was_read_apart_is_what_is_read_as_a_whole(source: str) -> None:
+def test_cached_pieces_parse_like_the_whole_text(source: str) -> None:
     assert parse(source) == parse_whole(source)

@@ -1,4 +1,4 @@
-"""Tables as text: columns that stand below each other in any script, and labelled lines."""
+"""Tables as text: aligned columns in any script, and labelled lines."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _labelled(source: str) -> list[list[tuple[str, str]]]:
         ("ａ", 2),
     ],
 )
-def test_a_text_is_as_wide_as_it_looks(text: str, columns: int) -> None:
+def test_display_width(text: str, columns: int) -> None:
     assert display_width(text) == columns
 
 
-def test_columns_stand_below_each_other_as_they_are_aligned() -> None:
+def test_columns_are_aligned() -> None:
     table = _table("| name | n | mid |\n|:--|--:|:-:|\n| 日本 | 1 | x |\n| **a** | 1000 | |\n| | 2 | [l](/u) |")
     assert aligned_lines(table) == [
         "name     n   mid",
@@ -57,22 +57,22 @@ def test_columns_stand_below_each_other_as_they_are_aligned() -> None:
     assert aligned_width(table) == 18
 
 
-def test_a_row_with_more_cells_than_columns_keeps_them() -> None:
+def test_extra_cells_are_kept() -> None:
     assert aligned_lines(_table("| a |\n|---|\n| b | c | d |")) == ["a", "-  -----", "b  c | d"]
 
 
-def test_every_value_is_told_with_its_label() -> None:
+def test_every_value_has_its_label() -> None:
     assert _labelled("| a | b |\n|---|---|\n| 1 | |\n| 3 | 4 | 5 |") == [
         [("a", "1"), ("b", "")],
         [("a", "3"), ("b", "4"), ("", "5")],
     ]
 
 
-def test_a_table_without_rows_has_labels_alone() -> None:
+def test_table_without_rows_has_only_labels() -> None:
     assert _labelled("| a | b |\n|---|---|") == [[("a", ""), ("b", "")]]
 
 
-def test_labels_that_would_make_a_table_many_times_longer_are_told_once() -> None:
+def test_long_labels_are_shown_once() -> None:
     source = f"| {'long ' * 100} | b |\n|---|---|\n" + "| 1 | 2 |\n" * 100
     header, *rows = _labelled(source)
     assert header == [("", ("long " * 100).strip()), ("", "b")]
@@ -86,7 +86,7 @@ cells = st.lists(
 
 @settings(max_examples=60)
 @given(st.lists(cells, min_size=1, max_size=6))
-def test_every_column_begins_at_one_place(rows: list[list[str]]) -> None:
+def test_every_column_begins_at_one_offset(rows: list[list[str]]) -> None:
     table = _table("| head | last |\n|---|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows))
     lines = aligned_lines(table)
     first = max(display_width(visible_text(row[0])) for row in (table.header, *table.rows))
