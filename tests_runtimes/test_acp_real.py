@@ -119,7 +119,7 @@ def test_a_subagent_works_under_its_call(place: Place, name: str) -> None:
     assert len(calls) == 1
     ((_, result, _),) = tools(events).values()
     if name == "claude":
-        assert result == "Started, and works on in the background."
+        assert result == "Started in the background."
         assert [result for _, result, _ in tools(events, parent=calls[0]).values()] == ["a child works"]
     else:
         assert "The child has a result." in result

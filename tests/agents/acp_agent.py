@@ -67,7 +67,7 @@ class Agent:
         return self.answers[number]
 
     def ask(self, number: int = 0, *, choices: list[dict[str, str]] = CHOICES) -> queue.Queue[Any]:
-        """Request permission for a call that nobody was told of."""
+        """Request permission for a call that was not reported before."""
         call = {"toolCallId": f"call-{number}", "title": f"rm -rf {number}", "kind": "execute"}
         params = {"sessionId": self.session, "toolCall": call, "options": choices}
         return self.begin("session/request_permission", params, number)
@@ -191,7 +191,7 @@ class Agent:
         return "end_turn"
 
     def scene_later(self) -> str:
-        """Asks when it is told to, and not at once."""
+        """Asks once the test allows it, not at once."""
         self.text("one moment ")
         while not (STORE / "asked").exists():
             time.sleep(0.01)
@@ -255,13 +255,13 @@ class Agent:
         self.update("tool_call_update", toolCallId="t", status="completed", rawOutput="slept")
 
     def scene_stale(self) -> None:
-        """In one breath with the end of the turn more is said and asked."""
-        said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "stale"}}
+        """Text and a request in the same write as the end of the turn."""
+        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "stale"}}
         asked = {"toolCall": {"toolCallId": "x"}, "options": CHOICES, "sessionId": self.session}
         self.answers[0] = self.open_question = queue.Queue()
         breath = [
             {"id": self.number, "result": {"stopReason": "end_turn"}},
-            {"method": "session/update", "params": {"sessionId": self.session, "update": said}},
+            {"method": "session/update", "params": {"sessionId": self.session, "update": update}},
             {"id": 0, "method": "session/request_permission", "params": asked},
         ]
         self.write(b"\n".join(json.dumps({"jsonrpc": "2.0", **message}).encode() for message in breath))
@@ -282,7 +282,7 @@ class Agent:
         os._exit(0)
 
     def scene_exits_after(self) -> None:
-        """Done, and gone before anybody asks for more: what is asked all the same is not heard."""
+        """Done, and gone before the next prompt: a request sent meanwhile is not read."""
         self.leaves = True
         self.text("Bye.")
         self.send(id=self.number, result={"stopReason": "end_turn"})

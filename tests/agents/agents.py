@@ -63,7 +63,7 @@ async def deaf(prompt: Prompt) -> AsyncIterator[str]:
 
 
 async def talks_on(_: Prompt) -> AsyncIterator[str]:
-    """Takes being cancelled as a reason to say more, and being closed too."""
+    """Yields more text when it is cancelled, and when it is closed."""
     yield "begun"
     try:
         await asyncio.sleep(FOREVER_S)
@@ -82,7 +82,7 @@ async def in_thread(_: Prompt) -> AsyncIterator[str]:
 
 
 async def endless(_: Prompt) -> AsyncIterator[str]:
-    """Has always more to say, and never awaits anything."""
+    """Always has more text, and never awaits anything."""
     while True:
         yield "word "
 
@@ -133,7 +133,7 @@ async def silent(_: Prompt) -> AsyncIterator[str]:
 
 
 async def loses_a_task(_: Prompt) -> AsyncIterator[str]:
-    """Fails in a task that nobody looks after."""
+    """Fails in a task that nobody awaits."""
 
     async def failing() -> None:
         raise ValueError("lost")
@@ -193,7 +193,7 @@ async def prints(_: Prompt) -> AsyncIterator[str]:
 
 
 async def warns(_: Prompt) -> AsyncIterator[str]:
-    """Log something in the middle of what is said."""
+    """Logs in the middle of its text."""
     yield "said "
     logging.getLogger("an.sdk").warning("one\x1b[2J\ntwo")
     yield "and said"

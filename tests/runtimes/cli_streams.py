@@ -142,7 +142,7 @@ def assert_end(turn: Turn, expected: Expected) -> None:
     assert turn.errors == ([] if expected.message is None else [expected.message])
 
 
-def said(events: Sequence[Event]) -> str:
+def own_text(events: Sequence[Event]) -> str:
     """The agent's text, joined."""
     return "".join(turn_of(own(events)).answer)
 

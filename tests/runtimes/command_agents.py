@@ -30,13 +30,13 @@ RUNTIMES: dict[str, Any] = {
 }
 
 
-def stand_in(name: str, folder: Path, deed: str) -> tuple[str, ...]:
+def stand_in(name: str, folder: Path, action: str) -> tuple[str, ...]:
     """The command of a stand-in, which keeps its notes in the folder."""
-    return (sys.executable, str(STAND_INS / f"{name}_command.py"), str(folder), deed)
+    return (sys.executable, str(STAND_INS / f"{name}_command.py"), str(folder), action)
 
 
-def runtime_of(name: str, folder: Path, deed: str, **options: Any) -> Any:
-    return RUNTIMES[name](stand_in(name, folder, deed), sessions=folder / "sessions", **options)
+def runtime_of(name: str, folder: Path, action: str, **options: Any) -> Any:
+    return RUNTIMES[name](stand_in(name, folder, action), sessions=folder / "sessions", **options)
 
 
 def play(runtime: Runtime, text: str = "hello", **fields: str) -> list[Event]:

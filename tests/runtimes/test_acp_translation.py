@@ -54,7 +54,7 @@ EXPECTED = [
         ["Blocking tool."],
         [("Bash", None)],
         terminal=TurnCancelled,
-        notes="the call is left open, and nobody makes up its end",
+        notes="the call is left open; no end is made up",
     ),
     Expected(
         "acp_claude_errmid",
@@ -62,7 +62,7 @@ EXPECTED = [
         terminal=TurnFailed,
         errors=["API Error: Overloaded (fake)"],
         code="internal_error",
-        notes="the error is said as text first, which is taken back",
+        notes="the error is sent as text first, which is retracted",
     ),
     Expected("acp_claude_subagent", ["Delegating.", "Parent done."], [("Agent", False), ("Bash", False)]),
     Expected("acp_codex_tool", [CHECK, SAID_HI], [("exec_command", False)], [RUN_IT, KNOW]),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 FLAGS = ["-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose"]
 
 
-def claude(folder: Path, deed: str, **options: Any) -> list[Event]:
-    return play(runtime_of("claude", folder, deed, **options), "do\nit")
+def claude(folder: Path, action: str, **options: Any) -> list[Event]:
+    return play(runtime_of("claude", folder, action, **options), "do\nit")
 
 
 def response(folder: Path) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_person_answers_claudes_own_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "permissions", "person", "asked", "message"),
+    ("action", "permissions", "person", "asked", "message"),
     [
         ("asks a question", "ask", Person("reject_once"), 1, "The person chose none of these."),
         ("asks a question", "allow", None, 0, "Nobody can choose from a list here."),
@@ -72,9 +72,9 @@ def test_person_answers_claudes_own_questions(tmp_path: Path) -> None:
     ids=["none chosen", "nobody there", "malformed"],
 )
 def test_unanswered_question_is_denied(  # a row of the table
-    tmp_path: Path, deed: str, permissions: Policy, person: Person | None, asked: int, message: str
+    tmp_path: Path, action: str, permissions: Policy, person: Person | None, asked: int, message: str
 ) -> None:
-    events = claude(tmp_path, deed, permissions=permissions, approver=person)
+    events = claude(tmp_path, action, permissions=permissions, approver=person)
     assert len(person.questions if person else []) == asked
     notice = Notice(text="Claude asked a question that nobody could answer.")
     assert (notice in events) == (asked == 0)

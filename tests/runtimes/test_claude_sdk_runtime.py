@@ -165,9 +165,9 @@ def test_missing_sdk_says_what_to_install() -> None:
 
 
 def test_value_that_is_not_options_fails_the_turn(sdk: Any, tmp_path: Path) -> None:
-    said = "claude-sdk runs options of the Claude Agent SDK, but it was given an object of type"
+    message = "claude-sdk runs options of the Claude Agent SDK, but it was given an object of type"
     for wrong in (Path(), sdk.PermissionUpdate({})):
         failed = play(ClaudeSdkRuntime(wrong, sessions=tmp_path))[-1]
         assert isinstance(failed, TurnFailed)
-        assert failed.message == f"{said} {type(wrong).__name__}."
+        assert failed.message == f"{message} {type(wrong).__name__}."
         assert failed.code == "wrong_type"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cli_streams import METADATA, Expected, changed, hold, lines_of, said, translated, with_junk
+from cli_streams import METADATA, Expected, changed, hold, lines_of, own_text, translated, with_junk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sdk_streams import turn_of
@@ -32,16 +32,18 @@ EXPECTED = [
         REASONING,
         notes="declined: the command did not run, whatever the scripted model says of it",
     ),
-    Expected("codex_app_two_calls", ["Delegating.", "Parent done."], notes="nothing is told between the model calls"),
+    Expected(
+        "codex_app_two_calls", ["Delegating.", "Parent done."], notes="nothing is reported between the model calls"
+    ),
     Expected(
         "codex_app_errmid",
         ["This will break"],
         terminal=TurnFailed,
         message=BROKEN,
         status=["Reconnecting... 1/1"],
-        notes="said twice, the first time by a try that failed",
+        notes="sent twice, the first time by a try that failed",
     ),
-    Expected("codex_app_http400", terminal=TurnFailed, message=REFUSED, notes="told as an error, and as the end"),
+    Expected("codex_app_http400", terminal=TurnFailed, message=REFUSED, notes="reported as an error and as the end"),
     Expected("codex_app_interrupt_midtext", ["Before stall "], terminal=TurnCancelled),
     Expected("codex_app_interrupt_midtool", ["Blocking tool."], [("shell", None)], terminal=TurnCancelled),
     Expected("codex_exec_hello", ["Hello from the fake model."]),
@@ -90,7 +92,7 @@ EXPECTED = [
         ["This will break"],
         terminal=TurnFailed,
         message="Model stream ended without a finish reason.",
-        notes="said four times, with nothing between; the command's exit code is 0",
+        notes="sent four times, with nothing between; the command's exit code is 0",
     ),
     Expected("gemini_cli_http400", terminal=TurnFailed, message=f"API Error: {REFUSED}"),
     Expected("gemini_cli_int", ["Before stall "], terminal=TurnFailed, message=f"gemini {STOPPED}", code="cut_off"),
@@ -116,7 +118,7 @@ EXPECTED = [
         message=f"opencode {STOPPED}",
         code="cut_off",
         status=["Asking the model again: fake failure mid-stream"] * 3,
-        notes="three tries failed and the fourth had not begun: nothing stands",
+        notes="three tries failed and the fourth had not started: no text is left",
     ),
     Expected("opencode_serve_abort", ["Blocking tool."], [("bash", False)], terminal=TurnCancelled),
     Expected(
@@ -130,7 +132,7 @@ EXPECTED = [
     Expected("opencode_run_toolfail", ["Trying.", "It failed as expected."], [("bash", True)], notes="exit code 3"),
     Expected("opencode_run_empty", ["Héllo wörld 👋🏽"], [("bash", False)]),
     Expected(
-        "opencode_run_subagent", ["Delegating.", "Parent done."], [("task", False)], notes="the child is not told of"
+        "opencode_run_subagent", ["Delegating.", "Parent done."], [("task", False)], notes="the child is not reported"
     ),
     Expected(
         "opencode_run_think2_anthropic",
@@ -184,7 +186,7 @@ def test_garbage_between_the_lines_only_adds_notices(expected: Expected) -> None
     turn = turn_of(events)
     assert type(turn.terminal) is expected.terminal
     if not expected.status and "errmid" not in expected.recording:  # behind a notice a failed try cannot be retracted
-        assert said(events) == "".join(expected.answer)
+        assert own_text(events) == "".join(expected.answer)
     assert turn.tools == list(expected.tools)
     assert any("sent an unknown event" in notice for notice in turn.notices)
 

@@ -92,7 +92,7 @@ def test_session_resumes_its_conversation_also_after_a_restart(agent: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("agent", "deed", "notices"),
+    ("agent", "action", "notices"),
     [
         ("claude", "forgets", []),
         ("codex", "forgets", ["codex starts a new conversation: no rollout found"]),
@@ -102,16 +102,18 @@ def test_session_resumes_its_conversation_also_after_a_restart(agent: str, tmp_p
         ("opencode", "old and forgetful", ["opencode starts a new conversation: the earlier one cannot be found."]),
     ],
 )
-def test_lost_conversation_is_replaced_by_a_new_one(agent: str, deed: str, notices: list[str], tmp_path: Path) -> None:
+def test_lost_conversation_is_replaced_by_a_new_one(
+    agent: str, action: str, notices: list[str], tmp_path: Path
+) -> None:
     known = {"opencode": "opencode_serve_longtool"}.get(agent, RECORDINGS[agent])  # of another session than `forgets`
-    play(runtime_of(agent, tmp_path, deed if deed.startswith("old") else known), session_id="one")
-    events = play(runtime_of(agent, tmp_path, deed), session_id="one")
+    play(runtime_of(agent, tmp_path, action if action.startswith("old") else known), session_id="one")
+    events = play(runtime_of(agent, tmp_path, action), session_id="one")
     assert [event.text for event in events if isinstance(event, Notice) and "new conversation" in event.text] == notices
     assert isinstance(events[-1], TurnCompleted)
 
 
 @pytest.mark.parametrize(
-    ("agent", "deed", "text", "reason"),
+    ("agent", "action", "text", "reason"),
     [
         ("claude", "dies", "Let me check.", "was ended by signal 9"),
         ("codex", "dies", "Let me ", "was ended by signal 9"),
@@ -122,9 +124,9 @@ def test_lost_conversation_is_replaced_by_a_new_one(agent: str, deed: str, notic
     ],
 )
 def test_agent_that_dies_keeps_its_text_and_says_why(
-    agent: str, deed: str, text: str, reason: str, tmp_path: Path
+    agent: str, action: str, text: str, reason: str, tmp_path: Path
 ) -> None:
-    runtime = runtime_of(agent, tmp_path, deed)
+    runtime = runtime_of(agent, tmp_path, action)
     runtime.timeouts = ProcessTimeouts(exit_timeout_s=0.3)
     events = play(runtime)
     assert text_of(events).startswith(text)
@@ -134,7 +136,7 @@ def test_agent_that_dies_keeps_its_text_and_says_why(
 
 
 @pytest.mark.parametrize(
-    ("agent", "deed", "kind"),
+    ("agent", "action", "kind"),
     [
         ("claude", "stalls", TextDelta),
         ("codex", "stalls", ToolOutput),
@@ -143,14 +145,16 @@ def test_agent_that_dies_keeps_its_text_and_says_why(
         ("opencode", "old and stalling", BlockFinal),
     ],
 )
-def test_leaving_a_turn_ends_the_agent_and_its_tools(agent: str, deed: str, kind: type[Event], tmp_path: Path) -> None:
-    asyncio.run(leave_at(runtime_of(agent, tmp_path, deed), kind))
+def test_leaving_a_turn_ends_the_agent_and_its_tools(
+    agent: str, action: str, kind: type[Event], tmp_path: Path
+) -> None:
+    asyncio.run(leave_at(runtime_of(agent, tmp_path, action), kind))
     for process in (tmp_path / "running").read_text(encoding="utf-8").split():
         assert not is_running(int(process))
     last = notes(tmp_path)[-1]
-    if (agent, deed) == ("codex", "stalls"):
+    if (agent, action) == ("codex", "stalls"):
         assert last["method"] == "turn/interrupt"
-    if (agent, deed) == ("opencode", "stalls"):
+    if (agent, action) == ("opencode", "stalls"):
         assert last[1].endswith("/abort")
     if agent != "opencode":
         play(runtime_of(agent, tmp_path, RECORDINGS[agent]), session_id="one")

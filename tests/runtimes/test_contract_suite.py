@@ -183,7 +183,7 @@ class IgnoresCancellation(Right):
             async for event in super().run(prompt):
                 yield event
         except (GeneratorExit, asyncio.CancelledError):
-            for _ in range(20):
+            for _ in range(8):
                 with suppress(asyncio.CancelledError):
                     await asyncio.sleep(0.1)
             raise
@@ -296,12 +296,12 @@ def test_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
 
 def test_open_tool_is_shown_until_the_turn_ends() -> None:
     """The suite looks for it when a turn was left."""
-    said: list[Event] = [
+    open_call: list[Event] = [
         TurnStarted(turn_id="t"),
         TextDelta(text="Let me look at that for you now."),
         ToolStarted(id="1", name="look"),
     ]
-    shown = open_tools([*said, TextDelta(text=" "), TurnCancelled()])
+    shown = open_tools([*open_call, TextDelta(text=" "), TurnCancelled()])
     assert ["🔧 look"] in shown
     assert shown[-1] == []
 

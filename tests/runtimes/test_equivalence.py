@@ -64,9 +64,9 @@ def played(player: Player, native: Sequence[Any]) -> list[Event]:
 def own_stream(events: Sequence[Event], call: str) -> list[Event]:
     """The events under a call, as a turn of their own."""
     content = TextDelta | BlockFinal | ToolStarted | ToolInput | ToolOutput | ToolFinished
-    said = [event for event in events if isinstance(event, content) and event.parent_tool_id == call]
-    assert said
-    return [TurnStarted(turn_id="t"), *(replace(event, parent_tool_id=None) for event in said), TurnCompleted()]
+    spoken = [event for event in events if isinstance(event, content) and event.parent_tool_id == call]
+    assert spoken
+    return [TurnStarted(turn_id="t"), *(replace(event, parent_tool_id=None) for event in spoken), TurnCompleted()]
 
 
 # The agents

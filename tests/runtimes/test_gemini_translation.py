@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from cli_streams import said
+from cli_streams import own_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +48,7 @@ FAILURE = {"type": "result", "status": "error", "error": {"type": "unknown", "me
 def answer(*lines: dict[str, Any]) -> str:
     events = events_of(*lines)
     ended = isinstance(events[-1], TurnCompleted | TurnFailed) if events else False
-    return said(events if ended else [*events, TurnCompleted()])
+    return own_text(events if ended else [*events, TurnCompleted()])
 
 
 def test_restart_after_a_pause_retracts_the_first_try() -> None:
@@ -174,5 +174,5 @@ def test_long_answer_is_streamed_also_when_it_restarts() -> None:
     pieces = [piece(f"{number:05} ", 1 + number / 1000) for number in range(10_000)]
     again = [{**line, "timestamp": line["timestamp"].replace("T17", "T18")} for line in pieces]
     events = events_of(*pieces, *again, SUCCESS)
-    assert said(events) == "".join(f"{number:05} " for number in range(10_000))
+    assert own_text(events) == "".join(f"{number:05} " for number in range(10_000))
     assert len(events) == 10_000 + 4

@@ -184,19 +184,19 @@ def test_blocks_of_reasoning_are_paragraphs() -> None:
 def test_finals_of_interrupted_blocks_add_nothing(steps: list[tuple[str, str]]) -> None:
     turn = TurnTranslation("agent")
     events: list[Event] = []
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     order = ""
     for number, (key, kind) in enumerate(steps):
         if kind == "text":
             piece = f"{key}{number} "
-            said[key] = said.get(key, "") + piece
+            texts[key] = texts.get(key, "") + piece
             order += piece
             events += turn.text_delta(key, piece)
         elif kind == "tool":
             events += turn.tool_call(str(number), "look")
         else:
             events += turn.notice("by the way")
-    finals = [event for key, whole in said.items() for event in turn.block_final(key, whole)]
+    finals = [event for key, whole in texts.items() for event in turn.block_final(key, whole)]
     assert all(event == BlockFinal() for event in finals)
     assert "".join(answer([*events, *finals])) == order
 

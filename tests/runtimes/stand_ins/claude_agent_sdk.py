@@ -1,6 +1,6 @@
 """Stands in for the package `claude_agent_sdk`: the part of its client that is used, playing a recording.
 
-As with the SDK, the messages end only when the input has, and whoever connected must also disconnect.
+As with the SDK, the messages end only when the input has, and a client that is connected must be disconnected.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ RULE = {"type": "addRules", "rules": [{"toolName": "Bash"}], "behavior": "allow"
 class PermissionUpdate:
     """A rule that the command suggests."""
 
-    told: dict[str, Any]
+    rule: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written."""
-        return self.told
+        return self.rule
 
 
 @dataclass
 class ToolPermissionContext:
-    """What is told beside the tool."""
+    """What comes with a request for permission."""
 
     suggestions: list[PermissionUpdate]
 
@@ -87,20 +87,20 @@ class ClaudeSDKClient:
     async def connect(self, prompt: AsyncIterable[dict[str, Any]]) -> None:
         """Begin to read the prompt beside everything else."""
         self._task = asyncio.current_task()
-        self._heard = asyncio.Event()
+        self._is_prompted = asyncio.Event()
         self._reading = asyncio.create_task(self._read(prompt))
 
     async def _read(self, prompt: AsyncIterable[dict[str, Any]]) -> None:
         async for message in prompt:
             self._options.notes.append(message["message"]["content"])
-            self._heard.set()
+            self._is_prompted.set()
 
     async def receive_messages(self) -> AsyncIterator[object]:
         """The messages, up to where it stalls; the last one when the input has ended."""
-        await self._heard.wait()
+        await self._is_prompted.wait()
         if self._options.asks and self._options.can_use_tool is not None:
             context = ToolPermissionContext([PermissionUpdate(RULE)])
-            # As with the SDK, in a task of its own: whoever waits for the messages may be cancelled meanwhile.
+            # As with the SDK, in a task of its own: the reader of the messages may be cancelled meanwhile.
             self._asking = asyncio.create_task(self._options.can_use_tool("Bash", {"command": "ls"}, context))
             self._options.decided.append(await asyncio.shield(self._asking))
         for nth, message in enumerate(sdk_objects(self._options.recording)[: self._options.ends_after]):

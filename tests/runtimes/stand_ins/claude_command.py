@@ -63,20 +63,20 @@ ASKED: dict[str, Any] = {
 
 
 def main() -> int:
-    folder, deed, *given = sys.argv[1:]
-    if deed in ASKED:
-        ask(folder, ASKED[deed])
+    folder, action, *given = sys.argv[1:]
+    if action in ASKED:
+        ask(folder, ASKED[action])
         return 0
     note_run(folder, given)
-    if deed == "dies":
+    if action == "dies":
         play("claude_cli_tool", 20)
         os.kill(os.getpid(), 9)
-    if deed == "stalls":
+    if action == "stalls":
         stall(folder, "claude_cli_tool", 20, in_own_session=False)
-    if deed == "forgets" and "--resume" in given:
+    if action == "forgets" and "--resume" in given:
         play("claude_cli_session_gone")
         return 1
-    play("claude_cli_hello" if deed == "forgets" else deed)
+    play("claude_cli_hello" if action == "forgets" else action)
     return 0
 
 

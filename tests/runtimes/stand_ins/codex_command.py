@@ -17,9 +17,9 @@ from recorded import lines, note, note_run, play, start_tool
 class Dialogue:
     """Plays a recorded dialogue: waits for each message that was received then, and sends what was sent then."""
 
-    def __init__(self, folder: str, deed: str) -> None:
+    def __init__(self, folder: str, action: str) -> None:
         self.folder = folder
-        self.deed = deed
+        self.action = action
         self.ids: list[int] = []
 
     def play(self, recording: str, count: int | None = None) -> None:
@@ -37,7 +37,7 @@ class Dialogue:
     def listen(self) -> None:
         message = json.loads(sys.stdin.readline())
         note(self.folder, message)
-        if message.get("method") == "thread/resume" and self.deed == "forgets":
+        if message.get("method") == "thread/resume" and self.action == "forgets":
             print(
                 json.dumps({"id": message["id"], "error": {"code": -32600, "message": "no rollout found"}}), flush=True
             )
@@ -55,9 +55,9 @@ class Dialogue:
         command.wait()
 
 
-def execute(folder: str, deed: str, given: list[str]) -> int:
+def execute(folder: str, action: str, given: list[str]) -> int:
     note_run(folder, given)
-    if "resume" in given and deed == "old and forgetful":
+    if "resume" in given and action == "old and forgetful":
         print("Error: thread/resume failed: no rollout found for thread id", file=sys.stderr)
         return 1
     play("codex_exec_hello")
@@ -65,23 +65,23 @@ def execute(folder: str, deed: str, given: list[str]) -> int:
 
 
 def main() -> int:
-    folder, deed, *given = sys.argv[1:]
+    folder, action, *given = sys.argv[1:]
     if given[0] == "exec":
-        return execute(folder, deed, given)
-    dialogue = Dialogue(folder, deed)
-    if deed.startswith("old"):
+        return execute(folder, action, given)
+    dialogue = Dialogue(folder, action)
+    if action.startswith("old"):
         print("error: unrecognized subcommand 'app-server'", file=sys.stderr)
         return 2
-    if deed == "misconfigured":
+    if action == "misconfigured":
         print("Error: approval_policy is not understood", file=sys.stderr)
         return 1
-    if deed == "dies":
+    if action == "dies":
         dialogue.play("codex_app_tool", 21)
         os.kill(os.getpid(), 9)
-    if deed == "stalls":
+    if action == "stalls":
         dialogue.stall()
         return 0
-    dialogue.play("codex_app_tool" if deed == "forgets" else deed)
+    dialogue.play("codex_app_tool" if action == "forgets" else action)
     sys.stdin.read()
     return 0
 

@@ -13,20 +13,20 @@ from recorded import note_run, play, stall
 
 
 def main() -> int:
-    folder, deed, *given = sys.argv[1:]
-    if deed == "old" and "--acp" in given:
+    folder, action, *given = sys.argv[1:]
+    if action == "old" and "--acp" in given:
         print("Unknown argument: acp", file=sys.stderr)
         return 1
     note_run(folder, given)
-    if deed == "dies":
+    if action == "dies":
         play("gemini_cli_tool", 4)
         os.kill(os.getpid(), 9)
-    if deed == "stalls":
+    if action == "stalls":
         stall(folder, "gemini_cli_tool", 5)
-    if deed == "forgets" and "--resume" in given:
+    if action == "forgets" and "--resume" in given:
         print('Error resuming session: Invalid session identifier "x".', file=sys.stderr)
         return 42
-    play("gemini_cli_tool" if deed in {"forgets", "old"} else deed)
+    play("gemini_cli_tool" if action in {"forgets", "old"} else action)
     return 0
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import subprocess
 
 BROKEN = {"dies", "dies with an error", "hangs up"}
-DEEDS = {"stalls": "opencode_serve_abort"} | dict.fromkeys(
+RECORDED = {"stalls": "opencode_serve_abort"} | dict.fromkeys(
     {*BROKEN, "idles", "forgets", "chatters"}, "opencode_serve_tool"
 )
 # After so many events a text is sent, or a tool has printed something.
@@ -34,11 +34,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: str, deed: str) -> None:
+    def __init__(self, folder: str, action: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.folder = folder
-        self.deed = deed
-        self.connected, *self.recorded = (json.loads(line)["ev"] for line in lines(DEEDS.get(deed, deed)))
+        self.action = action
+        self.connected, *self.recorded = (json.loads(line)["ev"] for line in lines(RECORDED.get(action, action)))
         self.session = next(event["properties"]["sessionID"] for event in self.recorded)
         self.events: queue.Queue[Any] = queue.Queue()
         self.answered: queue.Queue[None] = queue.Queue()
@@ -47,17 +47,17 @@ class Server(ThreadingHTTPServer):
         self.command: subprocess.Popen[bytes] | None = None
 
     def prompted(self) -> None:
-        if self.deed == "stalls":
+        if self.action == "stalls":
             self.command = start_tool(self.folder)
-        if self.deed == "chatters":
+        if self.action == "chatters":
             print("x" * 1_000_000, flush=True)
-        for event in self.recorded[: STOPS_AFTER.get(self.deed)]:
+        for event in self.recorded[: STOPS_AFTER.get(self.action)]:
             self.events.put(event)
             if event["type"] == "permission.asked":
                 self.answered.get()
-        if self.deed in BROKEN:
+        if self.action in BROKEN:
             self.events.put(None)
-        while self.deed == "idles":
+        while self.action == "idles":
             self.events.put({"type": "server.heartbeat", "properties": {}})
             time.sleep(0.05)
 
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         match self.path.split("/")[1:]:
             case ["session"]:
                 self.reply(200, {"id": server.session})
-            case ["session", _] if server.deed == "forgets":
+            case ["session", _] if server.action == "forgets":
                 self.reply(404)
             case ["session", _, "prompt_async"]:
                 self.reply(204)
@@ -124,10 +124,10 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
             self.wfile.flush()
             event = self.server.events.get()
-        if self.server.deed == "dies with an error":
+        if self.server.action == "dies with an error":
             print("panic: out of memory", file=sys.stderr, flush=True)
             os._exit(3)
-        if self.server.deed != "hangs up":
+        if self.server.action != "hangs up":
             os.kill(os.getpid(), 9)
         self.close_connection = True
 
@@ -135,26 +135,26 @@ class Handler(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-def run(folder: str, deed: str, given: list[str]) -> int:
+def run(folder: str, action: str, given: list[str]) -> int:
     """What `opencode run` does."""
     note_run(folder, given)
-    if "--session" in given and deed == "old and forgetful":
+    if "--session" in given and action == "old and forgetful":
         print("Error: Session not found", file=sys.stderr)
         return 1
-    if deed == "old and stalling":
+    if action == "old and stalling":
         stall(folder, "opencode_run_tool", 3)
     play("opencode_run_tool")
     return 0
 
 
 def main() -> int:
-    folder, deed, *given = sys.argv[1:]
+    folder, action, *given = sys.argv[1:]
     if given[0] == "run":
-        return run(folder, deed, given)
-    if deed.startswith("old"):
+        return run(folder, action, given)
+    if action.startswith("old"):
         print("Unknown command: serve", file=sys.stderr)
         return 1
-    server = Server(folder, deed)
+    server = Server(folder, action)
     print(f"opencode server listening on http://127.0.0.1:{server.server_port}", flush=True)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     server.serve_forever()

@@ -1,8 +1,8 @@
 """Stands in for the command of any agent: plays the native events it is given, as that agent would bring them.
 
 Its own arguments, before those of the runtime: a folder with the scripts, a file per turn that is named by its number,
-and which agent it is. A script holds a value per line; the last one is played for ever. What it says of `stall` and
-`exit` is done, everything else is said.
+and which agent it is. A script holds a value per line; the last one is played for ever. `stall` in a script is
+done, everything else is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def next_script(folder: Path) -> list[Any]:
     return script
 
 
-def say(line: str) -> None:
+def write_line(line: str) -> None:
     sys.stdout.buffer.write(line.encode() + b"\n")
 
 
@@ -36,19 +36,19 @@ def start_tool() -> None:
 
 
 def play(script: list[Any]) -> bool:
-    """Say it all, or up to where it stalls; whether it did."""
+    """Write it all, or up to where it stalls; returns whether it did."""
     for native in script:
         if native == {"stall": True}:
             sys.stdout.buffer.flush()
             start_tool()
             return True
-        say(native)
+        write_line(native)
     sys.stdout.buffer.flush()
     return False
 
 
 def lines(folder: Path) -> None:
-    """Reads the prompt, says what there is, and ends."""
+    """Read the prompt, play the script, and end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdin.buffer.read()
     if play(next_script(folder)):
@@ -66,7 +66,7 @@ def app_server(folder: Path) -> None:
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         if "id" in asked:
-            say(json.dumps({"id": asked["id"], "result": answers[asked["method"]]}))
+            write_line(json.dumps({"id": asked["id"], "result": answers[asked["method"]]}))
             sys.stdout.buffer.flush()
         if asked["method"] == "turn/start":
             script = next_script(folder)
@@ -82,7 +82,7 @@ class AcpAgent:
         self.stalls: int | None = None
 
     def send(self, **message: Any) -> None:
-        say(json.dumps({"jsonrpc": "2.0", **message}))
+        write_line(json.dumps({"jsonrpc": "2.0", **message}))
         sys.stdout.buffer.flush()
 
     def serve(self) -> None:
@@ -106,15 +106,15 @@ class AcpAgent:
                     self.stalls = prompt
                     return
                 case {"update": update}:
-                    said = {"sessionId": "session-1", "update": update}
-                    say(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": said}))
+                    params = {"sessionId": "session-1", "update": update}
+                    write_line(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}))
                 case {"answer": result}:
                     self.send(id=prompt, result=result)
                 case {"refuse": error}:
                     self.send(id=prompt, error=error)
                     return
                 case _:
-                    say(native)
+                    write_line(native)
         sys.stdout.buffer.flush()
         if native != {"answer": {"stopReason": "end_turn"}}:
             sys.exit(0)
@@ -122,7 +122,7 @@ class AcpAgent:
 
 def opencode_server(folder: Path) -> None:
     """The server of opencode."""
-    import base64  # noqa: PLC0415  # all of these are slow, and nobody else needs them
+    import base64  # noqa: PLC0415  # all of these are slow, and only this agent needs them
     import queue  # noqa: PLC0415
     from http.server import ThreadingHTTPServer  # noqa: PLC0415
 
@@ -133,7 +133,7 @@ def opencode_server(folder: Path) -> None:
             ThreadingHTTPServer.__init__(self, ("127.0.0.1", 0), Handler)
             self.folder = str(folder / "notes")
             Path(self.folder).mkdir(exist_ok=True)
-            self.deed, self.session, self.command = "", "session-1", None
+            self.action, self.session, self.command = "", "session-1", None
             self.connected: Any = {"type": "server.connected", "properties": {}}
             self.events: queue.Queue[Any] = queue.Queue()
             word = f"opencode:{os.environ['OPENCODE_SERVER_PASSWORD']}"
@@ -150,7 +150,7 @@ def opencode_server(folder: Path) -> None:
                 self.events.put(None)
 
     server = Playing()
-    say(f"opencode server listening on http://127.0.0.1:{server.server_port}")
+    write_line(f"opencode server listening on http://127.0.0.1:{server.server_port}")
     sys.stdout.buffer.flush()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     server.serve_forever()
