@@ -43,17 +43,18 @@ def check_lookahead(source: str, limit: int) -> list[Breach]:
 
     A part is due one further limit of text after the first character that did not fit.
     """
-    for fed, pending, number in _pendings(source, limit):
-        excess = first_excess(pending, limit)
-        if excess is not None and len(pending) - excess > limit + 1:
-            return [Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")]
-    return []
+    return _check_delay(source, limit, limit + 1)
 
 
 def check_no_delay(source: str, limit: int) -> list[Breach]:
     """Law 4, second half, for plain paragraphs: a part comes with the first character that does not fit."""
+    return _check_delay(source, limit, 0)
+
+
+def _check_delay(source: str, limit: int, allowed: int) -> list[Breach]:
     for fed, pending, number in _pendings(source, limit):
-        if first_excess(pending, limit) is not None:
+        excess = first_excess(pending, limit)
+        if excess is not None and len(pending) - excess - 1 >= allowed:
             return [Breach("prompt", number, f"after {fed} characters {len(pending)} are still held: {pending!r}")]
     return []
 

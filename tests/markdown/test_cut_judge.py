@@ -20,6 +20,7 @@ def piece(own: str, seam: str = "", *, opened: str = "", closed: str = "", lead:
 
 CODE = "```py\none = 1\n\n  two = 2\n```"
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
+CODE_END = piece("  two = 2\n```", opened="```py\n")
 
 
 def test_correct_parts_break_no_law() -> None:
@@ -53,40 +54,15 @@ def laws_broken(source: str, parts: list[Part], limit: int) -> set[str]:
         ("a b", [piece("a", closed=" "), piece(" ", opened="*"), piece("b")], 9, "progress"),
         ("👍🏽👍🏽", [piece("👍🏽👍"), piece("🏽")], 3, "graphemes"),
         ("a\r\nb", [piece("a\r", "\n"), piece("b")], 3, "graphemes"),
-        (
-            CODE,
-            [piece("```py\none = 1", "\n\n", closed="\n```"), piece("  two = 2\n```", opened="```py\n")],
-            26,
-            "lossless",
-        ),
-        (CODE, [piece("```py\none = 1\n\n"), piece("  two = 2\n```", opened="```py\n")], 26, "balanced"),
-        (
-            CODE,
-            [piece("```py\none = 1\n\n  two = 2\n", closed="```"), piece("```", opened="```\n")],
-            28,
-            "boundary",
-        ),
-        (
-            CODE,
-            [piece("```py\none = 1\n\n  two", closed="\n```"), piece(" = 2\n```", opened="```py\n")],
-            26,
-            "boundary",
-        ),
-        (TABLE, [piece("| a | b |\n|---|---|\n| 1 | 2 |", "\n"), piece("| 3 | 4 |")], 42, "balanced"),
-        (
-            TABLE,
-            [piece("| a | b |\n|---|---|", "\n"), piece("| 1 | 2 |\n| 3 | 4 |", opened=TABLE[:20])],
-            42,
-            "boundary",
-        ),
+        (CODE, [piece("```py\none = 1", "\n\n", closed="\n```"), CODE_END], 26, "lossless"),
+        (CODE, [piece("```py\none = 1\n\n"), CODE_END], 26, "balanced"),
+        (CODE, [piece("```py\none = 1\n\n  two = 2\n", closed="```"), piece("```", opened="```\n")], 28, "boundary"),
+        (CODE, [piece(CODE[:20], closed="\n```"), piece(" = 2\n```", opened="```py\n")], 26, "boundary"),
+        (TABLE, [piece(TABLE[:29], "\n"), piece("| 3 | 4 |")], 42, "balanced"),
+        (TABLE, [piece(TABLE[:19], "\n"), piece(TABLE[20:], opened=TABLE[:20])], 42, "boundary"),
         ("see [the mill](/u) now", [piece("see [the", " "), piece("mill](/u) now")], 20, "boundary"),
         ("see `the mill` now", [piece("see `the", " "), piece("mill` now")], 20, "boundary"),
-        (
-            "words before it\n\n- one\n  two",
-            [piece("words before it\n\n- one", "\n  "), piece("two")],
-            30,
-            "boundary",
-        ),
+        ("words before it\n\n- one\n  two", [piece("words before it\n\n- one", "\n  "), piece("two")], 30, "boundary"),
     ],
 )
 def test_wrong_cut_breaks_its_law(source: str, parts: list[Part], limit: int, law: str) -> None:
