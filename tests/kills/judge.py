@@ -1,8 +1,7 @@
-"""Whether what people read is what they were to read, after any number of kills.
+"""Compares what people read after any number of kills with what they should read.
 
-`judge` compares three things: the questions (what was promised), the messages of the platform (what is true) and the
-rows of the ledger (what was claimed). Every difference that the platform's kind does not excuse is a violation, in
-words. Pure; `read_ledger` is the one way to the rows.
+`judge` compares the questions with the messages on the platform and with the rows of the ledger. Every difference that
+the kind of the platform does not excuse is a violation. `read_ledger` reads the rows.
 """
 
 from __future__ import annotations
@@ -26,47 +25,48 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 
-Thing = TypeVar("Thing")
+T = TypeVar("T")
 
 
-class Claims(msgspec.Struct, frozen=True, kw_only=True):
-    """What a ledger says: all its deliveries in the order of their places, the turns they belong to, what is open."""
+class LedgerContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The deliveries of a ledger in their order, their turns, and the number of conversations with open deliveries."""
 
     rows: list[Delivery]
     turns: dict[str, Turn]
-    waiting: int
+    open_conversations: int
 
 
 class Verdict(msgspec.Struct, kw_only=True):
-    """What was found. `duplicates` are messages too many, `lost` are missing ones; `withheld` are `unknown` rows,
-    `told` the lines that tell people of it, `told_again` such lines that are there twice; `marked` are other rows that
-    say that they may be there twice.
+    """The result. `duplicates` are messages too many, `lost` are missing ones, `unknown` are rows in that state.
+
+    `notices` are the lines that tell people of a missing part, `repeated_notices` such lines that are there twice.
+    `marked` are other rows that say that they may be there twice.
     """
 
     duplicates: int = 0
     lost: int = 0
-    withheld: int = 0
-    told: int = 0
-    told_again: int = 0
+    unknown: int = 0
+    notices: int = 0
+    repeated_notices: int = 0
     marked: int = 0
     violations: list[str] = []
 
 
-def read_ledger(path: Path) -> Claims:
-    """All that the ledger at `path` claims; no process may be writing it."""
+def read_ledger(path: Path) -> LedgerContent:
+    """Read the ledger at `path`; no process may be writing it."""
 
-    async def read() -> Claims:
+    async def read() -> LedgerContent:
         reader = await SqliteReader.open(path)
         try:
             rows: list[Delivery] = []
             while page := await reader.find(Query(), after=rows[-1].position if rows else None, limit=_PAGE):
                 rows += page
             turns = [await reader.turn(turn_id) for turn_id in {row.turn_id for row in rows}]
-            waiting = len(await reader.open_conversations())
+            open_conversations = len(await reader.open_conversations())
         finally:
             await reader.close()
         known = {turn.turn_id: turn for turn in turns if turn is not None}
-        return Claims(rows=rows[::-1], turns=known, waiting=waiting)
+        return LedgerContent(rows=rows[::-1], turns=known, open_conversations=open_conversations)
 
     return asyncio.run(read())
 
@@ -74,17 +74,19 @@ def read_ledger(path: Path) -> Claims:
 def judge(
     questions: Sequence[Question],
     messages: Sequence[Message],
-    claims: Claims,
+    content: LedgerContent,
     *,
     doubt: Literal["none", "hold", "resend"],
 ) -> Verdict:
-    """The verdict. `doubt` is what may become of a message of which nobody can tell: there is none where the platform
-    can, it is held back and told, or it is sent again and marked.
+    """The verdict. `doubt`: what happens to a message that may have arrived.
+
+    On most platforms that can be found out (`none`). Otherwise the message is not sent again and people are told
+    (`hold`), or it is sent again and marked (`resend`).
     """
     verdict = Verdict()
-    _judge_states(claims, verdict, doubt)
-    by_event = _grouped(claims.turns.values(), lambda turn: turn.input)
-    rows_of_turn = _grouped(claims.rows, lambda row: row.turn_id)
+    _judge_states(content, verdict, doubt)
+    by_event = _grouped(content.turns.values(), lambda turn: turn.input)
+    rows_of_turn = _grouped(content.rows, lambda row: row.turn_id)
     growing: dict[str, set[str]] = {}
     for question in questions:
         turns = by_event.get(question.event_id, [])
@@ -96,32 +98,34 @@ def judge(
                 growing[turn.turn_id] = {question.preview, *question.stages}
     for chat in sorted({question.chat for question in questions} | {message.chat for message in messages}):
         shown = [message for message in messages if message.chat == chat and not message.deleted]
-        rows = [row for row in claims.rows if row.operation.target.chat == chat]
+        rows = [row for row in content.rows if row.operation.target.chat == chat]
         _judge_chat(chat, shown, rows, growing, verdict)
-        is_whole = all(claims.turns[row.turn_id].state is TurnState.DONE for row in rows if row.turn_id in claims.turns)
+        is_whole = all(
+            content.turns[row.turn_id].state is TurnState.DONE for row in rows if row.turn_id in content.turns
+        )
         if doubt == "none" and is_whole:
-            promised = [text for question in questions if question.chat == chat for text in question.texts]
-            if [message.text for message in shown] != promised:
-                verdict.violations.append(f"{chat}: reads {_short(shown)}, not what was promised")
+            answers = [text for question in questions if question.chat == chat for text in question.texts]
+            if [message.text for message in shown] != answers:
+                verdict.violations.append(f"{chat}: reads {_short(shown)}, not the answers")
     return verdict
 
 
-def _grouped(things: Iterable[Thing], key: Callable[[Thing], str]) -> dict[str, list[Thing]]:
-    groups: dict[str, list[Thing]] = {}
-    for thing in things:
-        groups.setdefault(key(thing), []).append(thing)
+def _grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return groups
 
 
-def _judge_states(claims: Claims, verdict: Verdict, doubt: str) -> None:
-    lawful = {State.DELIVERED, State.UNKNOWN} if doubt == "hold" else {State.DELIVERED}
-    if claims.waiting:
-        verdict.violations.append(f"{claims.waiting} conversations still wait")
-    for row in claims.rows:
+def _judge_states(content: LedgerContent, verdict: Verdict, doubt: str) -> None:
+    allowed = {State.DELIVERED, State.UNKNOWN} if doubt == "hold" else {State.DELIVERED}
+    if content.open_conversations:
+        verdict.violations.append(f"{content.open_conversations} conversations have open deliveries")
+    for row in content.rows:
         is_notice = row.ordinal == NOTICE_ORDINAL
-        verdict.withheld += row.state is State.UNKNOWN
+        verdict.unknown += row.state is State.UNKNOWN
         verdict.marked += row.may_be_double and not is_notice
-        if row.state not in lawful or (is_notice and row.state is not State.DELIVERED):
+        if row.state not in allowed or (is_notice and row.state is not State.DELIVERED):
             still = "still " if row.state in OPEN else ""
             verdict.violations.append(f"{row.id} is {still}{row.state}: {row.error}")
         if row.may_be_double and doubt != "resend" and not is_notice:
@@ -129,29 +133,33 @@ def _judge_states(claims: Claims, verdict: Verdict, doubt: str) -> None:
 
 
 def _judge_turn(question: Question, turn: Turn, rows: list[Delivery], verdict: Verdict) -> None:
-    """Whether the turn ended as it had to, and said all it had to say."""
-    said = [_text(row) for row in sorted(rows, key=lambda row: row.ordinal) if row.ordinal > NOTICE_ORDINAL]
-    to_say = [question.preview, *question.texts] if question.is_live else question.texts
+    """Check that the turn ended as it should, and recorded its whole answer."""
+    texts = [_text(row) for row in sorted(rows, key=lambda row: row.ordinal) if row.ordinal > NOTICE_ORDINAL]
+    expected = [question.preview, *question.texts] if question.is_live else question.texts
     if turn.state is TurnState.DONE:
-        if said != to_say:
-            verdict.violations.append(f"{turn.turn_id} is done and recorded {len(said)} of {len(to_say)} texts rightly")
-    elif turn.state is not TurnState.INTERRUPTED or question.manner != "abandon":
+        if texts != expected:
+            verdict.violations.append(
+                f"{turn.turn_id} is done and recorded {len(texts)} texts, not the right {len(expected)}"
+            )
+    elif turn.state is not TurnState.INTERRUPTED or question.shape != "abandon":
         verdict.violations.append(f"{turn.turn_id} is {turn.state}")
-    elif said[-1] != INTERRUPTED or said.count(INTERRUPTED) != 1:
-        verdict.violations.append(f"{turn.turn_id} was cut off, and that is not the last it says")
-    for number, text in enumerate(said):
-        if any(earlier.startswith(text) for earlier in said[:number]):
-            verdict.violations.append(f"{turn.turn_id} says again, or takes back, what it had said: {text[:24]!r}")
+    elif texts[-1] != INTERRUPTED or texts.count(INTERRUPTED) != 1:
+        verdict.violations.append(f"{turn.turn_id} was interrupted, and does not end with that line")
+    for number, text in enumerate(texts):
+        if any(earlier.startswith(text) for earlier in texts[:number]):
+            verdict.violations.append(f"{turn.turn_id} repeats or takes back {text[:24]!r}")
     notices = [row for row in rows if row.ordinal == NOTICE_ORDINAL]
-    uncertain = any(row.state is State.UNKNOWN for row in rows if row.ordinal != NOTICE_ORDINAL)
-    if uncertain != bool(notices):
-        verdict.violations.append(f"{turn.turn_id}: a part is {'un' * uncertain}certain, told: {bool(notices)}")
+    is_unknown = any(row.state is State.UNKNOWN for row in rows if row.ordinal != NOTICE_ORDINAL)
+    if is_unknown != bool(notices):
+        verdict.violations.append(
+            f"{turn.turn_id}: a part is {'un' * is_unknown}known, and there are {len(notices)} notices"
+        )
 
 
 def _judge_chat(
     chat: str, shown: list[Message], rows: list[Delivery], growing: dict[str, set[str]], verdict: Verdict
 ) -> None:
-    """Whether each message has its row and each row its message, in the same order, saying the same."""
+    """Check that each message has its row and each row its message, in the same order and with the same text."""
     posts = [row for row in rows if isinstance(row.operation, Post)]
     finals = _finals(rows)
     by_id = {row.receipt.message_id: row for row in posts if row.receipt is not None}
@@ -161,29 +169,29 @@ def _judge_chat(
         row = by_id.get(message.message_id) or _uncertain(message, posts, copies)
         if row is None:
             verdict.duplicates += 1
-            verdict.violations.append(f"{chat}: {_short([message])} is there and no delivery accounts for it")
+            verdict.violations.append(f"{chat}: {_short([message])} has no delivery")
             continue
         copies[row.id] = copies.get(row.id, 0) + 1
         is_again, is_notice = copies[row.id] > 1, row.ordinal == NOTICE_ORDINAL
         verdict.duplicates += is_again and not is_notice
-        verdict.told += is_notice and not is_again
-        verdict.told_again += is_notice and is_again
+        verdict.notices += is_notice and not is_again
+        verdict.repeated_notices += is_notice and is_again
         if row.position < last:
             verdict.violations.append(f"{chat}: {row.id} is out of order")
         last = row.position
-        to_say = {finals.get(message.message_id, _text(row))}
+        allowed = {finals.get(message.message_id, _text(row))}
         if message.message_id not in finals:
-            to_say |= growing.get(row.turn_id, set()) if row.ordinal == 1 else set()
-        if message.text not in to_say:
-            verdict.violations.append(f"{chat}: {row.id} reads {_short([message])}, which is not its last word")
+            allowed |= growing.get(row.turn_id, set()) if row.ordinal == 1 else set()
+        if message.text not in allowed:
+            verdict.violations.append(f"{chat}: {row.id} reads {_short([message])}, which is not its last text")
     for row in posts:
         if row.state is State.DELIVERED and row.id not in copies:
             verdict.lost += 1
-            verdict.violations.append(f"{chat}: {row.id} is delivered and not there")
+            verdict.violations.append(f"{chat}: {row.id} is delivered and has no message")
 
 
 def _finals(rows: list[Delivery]) -> dict[str, str]:
-    """What each edited message says for good: its last edit that was recorded."""
+    """The text of the last recorded edit of each message."""
     return {
         row.operation.message_id: row.operation.body.text
         for row in rows
@@ -192,7 +200,7 @@ def _finals(rows: list[Delivery]) -> dict[str, str]:
 
 
 def _uncertain(message: Message, posts: list[Delivery], copies: dict[str, int]) -> Delivery | None:
-    """The row of a message that no receipt names: one that nobody could tell of, or that was sent again."""
+    """The row of a message that no receipt names: an unknown one, or one that was sent again."""
     for row in posts:
         if row.may_be_double and _text(row) == message.text:
             return row
@@ -202,7 +210,7 @@ def _uncertain(message: Message, posts: list[Delivery], copies: dict[str, int]) 
 
 
 def _text(row: Delivery) -> str:
-    assert isinstance(row.operation, Post | Edit), "the trials say nothing else"
+    assert isinstance(row.operation, Post | Edit), "the trials send nothing else"
     return row.operation.body.text
 
 

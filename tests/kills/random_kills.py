@@ -1,10 +1,10 @@
-"""Kills workers at any moment while they serve many conversations, and sees that nothing is lost and nothing grows.
+"""Kills workers at random times while they serve many conversations; nothing may be lost, and nothing may grow.
 
     make kills KILLS="--random 200 --seed 7"
 
-Each worker is killed after a while that the seed draws, and the next one goes on, with some more questions each time.
-In the end one runs to its end, and people must be able to read what they were to read; the ledger's folder must hold
-what it held at the beginning, and a worker must hold open as many files as the first one did.
+The seed says after how long each worker is killed. The next one continues, with some more questions each time. The last
+worker runs to its end. Then people must be able to read every answer; the ledger's folder must contain the same files
+as in the beginning, and a worker must have as many files open as the first one.
 """
 
 from __future__ import annotations
@@ -21,71 +21,70 @@ from kills.worker import Report
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kills.trial import Bench
+    from kills.trial import TrialRunner
 
 _SHORTEST_S, _LONGEST_S = 0.01, 0.2
 _MORE_AFTER_A_KILL, _MORE_AFTER_AN_END = 4, 60
-_LONGEST_LOG = 20 * 1024 * 1024
-_AT_REST = {"ledger.db", "ledger.db.lock", "ledger.db.mark"}
-_AT_WORK = _AT_REST | {"ledger.db-wal", "ledger.db-shm"}
+_MAX_LOG_BYTES = 20 * 1024 * 1024
+_FILES_AT_REST = {"ledger.db", "ledger.db.lock", "ledger.db.mark"}
+_FILES_AT_WORK = _FILES_AT_REST | {"ledger.db-wal", "ledger.db-shm"}
 
 
-class Course(msgspec.Struct, kw_only=True):
-    """How it went: workers that were started and killed, questions asked, and how long the write-ahead log became."""
+class RandomKills(msgspec.Struct, kw_only=True):
+    """The result: workers run and killed, questions asked, and the largest size of the write-ahead log."""
 
     kind: str
     seed: int
     runs: int = 0
     kills: int = 0
     questions: int = 0
-    longest_log: int = 0
+    max_log_bytes: int = 0
     verdict: Verdict
 
 
-def kill_at_random(bench: Bench, restarts: int, seed: int) -> Course:
-    """Kill so many workers one after the other; what people read in the end, and what was left behind."""
+def kill_at_random(runner: TrialRunner, kills: int, seed: int) -> RandomKills:
+    """Kill so many workers one after another, then judge what people read and what was left behind."""
     chance = random.Random(seed)
-    bench.clear()
-    first = _ended(bench, "load:0")
+    runner.clear()
+    first = _run_to_end(runner, "load:0")
     questions = _MORE_AFTER_AN_END
-    course = Course(kind=bench.kind, seed=seed, verdict=bench.judge("load:0"))
-    while course.kills < restarts:
-        code = bench.run(questions=f"load:{questions}", kill_after_s=chance.uniform(_SHORTEST_S, _LONGEST_S))
-        course.runs += 1
-        course.kills += code == KILLED
+    result = RandomKills(kind=runner.kind, seed=seed, verdict=runner.judge("load:0"))
+    while result.kills < kills:
+        code = runner.run(questions=f"load:{questions}", kill_after_s=chance.uniform(_SHORTEST_S, _LONGEST_S))
+        result.runs += 1
+        result.kills += code == KILLED
         if code not in {KILLED, 0}:
-            course.verdict.violations.append(f"worker {course.runs} ended with {code}")
-            return course
-        _look(bench.ledger.parent, course)
+            result.verdict.violations.append(f"worker {result.runs} ended with {code}")
+            return result
+        _check_folder(runner.ledger.parent, result)
         questions += _MORE_AFTER_A_KILL if code == KILLED else _MORE_AFTER_AN_END
-    _ended(bench, f"load:{questions}")
-    course.runs += 1
-    course.questions = questions
-    course.verdict = bench.judge(f"load:{questions}")
-    last = _ended(bench, "load:0", "--prune")
-    left = _names(bench.ledger.parent)
-    if left != _AT_REST:
-        course.verdict.violations.append(f"the folder holds {sorted(left)}")
+    _run_to_end(runner, f"load:{questions}")
+    result.runs += 1
+    result.questions = questions
+    violations, result.verdict = result.verdict.violations, runner.judge(f"load:{questions}")
+    last = _run_to_end(runner, "load:0", "--prune")
+    if (left := _names(runner.ledger.parent)) != _FILES_AT_REST:
+        violations.append(f"the folder contains {sorted(left)}")
     if last != first:
-        course.verdict.violations.append(f"the first worker left {first}, the last one {last}")
-    return course
+        violations.append(f"the first worker had {first} at its end, the last one {last}")
+    result.verdict.violations += violations
+    return result
 
 
-def _ended(bench: Bench, questions: str, *more: str) -> Report | str:
-    """What a worker tells that runs to its end."""
-    path = bench.ledger.parent.with_name("report")
-    code = bench.run(questions=questions, more=(*more, "--report", str(path)))
+def _run_to_end(runner: TrialRunner, questions: str, *options: str) -> Report | str:
+    path = runner.ledger.parent.with_name("report")
+    code = runner.run(*options, "--report", str(path), questions=questions)
     return msgspec.json.decode(path.read_bytes(), type=Report) if code == 0 else f"the exit code {code}"
 
 
-def _look(folder: Path, course: Course) -> None:
-    """What a killed worker left in the folder."""
-    if extra := _names(folder) - _AT_WORK:
-        course.verdict.violations.append(f"the folder holds {sorted(extra)} besides")
+def _check_folder(folder: Path, result: RandomKills) -> None:
+    """Check what a killed worker left in the folder."""
+    if extra := _names(folder) - _FILES_AT_WORK:
+        result.verdict.violations.append(f"the folder contains also {sorted(extra)}")
     log = folder / "ledger.db-wal"
-    course.longest_log = max(course.longest_log, log.stat().st_size if log.exists() else 0)
-    if course.longest_log > _LONGEST_LOG:
-        course.verdict.violations.append(f"the write-ahead log has {course.longest_log} bytes")
+    result.max_log_bytes = max(result.max_log_bytes, log.stat().st_size if log.exists() else 0)
+    if result.max_log_bytes > _MAX_LOG_BYTES:
+        result.verdict.violations.append(f"the write-ahead log has {result.max_log_bytes} bytes")
 
 
 def _names(folder: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""A worker as a process of its own, for tests that do something to it while it runs."""
+"""A worker in a process of its own, for tests that do something to it while it runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from tailrace.testing.platform_process import PlatformProcess
 
-PATIENCE_S = 30
+_EXIT_TIMEOUT_S = 30
 
 
 class RunningWorker:
-    """Started by `with`; if it still runs when that is left, it is killed."""
+    """Started by `with`, and killed at its end if it still runs."""
 
-    def __init__(self, platform: PlatformProcess, ledger: Path, *options: str, **environment: str) -> None:
+    def __init__(self, platform: PlatformProcess, ledger: Path, *options: str) -> None:
         self._command = [sys.executable, "-m", "kills.worker", "--ledger", str(ledger), *options]
-        self._environment = kills.environment(**platform.environment, **environment)
+        self._environment = kills.environment(**platform.environment)
 
     def __enter__(self) -> Self:
         pipe = subprocess.PIPE
@@ -37,24 +37,24 @@ class RunningWorker:
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate(timeout=PATIENCE_S)
+        self.process.communicate(timeout=_EXIT_TIMEOUT_S)
 
     def ask_to_stop(self) -> None:
-        """SIGTERM, for the first time: returns once the worker has heard it."""
+        """Send the first SIGTERM, and wait until the worker has received it."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == STOPPING
 
-    def ended(self) -> int:
-        """How it ended."""
-        return self.process.wait(PATIENCE_S)
+    def wait(self) -> int:
+        """Wait for its end. Returns the exit code, or the negative number of the signal that ended it."""
+        return self.process.wait(_EXIT_TIMEOUT_S)
 
-    def said(self) -> str:
-        """All it wrote to its standard error, once it has ended."""
+    def errors(self) -> str:
+        """Everything it wrote to its standard error, after its end."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()
 
     def wait_until_stopped(self) -> None:
-        """Returns once the process was stopped, as by SIGSTOP."""
+        """Wait until the process is stopped by SIGSTOP."""
         _, status = os.waitpid(self.process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), status

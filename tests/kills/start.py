@@ -1,9 +1,9 @@
-"""Starts workers quickly, many after one another: a process that has loaded everything makes a copy of itself for each.
+"""Starts workers fast: a process that has imported everything forks one for each.
 
     python -m kills.start
 
-It reads one `Start` per line of its standard input, runs it, and answers each with a line that says how it ended. It
-ends when its input does. A worker that hangs ends itself: no trial waits for ever. `Workers` is how a trial uses it.
+It reads one `Start` per line of its standard input, runs that worker, and answers with a line that contains the exit
+code. It ends when its input ends. A worker that hangs is ended by an alarm. Trials use it by `Workers`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 import kills
-from kills import worker as kill_worker
+from kills import worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-LONGEST_LIFE_S = 30
+_MAX_LIFE_S = 30
 KILLED = -int(signal.SIGKILL)
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker to run: its arguments, its environment beside the usual one, and when to kill it, if at all."""
+    """A worker to run: its arguments, more environment variables, and when to kill it, if at all."""
 
     argv: list[str]
     environment: dict[str, str]
@@ -39,7 +39,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workers:
-    """Where workers come from: used by `with`; `run` blocks until one has ended."""
+    """The process that starts workers. Used by `with`."""
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "kills.start"]
@@ -55,10 +55,10 @@ class Workers:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None, "the process was started with pipes"
             pipe.close()
-        self._process.wait(LONGEST_LIFE_S)
+        self._process.wait(_MAX_LIFE_S)
 
     def run(self, argv: Sequence[str], environment: Mapping[str, str], *, kill_after_s: float | None = None) -> int:
-        """How the worker ended: its exit code, or the negative number of the signal that ended it."""
+        """Run a worker to its end. Returns its exit code, or the negative number of the signal that ended it."""
         pipes = self._process.stdin, self._process.stdout
         assert pipes[0] is not None, "the process was started with pipes"
         assert pipes[1] is not None, "the process was started with pipes"
@@ -68,12 +68,11 @@ class Workers:
         return int(pipes[1].readline())
 
 
-def _be_worker(start: Start) -> int:
-    """The copy's whole life."""
-    signal.alarm(LONGEST_LIFE_S)
+def _run_forked(start: Start) -> int:
+    signal.alarm(_MAX_LIFE_S)
     os.environ.update(start.environment)
     try:
-        return kill_worker.main(start.argv)
+        return worker.main(start.argv)
     except BaseException:  # noqa: BLE001  whatever it is ends this process, not the one it is a copy of
         traceback.print_exc()
         return 1
@@ -84,7 +83,7 @@ def _run(start: Start) -> int:
     if pid == 0:
         code = 1
         try:
-            code = _be_worker(start)
+            code = _run_forked(start)
         finally:
             os._exit(code)
     if start.kill_after_s is not None:
@@ -98,11 +97,10 @@ def _run(start: Start) -> int:
 
 
 def main() -> None:
-    """The process."""
     starts = msgspec.json.Decoder(Start)
-    gc.freeze()  # what is there already is not looked at again in every copy
-    with os.fdopen(os.dup(0), "rb") as asked:
-        for line in asked:
+    gc.freeze()  # no worker collects the garbage of the imports again
+    with os.fdopen(os.dup(0), "rb") as lines:
+        for line in lines:
             os.write(1, f"{_run(starts.decode(line))}\n".encode("ascii"))
 
 

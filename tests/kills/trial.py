@@ -1,8 +1,8 @@
-"""One trial: workers are killed at the points of a chain, one after the other, one runs to its end, and it is judged.
+"""One trial: workers are killed one after another, the last one runs to its end, and the result is judged.
 
-`Bench` holds what trials of one kind share: a platform, workers that start quickly, a folder. A chain is a row of
-settings of `CRASH`: the first is where the first worker dies, the second where the one after it does, and so on. Which
-chains are tried is left to `kills.matrix`.
+`TrialRunner` holds what trials of one kind share: a platform, workers that start fast, a folder. A chain is a list of
+crash points: the first is where the first worker dies, the second where the next one dies, and so on. `kills.matrix`
+says which chains are tried.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
-from kills.crash_points import crash_points
+from kills.crash_points import CRASH_POINTS
 from kills.judge import Verdict, judge, read_ledger
 from kills.script import kill_capabilities, questions_of
 from kills.start import KILLED, Workers
@@ -26,31 +26,26 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """A platform and what is done where it cannot tell; `doubt` as for `judge`."""
+class TrialKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A platform, and what is done where it cannot say whether a message arrived; `doubt` as for `judge`."""
 
     platform: str
     doubt: Literal["none", "hold", "resend"] = "none"
 
-    @property
-    def on_unknown(self) -> str:
-        """The setting of the courier."""
-        return "resend" if self.doubt == "resend" else "hold"
-
 
 KINDS = {
-    "keyed": Kind(platform="keyed:300"),
-    "readback": Kind(platform="readback:0.02"),
-    "repeatable": Kind(platform="repeatable"),
-    "unkeyed+hold": Kind(platform="unkeyed", doubt="hold"),
-    "unkeyed+resend": Kind(platform="unkeyed", doubt="resend"),
+    "keyed": TrialKind(platform="keyed:300"),
+    "readback": TrialKind(platform="readback:0.02"),
+    "repeatable": TrialKind(platform="repeatable"),
+    "unkeyed+hold": TrialKind(platform="unkeyed", doubt="hold"),
+    "unkeyed+resend": TrialKind(platform="unkeyed", doubt="resend"),
 }
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a chain: how many workers ran and were killed, and which points the last one passed, by name.
+    """The result of a chain: workers run and killed, and how often the last one reached each point.
 
-    `recovering` are the points it passed before it began to answer.
+    `reached_in_recovery` are the points it reached before it began to answer.
     """
 
     kind: str
@@ -58,106 +53,92 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     runs: int
     kills: int
-    passed: dict[str, int]
-    recovering: dict[str, int]
+    reached: dict[str, int]
+    reached_in_recovery: dict[str, int]
 
 
-class Bench:
-    """Where trials of one kind are made, one at a time. Used by `with`."""
+class TrialRunner:
+    """Makes trials of one kind, one at a time. Used by `with`."""
 
     def __init__(self, kind: str, questions: str = "matrix") -> None:
         self.kind = kind
-        self._how = KINDS[kind]
+        self._settings = KINDS[kind]
         self._questions = questions
-        self._held = ExitStack()
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        with ExitStack() as held:
-            self._workers = held.enter_context(Workers())
-            self.platform = held.enter_context(PlatformProcess(kill_capabilities(self._how.platform)))
-            self._folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-kills-")))
-            self._held = held.pop_all()
+        with ExitStack() as opened:
+            self._workers = opened.enter_context(Workers())
+            self.platform = opened.enter_context(PlatformProcess(kill_capabilities(self._settings.platform)))
+            self._folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-kills-")))
+            self._open = opened.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._held.close()
+        self._open.close()
 
     @property
     def ledger(self) -> Path:
-        """Where the ledger of the trial lies."""
+        """The file of the ledger."""
         return self._folder / "ledger" / "ledger.db"
 
     def clear(self) -> None:
-        """Forget everything: the next worker finds neither a ledger nor a message."""
+        """Delete the ledger and all messages."""
         self.platform.clear()
         shutil.rmtree(self.ledger.parent, ignore_errors=True)
 
-    def run(
-        self,
-        crash: str = "",
-        *,
-        questions: str = "",
-        more: tuple[str, ...] = (),
-        kill_after_s: float | None = None,
-    ) -> int:
-        """One worker, from its start to its end; how it ended."""
+    def run(self, *options: str, questions: str = "", kill_after_s: float | None = None) -> int:
+        """Run one worker. Returns its exit code, or the negative number of the signal that ended it."""
         self._counts.unlink(missing_ok=True)
-        environment = {**self.platform.environment, "CRASH": crash}
+        on_unknown = "resend" if self._settings.doubt == "resend" else "hold"
+        argv = ["--ledger", str(self.ledger), "--questions", questions or self._questions, "--on-unknown", on_unknown]
         if kill_after_s is None:
-            environment["CRASH_COUNT"] = str(self._counts)
-        argv = ["--ledger", str(self.ledger), "--questions", questions or self._questions]
-        code = self._workers.run(
-            [*argv, "--on-unknown", self._how.on_unknown, *more], environment, kill_after_s=kill_after_s
-        )
-        # What a worker sent before it was killed may lie before the platform's door: let it in before the next comes.
+            argv += ["--count-into", str(self._counts)]
+        code = self._workers.run([*argv, *options], self.platform.environment, kill_after_s=kill_after_s)
+        # A killed worker may have written a request that the platform has not read yet: wait until it has.
         for _ in range(2):
             self.platform.account()
         return code
 
     def judge(self, questions: str = "") -> Verdict:
-        """What people read now, against what they were to read."""
-        claims = read_ledger(self.ledger)
+        """Compare what people read now with what they should read."""
         asked = questions_of(questions or self._questions)
-        return judge(asked, self.platform.history(), claims, doubt=self._how.doubt)
+        return judge(asked, self.platform.history(), read_ledger(self.ledger), doubt=self._settings.doubt)
 
     def trial(self, *chain: str) -> Trial:
         """Kill at each point of the chain, let the last worker end, and judge."""
         self.clear()
         kills = runs = 0
         verdict = Verdict()
-        for crash in (*chain, ""):
-            code = self.run(crash)
+        for moment in (*chain, ""):
+            code = self.run("--kill-at", moment)
             runs += 1
             if code != KILLED:
-                # A point that was not reached: the trial is over early, and must have ended well.
+                # The last worker, or one that did not reach its point.
                 if code != 0:
                     verdict.violations.append(f"the worker ended with {code}")
                 break
             kills += 1
         if not verdict.violations:
             verdict = self.judge()
-        passed, recovering = self._passed()
+        names = self._counts.read_text(encoding="ascii").split() if self._counts.exists() else []
+        recovering = names[: names.index(RECOVERED)] if RECOVERED in names else names
         return Trial(
             kind=self.kind,
             chain=chain,
             verdict=verdict,
             runs=runs,
             kills=kills,
-            passed=passed,
-            recovering=recovering,
+            reached=_counted(names),
+            reached_in_recovery=_counted(recovering),
         )
 
     @property
     def _counts(self) -> Path:
         return self._folder / "counts"
 
-    def _passed(self) -> tuple[dict[str, int], dict[str, int]]:
-        names = self._counts.read_text(encoding="ascii").split() if self._counts.exists() else []
-        recovering = names[: names.index(RECOVERED)] if RECOVERED in names else names
-        return _counted(names), _counted(recovering)
-
 
 def _counted(names: list[str]) -> dict[str, int]:
-    return {point: names.count(point) for point in crash_points() if point in names}
+    return {point: names.count(point) for point in CRASH_POINTS if point in names}
