@@ -3,14 +3,14 @@
 
 -- name: record_delivery
 INSERT INTO delivery (
-    rid, turn_id, ordinal, conversation, channel, state, attempt, deferred_tries, epoch, operation, policy, key,
+    rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
     fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
 ON CONFLICT (turn_id, ordinal) DO NOTHING;
 
 -- name: record_sending
 INSERT INTO delivery (
-    rid, turn_id, ordinal, conversation, channel, state, attempt, deferred_tries, epoch, operation, policy, key,
+    rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
     fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 ) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21
 WHERE NOT EXISTS (
@@ -22,13 +22,13 @@ ON CONFLICT (turn_id, ordinal) DO NOTHING;
 
 -- name: move_delivery
 UPDATE delivery SET
-    state = ?1, attempt = ?2, deferred_tries = ?3, first_try_at = ?4, last_try_at = ?5, not_before = ?6, receipt = ?7,
+    state = ?1, attempt = ?2, spared = ?3, first_try_at = ?4, last_try_at = ?5, not_before = ?6, receipt = ?7,
     error = ?8, may_be_double = ?9, updated_at = ?10
 WHERE rid = ?11 AND state = ?12 AND epoch = ?13 AND attempt = ?14;
 
 -- name: move_to_sending
 UPDATE delivery SET
-    state = ?1, attempt = ?2, deferred_tries = ?3, first_try_at = ?4, last_try_at = ?5, not_before = ?6, receipt = ?7,
+    state = ?1, attempt = ?2, spared = ?3, first_try_at = ?4, last_try_at = ?5, not_before = ?6, receipt = ?7,
     error = ?8, may_be_double = ?9, updated_at = ?10
 WHERE rid = ?11 AND state = ?12 AND epoch = ?13 AND attempt = ?14
     AND NOT EXISTS (
@@ -42,7 +42,7 @@ WHERE rid = ?11 AND state = ?12 AND epoch = ?13 AND attempt = ?14
 
 -- name: record_many
 INSERT INTO delivery (
-    rid, turn_id, ordinal, conversation, channel, state, attempt, deferred_tries, epoch, operation, policy, key,
+    rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
     fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 ) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
 WHERE given.column1 IS NOT NULL
@@ -50,7 +50,7 @@ ON CONFLICT (turn_id, ordinal) DO NOTHING;
 
 -- name: record_many_sending
 INSERT INTO delivery (
-    rid, turn_id, ordinal, conversation, channel, state, attempt, deferred_tries, epoch, operation, policy, key,
+    rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key,
     fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 ) SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
 WHERE given.column1 IS NOT NULL AND NOT EXISTS (
@@ -62,7 +62,7 @@ ON CONFLICT (turn_id, ordinal) DO NOTHING;
 
 -- name: move_many
 UPDATE delivery SET
-    state = given.column1, attempt = given.column2, deferred_tries = given.column3, first_try_at = given.column4,
+    state = given.column1, attempt = given.column2, spared = given.column3, first_try_at = given.column4,
     last_try_at = given.column5, not_before = given.column6, receipt = given.column7, error = given.column8,
     may_be_double = given.column9, updated_at = given.column10
 FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
@@ -71,7 +71,7 @@ WHERE delivery.rid = given.column11 AND delivery.state = given.column12
 
 -- name: move_many_to_sending
 UPDATE delivery SET
-    state = given.column1, attempt = given.column2, deferred_tries = given.column3, first_try_at = given.column4,
+    state = given.column1, attempt = given.column2, spared = given.column3, first_try_at = given.column4,
     last_try_at = given.column5, not_before = given.column6, receipt = given.column7, error = given.column8,
     may_be_double = given.column9, updated_at = given.column10
 FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS given
@@ -88,13 +88,13 @@ SELECT 1 FROM delivery WHERE rid = ?1;
 
 -- name: delivery
 SELECT
-    rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
+    rid, turn_id, ordinal, state, attempt, spared, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 FROM delivery WHERE turn_id = ?1 AND ordinal = ?2;
 
 -- name: open_deliveries
 SELECT
-    rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
+    rid, turn_id, ordinal, state, attempt, spared, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 FROM delivery
 WHERE conversation = ?1
@@ -134,7 +134,7 @@ WHERE heads.conversation IS NOT NULL AND head.rid = (
 
 -- name: find
 SELECT
-    rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
+    rid, turn_id, ordinal, state, attempt, spared, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 FROM delivery
 WHERE rid < :after
@@ -146,7 +146,7 @@ ORDER BY rid DESC LIMIT :limit;
 
 -- name: find_of_turn
 SELECT
-    rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
+    rid, turn_id, ordinal, state, attempt, spared, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 FROM delivery
 WHERE turn_id = :turn_id
@@ -159,7 +159,7 @@ ORDER BY rid DESC LIMIT :limit;
 
 -- name: find_undelivered
 SELECT
-    rid, turn_id, ordinal, state, attempt, deferred_tries, epoch, operation, policy, key, fingerprint, created_at,
+    rid, turn_id, ordinal, state, attempt, spared, epoch, operation, policy, key, fingerprint, created_at,
     first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at
 FROM delivery
 WHERE conversation = :conversation

@@ -43,7 +43,7 @@ CREATE TABLE delivery (
     channel TEXT NOT NULL,
     state TEXT NOT NULL,
     attempt INTEGER NOT NULL,
-    deferred_tries INTEGER NOT NULL,
+    spared INTEGER NOT NULL,  -- `Delivery.deferred_tries`
     epoch INTEGER NOT NULL,
     operation TEXT NOT NULL,
     policy TEXT NOT NULL,
