@@ -98,26 +98,18 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     return write
 
 
-@pytest.mark.parametrize(
-    ("source", "runtime", "description"),
-    [
-        (module_of("agents.agent", "Agent"), "openai-agents", "an agent of the OpenAI Agents SDK"),
-        (module_of("pydantic_ai.agent.abstract", "AbstractAgent"), "pydantic-ai", "an agent of Pydantic AI"),
-        (module_of("langgraph.pregel.main", "Pregel"), "langgraph", "a compiled graph of LangGraph"),
-        (
-            "async def agent(question: 'RunAgentInput'):\n    yield {}",
-            "agui",
-            "a function that yields AG-UI events",
-        ),
-        ("agent = 'agui+http://localhost/run'", "agui", "agui+http://localhost/run, an endpoint that speaks AG-UI"),
-        (
-            "agent = 'acp:some-agent --stdio'",
-            "acp",
-            "acp:some-agent --stdio, an agent of the Agent Client Protocol",
-        ),
-    ],
-    ids=["openai-agents", "pydantic-ai", "langgraph", "agui-function", "agui-address", "acp-command"],
-)
+ADDRESS, COMMAND = "agui+http://localhost/run", "acp:some-agent --stdio"
+RECOGNISED = {
+    "openai-agents": (module_of("agents.agent", "Agent"), "openai-agents", "an agent of the OpenAI Agents SDK"),
+    "pydantic-ai": (module_of("pydantic_ai.agent", "AbstractAgent"), "pydantic-ai", "an agent of Pydantic AI"),
+    "langgraph": (module_of("langgraph.pregel.main", "Pregel"), "langgraph", "a compiled graph of LangGraph"),
+    "agui": ("async def agent(x: 'RunAgentInput'):\n    yield {}", "agui", "a function that yields AG-UI events"),
+    "address": (f"agent = {ADDRESS!r}", "agui", f"{ADDRESS}, an endpoint that speaks AG-UI"),
+    "command": (f"agent = {COMMAND!r}", "acp", f"{COMMAND}, an agent of the Agent Client Protocol"),
+}
+
+
+@pytest.mark.parametrize(("source", "runtime", "description"), RECOGNISED.values(), ids=RECOGNISED)
 def test_an_object_of_a_framework_gets_its_runtime(
     module: Callable[[str], str], source: str, runtime: str, description: str
 ) -> None:
@@ -150,58 +142,30 @@ def test_a_function_or_a_runtime_of_ones_own_is_an_agent(
     assert plugins.find_agent(f"{module(source)}:agent").description == description
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        pytest.param(
-            module_of("agents.agent", "Agent", agent="class agent(base): pass"),
-            r"is the class of an agent of the OpenAI Agents SDK, not an object of it: write agent = agent\(…\)",
-            id="class",
-        ),
-        pytest.param(
-            module_of("langgraph.graph.state", "StateGraph"),
-            r"is a graph of LangGraph that is not compiled: write graph = builder.compile\(\) and name that",
-            id="uncompiled-graph",
-        ),
-        pytest.param(
-            module_of("claude_agent_sdk.client", "ClaudeSDKClient"), "name its ClaudeAgentOptions", id="claude-client"
-        ),
-        pytest.param(
-            module_of("strands.agent.agent", "Agent"),
-            r"is an agent of Strands: serve it over AG-UI.*agui\+URL",
-            id="strands",
-        ),
-        pytest.param(
-            module_of("google.adk.agents.base_agent", "BaseAgent"), "is an agent of Google's ADK: serve it", id="adk"
-        ),
-        pytest.param(
-            module_of("starlette.applications", "Starlette"),
-            r"is a web application: start it.*agui\+URL or vercel\+URL",
-            id="starlette",
-        ),
-        pytest.param("async def agent(scope, receive, send): pass", "is a web application", id="asgi"),
-        pytest.param(
-            "agent = 'my-agent'", r"is a text that names no agent. Write acp:COMMAND, agui\+URL or vercel", id="text"
-        ),
-        pytest.param(
-            "agent = 'http://localhost/run'",
-            r"does not say which protocol it speaks: write agui\+http",
-            id="bare-address",
-        ),
-        pytest.param(
-            "async def agent(prompt): return 1", "a coroutine function: it returns where", id="coroutine-function"
-        ),
-        pytest.param(
-            "async def answer(): pass\nagent = answer()\nagent.close()",
-            "a coroutine that was called already",
-            id="coroutine",
-        ),
-        pytest.param(
-            "agent = 42", r"an object of type int.*For what an agent can be: tailrace chat --help", id="number"
-        ),
-        pytest.param(module_of("agents.mine", "Agent"), "an object of type Own", id="own-class"),
-    ],
-)
+MISTAKES = {
+    "class": (
+        module_of("agents.agent", "Agent", agent="class agent(base): pass"),
+        r"is the class of an agent of the OpenAI Agents SDK, not an object of it: write agent = agent\(…\)",
+    ),
+    "uncompiled graph": (
+        module_of("langgraph.graph.state", "StateGraph"),
+        r"is a graph of LangGraph that is not compiled: write graph = builder.compile\(\) and name that",
+    ),
+    "claude client": (module_of("claude_agent_sdk.client", "ClaudeSDKClient"), "name its ClaudeAgentOptions"),
+    "strands": (module_of("strands.agent.agent", "Agent"), r"is an agent of Strands: serve it over AG-UI.*agui\+URL"),
+    "adk": (module_of("google.adk.agents.base_agent", "BaseAgent"), "is an agent of Google's ADK: serve it"),
+    "starlette": (module_of("starlette.applications", "Starlette"), r"is a web application.*agui\+URL or vercel\+URL"),
+    "asgi": ("async def agent(scope, receive, send): pass", "is a web application"),
+    "text": ("agent = 'mine'", r"is a text that names no agent. Write acp:COMMAND, agui\+URL or vercel"),
+    "bare address": ("agent = 'http://localhost'", r"does not say which protocol it speaks: write agui\+http"),
+    "coroutine function": ("async def agent(prompt): return 1", "a coroutine function: it returns where"),
+    "coroutine": ("async def f(): pass\nagent = f()\nagent.close()", "a coroutine that was called already"),
+    "number": ("agent = 42", r"an object of type int.*For what an agent can be: tailrace chat --help"),
+    "own class": (module_of("agents.mine", "Agent"), "an object of type Own"),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_an_object_that_is_no_agent_says_what_to_name_instead(
     module: Callable[[str], str], source: str, message: str
 ) -> None:
