@@ -1,7 +1,4 @@
-"""A real AG-UI server on this machine: whose agent it is, the tool it has, and its end with all that it began.
-
-Needs uvicorn, in the environment of the framework that is served.
-"""
+"""A real AG-UI server on this machine, and the tool of its agent. Needs uvicorn in the environment of the framework."""
 
 from __future__ import annotations
 
@@ -17,13 +14,12 @@ if TYPE_CHECKING:
     from typing import Self
 
 LIMIT_S = 10
-# What works at a server as long as it serves: uvicorn itself, what looks for its end on behalf of all streams, and what
-# puts old sessions of ADK away.
-_STAYING = {"Server.serve", "_shutdown_watcher", "SessionManager._cleanup_loop"}
+# Tasks that run as long as the server: of uvicorn, of the streams that wait for its end, and of ADK's sessions.
+_SERVER_TASKS = {"Server.serve", "_shutdown_watcher", "SessionManager._cleanup_loop"}
 
 
 class Tool:
-    """The shell of the agents in these tests: knows `echo`, `exit`, and `sleep` until it may `end` or is stopped."""
+    """The shell of the agents in these tests. It knows `echo`, `exit`, and `sleep`, which waits for `end`."""
 
     def __init__(self) -> None:
         self.was_stopped = threading.Event()
@@ -52,19 +48,19 @@ class Tool:
         return f"{description} is done"
 
     async def wait(self) -> None:
-        """Wait until it is at work."""
+        """Wait until the tool runs."""
         assert await asyncio.to_thread(self._has_begun.wait, LIMIT_S), "the tool was never called"
 
     def end(self) -> None:
-        """Let it be done with what it is at."""
+        """Let the tool finish."""
         assert self._loop is not None, "the tool was never called"
         self._loop.call_soon_threadsafe(self._has_ended.set)
 
 
 class Served:
-    """An application on a port of this machine, in a thread: entering starts it, leaving ends it.
+    """An application on a port of this machine, in a thread. Entering starts it, leaving ends it.
 
-    Nothing is waited for in the beginning: who calls before the server takes calls stands in the queue of its socket.
+    The start is not awaited: early connections wait in the queue of the socket.
     """
 
     def __init__(self, application: Any, path: str = "/") -> None:
@@ -85,25 +81,25 @@ class Served:
         self._server.should_exit = True
         self._thread.join(LIMIT_S)
         self._socket.close()
-        assert not self._thread.is_alive(), "the server does not end"
+        assert not self._thread.is_alive(), "the server did not end"
 
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._server.serve(sockets=[self._socket]))
 
     def left_running(self) -> list[str]:
-        """What runs still have to do at the server though nobody asks any more; they have time to come to an end."""
-        return asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result(2 * LIMIT_S)
+        """The tasks of runs that are still there after all requests. They get some time to end."""
+        return asyncio.run_coroutine_threadsafe(self._wait_for_tasks(), self._loop).result(2 * LIMIT_S)
 
-    async def _settle(self) -> list[str]:
-        """Wait for all tasks but the server's own and this one, also those that others begin on their way out."""
+    async def _wait_for_tasks(self) -> list[str]:
+        """Wait for all tasks except the server's and this one, also for those that start meanwhile."""
         deadline = self._loop.time() + LIMIT_S
-        while tasks := [task for task in asyncio.all_tasks() if not self._is_own(task)]:
+        while tasks := [task for task in asyncio.all_tasks() if not self._is_server_task(task)]:
             left = deadline - self._loop.time()
             if left <= 0:
                 return [repr(task) for task in tasks]
             await asyncio.wait(tasks, timeout=left)
         return []
 
-    def _is_own(self, task: asyncio.Task[Any]) -> bool:
-        return task is asyncio.current_task() or getattr(task.get_coro(), "__qualname__", "") in _STAYING
+    def _is_server_task(self, task: asyncio.Task[Any]) -> bool:
+        return task is asyncio.current_task() or getattr(task.get_coro(), "__qualname__", "") in _SERVER_TASKS

@@ -1,6 +1,6 @@
-"""What every real AG-UI server is held to, as a class of tests; the file of a framework says what is different there.
+"""Tests that hold for every real AG-UI server, as a class. The file of a framework says what is different.
 
-Needs uvicorn, in the environment of the framework that is served.
+Needs uvicorn in the environment of the framework.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tailrace.testing.scripted_model import ScriptedModel
 
 COMPLETED = TurnCompleted()
-# What the scripted model thinks in its scenario `tool`, before the tool and after it.
+# The reasoning of the scripted model in its scenario `tool`, before the tool and after it.
 THOUGHTS = "I should run something.Now I know."
 
 
@@ -43,27 +43,27 @@ def of_kind(kind: type[Event], events: list[Event]) -> list[Any]:
 
 
 class Turns:
-    """A framework that is served in `serving`, and what it makes of the turns that all of them have."""
+    """The turns that all frameworks have. `serving` serves one; the attributes say how its turns look."""
 
     path: ClassVar[str] = "/"
-    # What the agent thinks, as far as the framework tells it, and how often it says that a thought is over.
+    # The reasoning that the framework sends, and the metadata at the end of each.
     thoughts: ClassVar[str] = THOUGHTS
     seals: ClassVar[tuple[Any, ...]] = (None, None)
-    # The cost of one call of the model, where the framework tells it.
+    # The tokens of one model call, if the framework sends them.
     usage: ClassVar[tuple[int, int] | None] = (100, 33)
-    # What the model, and so the person, is told of a tool that raised; without it the whole run fails.
+    # The result of a tool that raised. None if that fails the whole run.
     failed_tool: ClassVar[str | None] = None
-    # Whether RUN_ERROR has the status of a refusal, and which code it has of its own.
+    # The failures for a refused request and for a model that fails in the middle.
     refused: ClassVar[TurnFailed] = TurnFailed(message="the scripted model refuses this request", status_code=400)
     broken: ClassVar[TurnFailed] = TurnFailed(message="the scripted model fails here")
-    # Whether the server keeps the conversation itself, and so also what was said in turns that failed.
+    # Whether the server stores the conversation itself, and so failed turns too.
     keeps_threads: ClassVar[bool] = False
-    # Whether what is at work ends with the connection, and how often the model was asked when all of it is over.
+    # Whether the run ends with the connection, and the number of requests to the model after all.
     stops: ClassVar[bool] = True
     asked_after_leaving: ClassVar[int] = 1
 
     def serving(self, model: ScriptedModel, tool: Tool) -> Any:
-        """An application with an agent that has this model and this tool."""
+        """An application that serves an agent with this model and this tool."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -79,7 +79,7 @@ class Turns:
     def agent(self, served: Served) -> AguiRuntime:
         return AguiRuntime(served.url, read_timeout_s=LIMIT_S)
 
-    def test_an_answer_comes_in_pieces_and_its_cost_is_told_where_the_framework_tells_it(self, agent: Runtime) -> None:
+    def test_text_comes_in_pieces_with_the_usage(self, agent: Runtime) -> None:
         events = play(agent, "[[scenario:hello]]")
         assert [event.text for event in of_kind(TextDelta, events)] == ["Hello", " from", " the scripted", " model."]
         counted = [(event.input_tokens, event.output_tokens) for event in of_kind(Usage, events)]
@@ -87,7 +87,7 @@ class Turns:
         assert of_kind(Notice, events) == []
         assert terminal(events) == COMPLETED
 
-    def test_thoughts_a_tool_its_result_and_the_answer_after_it_each_once(self, agent: Runtime) -> None:
+    def test_reasoning_a_tool_its_result_and_the_answer_once(self, agent: Runtime) -> None:
         events = play(agent, "[[scenario:tool]]")
         assert shown(events) == ["Let me look.", "The tool has spoken."]
         assert thoughts(events) == self.thoughts
@@ -103,7 +103,7 @@ class Turns:
         assert shown(events) == ["Two at once.", "Both are done."]
         assert list(tools(events).values()) == [("bash", "first", False), ("bash", "second", False)]
 
-    def test_a_tool_that_raises_is_told_to_the_model_or_ends_the_turn(self, agent: Runtime) -> None:
+    def test_a_tool_that_raises_has_a_result_or_fails_the_turn(self, agent: Runtime) -> None:
         events = play(agent, "[[scenario:toolfail]]")
         if self.failed_tool is None:
             assert shown(events) == ["Trying it."]
@@ -111,29 +111,29 @@ class Turns:
             assert isinstance(end, TurnFailed)
             assert end.message == "went wrong"
         else:
-            # AG-UI has no mark for a failure, so that what it says is all that is known.
+            # AG-UI does not mark failed results.
             assert [(result, failed) for _, result, failed in tools(events).values()] == [(self.failed_tool, False)]
             assert shown(events) == ["Trying it.", "It went wrong."]
             assert terminal(events) == COMPLETED
 
-    def test_a_model_that_fails_in_the_middle_fails_the_turn_and_what_it_said_stands_once(self, agent: Runtime) -> None:
+    def test_a_model_that_fails_in_the_middle_keeps_the_text_once(self, agent: Runtime) -> None:
         broken, after = play_turns(agent, "[[scenario:errmid]]", "[[scenario:hello]]")
         assert shown(broken) == ["This is going to break"]
         assert terminal(broken) == self.broken
         assert shown(after) == ["Hello from the scripted model."]
         assert terminal(after) == COMPLETED
 
-    def test_a_model_that_is_cut_off_fails_the_turn_and_what_it_said_stands_once(self, agent: Runtime) -> None:
+    def test_a_model_that_is_cut_off_keeps_the_text_once(self, agent: Runtime) -> None:
         events = play(agent, "[[scenario:cut]]")
         assert shown(events) == ["This is going to be cut"]
         assert isinstance(terminal(events), TurnFailed)
 
-    def test_a_model_that_refuses_fails_the_turn_with_its_reason(self, agent: Runtime) -> None:
+    def test_a_refused_request_fails_the_turn_with_the_reason(self, agent: Runtime) -> None:
         events = play(agent, "[[scenario:http400]]")
         assert shown(events) == []
         assert terminal(events) == self.refused
 
-    def test_a_session_remembers_and_another_does_not(self, agent: Runtime) -> None:
+    def test_a_session_remembers_only_its_own_turns(self, agent: Runtime) -> None:
         _, second = play_turns(agent, "[[scenario:hello]]", "[[scenario:recall]]", session="a")
         assert said(second) == "Before this: hello."
         (third,) = play_turns(agent, "[[scenario:recall]]", session="a")
@@ -141,15 +141,15 @@ class Turns:
         assert said(play(agent, "[[scenario:recall]]", session="b")) == "Before this: nothing."
         assert said(play(agent, "[[scenario:recall]]")) == "Before this: nothing."
 
-    def test_a_turn_that_failed_is_remembered_only_by_a_server_that_keeps_conversations(self, agent: Runtime) -> None:
+    def test_a_failed_turn_is_remembered_only_by_a_server_that_stores_it(self, agent: Runtime) -> None:
         _, _, after = play_turns(agent, "[[scenario:hello]]", "[[scenario:http400]]", "[[scenario:recall]]")
         assert said(after) == ("Before this: hello, http400." if self.keeps_threads else "Before this: hello.")
 
-    def test_the_model_is_given_its_call_and_the_result_again(self, agent: Runtime, model: ScriptedModel) -> None:
+    def test_the_model_gets_its_call_and_the_result_again(self, agent: Runtime, model: ScriptedModel) -> None:
         _, second = play_turns(agent, "[[scenario:tool]]", "[[scenario:recall]]")
         assert said(second) == "Before this: tool."
         given = str(model.requests[-1].body)
-        # The command stands in the call, and what it printed in the result as well.
+        # The command is in the call, its output in the call and in the result.
         assert (given.count("echo the tool speaks"), given.count("the tool speaks")) == (1, 2)
         assert (given.count("Let me look."), given.count("The tool has spoken.")) == (1, 1)
 

@@ -1,8 +1,8 @@
-"""The real command lines of agents, each in a home of its own, with the scripted model and with nothing else to reach.
+"""The real command lines of agents, each with its own home and with the scripted model as its only network address.
 
-`make test-runtimes` installs them into the environment that the tests run in. What an agent would fetch, report or
-update on its own is switched off. Every process that is started for a `Place` carries its mark, and so do its children,
-wherever they went: that is how nobody can be left behind unseen.
+`make test-runtimes` installs them into the environment of the tests. Updates, telemetry and downloads are switched off.
+Every process that is started for a `Place` has its mark in the environment, and so have all its children. So a process
+that is left over is found, wherever it went.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tailrace.ports import Runtime
-    from tailrace.runtimes.permissions import Choice, Question
     from tailrace.testing.scripted_model import ScriptedModel
 
 _BIN = Path(sys.prefix) / "agents" / "node_modules" / ".bin"
@@ -36,12 +35,12 @@ _MARK = "TAILRACE_TEST"
 
 
 def command(name: str) -> str:
-    """Where a command of npm's is."""
+    """The path of a command that npm has installed."""
     return str(_BIN / name)
 
 
 def command_but_for(word: str, name: str, folder: str) -> str:
-    """The same command as it was before it knew that word."""
+    """An older version of the command, which does not know this subcommand."""
     without = Path(folder, f"{name}-without-{word}")
     without.write_text(
         f'#!/bin/sh\n[ "$1" != {word} ] || {{ echo "unrecognized subcommand" >&2; exit 2; }}\n'
@@ -52,7 +51,7 @@ def command_but_for(word: str, name: str, folder: str) -> str:
 
 
 def claude_command() -> str:
-    """Where the command is that the SDK brings along."""
+    """The path of the command that the SDK carries."""
     import claude_agent_sdk  # noqa: PLC0415  # only the environment of the commands has it
 
     return str(Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")
@@ -60,7 +59,7 @@ def claude_command() -> str:
 
 @dataclass
 class Place:
-    """Where an agent lives and works in one test."""
+    """The home and the working directory of an agent in one test."""
 
     root: Path
     model: ScriptedModel
@@ -80,18 +79,18 @@ class Place:
         home = str(self._folder("home"))
         own = {f"XDG_{kind}_HOME": f"{home}/.{kind.lower()}" for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
         path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        # Whoever wants more than this machine asks a port where nobody is.
+        # Other addresses go through a proxy that does not exist.
         nobody = "http://127.0.0.1:9"
         closed = {"HTTP_PROXY": nobody, "HTTPS_PROXY": nobody, "NO_PROXY": "127.0.0.1,localhost"}
         return {"HOME": home, "PATH": path, _MARK: self.mark, **own, **closed, **variables}
 
     def let_a_minute_pass(self) -> None:
-        """For gemini, which writes over a session that is taken up again in the minute in which it was begun."""
+        """Age the sessions of gemini: it overwrites a session that continues within the minute of its start."""
         for kept in list(self.root.rglob("chats/session-*")):
             kept.rename(kept.with_name(re.sub(r"\d\d-\d\d(?=-\w+\.)", "00-00", kept.name)))
 
     def claude(self) -> dict[str, str]:
-        """The environment of `claude`, and of whatever runs it."""
+        """The environment of `claude`, and of programs that run it."""
         return self._env(
             ANTHROPIC_BASE_URL=self.model.url,
             ANTHROPIC_API_KEY="nobody-checks-it",
@@ -99,7 +98,7 @@ class Place:
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
             CLAUDE_CODE_MAX_RETRIES="1",
             DISABLE_AUTOUPDATER="1",
-            IS_SANDBOX="1",  # it may be the superuser of a container
+            IS_SANDBOX="1",  # allows to run as root in a container
         )
 
     def codex(self, *, approval_policy: str = "never", sandbox_mode: str = "danger-full-access") -> dict[str, str]:
@@ -144,7 +143,7 @@ class Place:
         )
 
     def opencode(self, **permissions: str) -> dict[str, str]:
-        """The environment of `opencode`, with its settings; what is not said it may do."""
+        """The environment of `opencode`, with its settings. It may do what `permissions` does not name."""
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "name": "scripted",
@@ -165,11 +164,11 @@ class Place:
         return self._env(OPENCODE_CONFIG=str(path), **{f"OPENCODE_DISABLE_{what}": "1" for what in off})
 
     def processes(self) -> list[str]:
-        """All processes that were started here and still run, whoever's children they are."""
+        """All processes that were started here and still run."""
         return list(self._running().values())
 
     def wait_until_all_are_gone(self, *, but: int | None = None) -> None:
-        """Wait for the end of every process that was started here, but for the one of that number."""
+        """Wait until every process that was started here has ended, except the one with this pid."""
         while left := {number: line for number, line in self._running().items() if number != but}:
             for process, line in left.items():
                 with suppress(ProcessLookupError):
@@ -180,7 +179,7 @@ class Place:
     def _running(self) -> dict[int, str]:
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it has ended, or is somebody else's
+            with suppress(OSError):  # it has ended, or belongs to another user
                 if f"{_MARK}={self.mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
                     line = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
                     found[int(folder.name)] = line.decode(errors="replace")
@@ -188,7 +187,7 @@ class Place:
 
 
 def cancel_in_tool(runtime: Runtime, place: Place) -> None:
-    """Cancel whoever reads a turn while the agent's command runs: of the agent and the command nothing may be left."""
+    """Cancel the reader of a turn while a command of the agent runs. No process may be left."""
 
     async def read() -> None:
         async with aclosing(runtime.run(Prompt(text="[[scenario:work]] go", session_id="s"))) as events:
@@ -211,10 +210,10 @@ def cancel_in_tool(runtime: Runtime, place: Place) -> None:
 
 @contextmanager
 def _signalled(place: Place) -> Iterator[asyncio.Event]:
-    """A scenario `work`, whose command never ends; set when it runs."""
+    """Add a scenario `work` whose command never ends. The event is set when the command runs."""
     pipe = place.root / "begun"
     os.mkfifo(pipe)
-    # Not the last command of the shell, which would become it and be nobody for a moment.
+    # `true` is last, because a shell replaces itself by its last command, and is not found in that moment.
     work = Shell(f"echo begun > {pipe}; sleep 600; true")
     place.model.scenarios["work"] = ((say("This takes long."), work), (say("!"),))
     begun = asyncio.Event()
@@ -228,7 +227,7 @@ def _signalled(place: Place) -> Iterator[asyncio.Event]:
 
 
 def let_codex_delegate(place: Place) -> None:
-    """The scenario `subagent` for codex, whose parent waits for no subagent unless it has something to wait for."""
+    """The scenario `subagent` for codex, whose parent does not wait for a subagent: here it waits for a file."""
     told = Path(place.work, "told")
     os.mkfifo(told)
     place.model.scenarios["subagent"] = (
@@ -241,29 +240,3 @@ def let_codex_delegate(place: Place) -> None:
         (say("The child has a result."), Shell(f"echo done > {told}")),
         (say("Nothing more."),),
     )
-
-
-class Answers:
-    """A person who always answers the same, and remembers what was asked."""
-
-    def __init__(self, *, allow: bool) -> None:
-        self.allow = allow
-        self.asked: list[Question] = []
-
-    async def ask(self, question: Question) -> Choice | None:
-        """Choose what reaches least far."""
-        self.asked.append(question)
-        return question.allowing() if self.allow else question.denying()
-
-
-class Chooses:
-    """A person who always takes the choice of that number, counted from 0, and remembers what was asked."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self.asked: list[Question] = []
-
-    async def ask(self, question: Question) -> Choice | None:
-        """Choose it."""
-        self.asked.append(question)
-        return question.choices[self._number]

@@ -1,6 +1,6 @@
-"""The second tier: runtimes with the real SDKs, which cannot all be installed together.
+"""Tests with the real SDKs and commands, which cannot all be installed together.
 
-Each file says which packages it needs beside tailrace and pytest; each is run in an environment of its own.
+Each file names the packages that it needs. `make test-runtimes` makes an environment for each group of files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own for what sessions remember, and nothing that leaves the machine."""
+    """A folder for the sessions of this test. Telemetry of the SDKs is off."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
@@ -28,14 +28,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
-    """A model on this machine that says what its script says."""
+    """A scripted model on this machine."""
     with ScriptedModel() as started:
         yield started
 
 
 @pytest.fixture
 def place(tmp_path: Path, model: ScriptedModel) -> Iterator[Place]:
-    """Where an agent's command line lives and works; when the test is over nothing of it may be left running."""
+    """The home of an agent's command. No process of it may be left after the test."""
     place = Place(tmp_path / "agent", model)
     yield place
     assert place.processes() == []

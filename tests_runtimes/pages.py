@@ -10,7 +10,7 @@ PAGES = Path(__file__).parent.parent / "docs" / "runtimes"
 
 
 def example(page: str, name: str) -> ModuleType:
-    """The program of that name on a page, imported: its `main` has not been run."""
+    """The program of that name on a page as a module. Its `main` has not run."""
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
     (program,) = re.findall(rf"(?ms)^```python\n(# {name}\.py\b.*?)^```$", text)
     module = ModuleType(name)

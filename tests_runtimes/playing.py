@@ -1,4 +1,4 @@
-"""Turns of a runtime as a reader has them, and leaving one in the middle."""
+"""Plays turns of a runtime, leaves or cancels them, and says what their events show."""
 
 from __future__ import annotations
 
@@ -26,14 +26,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from tailrace.ports import Runtime
+    from tailrace.runtimes.permissions import Choice, Question
 
 ALONE = "the test itself"
-# A hang is a failure, not a build that never ends. The slowest agent takes seconds to start.
+# A test that hangs fails after this. The slowest agent takes seconds to start.
 LIMIT_S = 90
 
 
+class Person:
+    """Answers questions and records them. An answer allows, denies, or is the index of a choice."""
+
+    def __init__(self, *answers: bool | int) -> None:
+        self._answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Choice | None:
+        """Answer the question."""
+        self.asked.append(question)
+        answer = self._answers.pop(0)
+        if not isinstance(answer, bool):
+            return question.choices[answer]
+        return question.allowing() if answer else question.denying()
+
+
 class Work:
-    """A tool, or a model, that works until it is stopped."""
+    """A tool or a model that works until it is stopped."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -51,7 +68,7 @@ class Work:
 def play(
     runtime: Runtime, text: str = "go", session: str = "", *, at_event: Callable[[Event], None] = lambda _: None
 ) -> list[Event]:
-    """One turn, as the contract lets it pass; it may refuse nothing. `at_event` is called with each event."""
+    """The events of one turn. The contract must accept all of them. `at_event` is called with each event."""
     (events,) = play_turns(runtime, text, session=session, at_event=at_event)
     return events
 
@@ -59,7 +76,7 @@ def play(
 def play_turns(
     runtime: Runtime, *texts: str, session: str = "s", at_event: Callable[[Event], None] = lambda _: None
 ) -> list[list[Event]]:
-    """Turns of one conversation, one after the other, as the contract lets them pass; then all is put away."""
+    """The events of several turns of one session. Then the runtime is closed."""
     diagnostics: list[object] = []
     turns: list[list[Event]] = []
 
@@ -79,12 +96,12 @@ def play_turns(
 
 
 def said(events: list[Event], parent: str | None = None) -> str:
-    """What the agent says, or a subagent under that call."""
+    """The text of the agent, or of a subagent under that call, also if it was retracted."""
     return "".join(event.text for event in events if isinstance(event, TextDelta) and event.parent_tool_id == parent)
 
 
 def shown(events: list[Event]) -> list[str]:
-    """The texts that stand at the end, as a person sees them: those taken back are gone."""
+    """The texts as a person sees them at the end, without retracted ones."""
     texts: list[str] = [""]
     for event in events:
         match event:
@@ -101,12 +118,12 @@ def shown(events: list[Event]) -> list[str]:
 
 
 def thoughts(events: list[Event]) -> str:
-    """What the agent thinks."""
+    """The reasoning of the agent."""
     return "".join(event.text for event in events if isinstance(event, ReasoningDelta))
 
 
 def tools(events: list[Event], parent: str | None = None) -> dict[str, tuple[str, str, bool]]:
-    """The calls of the agent, or of a subagent: by id the name, the result as text and whether it failed."""
+    """By call id: the name, the result as text and whether it failed. `parent` selects the calls of a subagent."""
     ended = {event.id: event for event in events if isinstance(event, ToolFinished)}
     begun = [event for event in events if isinstance(event, ToolStarted) and event.parent_tool_id == parent]
     return {
@@ -117,7 +134,7 @@ def tools(events: list[Event], parent: str | None = None) -> dict[str, tuple[str
 
 
 def commands(events: list[Event]) -> list[str]:
-    """What the calls run, in the order in which that was known."""
+    """The commands that the calls run, in the order of their arguments."""
     given: dict[str, Any] = {}
     for event in events:
         if isinstance(event, ToolStarted | ToolInput) and isinstance(event.arguments, dict):
@@ -126,13 +143,13 @@ def commands(events: list[Event]) -> list[str]:
 
 
 def terminal(events: list[Event]) -> TurnCompleted | TurnFailed | TurnCancelled:
-    """How the turn ended."""
+    """The terminal event of the turn."""
     (end,) = [event for event in events if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled)]
     return end
 
 
 def leave(runtime: Runtime, until: type[Event], *, at_work: asyncio.Event | None = None, text: str = "go") -> None:
-    """Begin a turn and leave it at such an event, or when somebody is at work after it: nothing of it may be left."""
+    """Start a turn and leave it at such an event, or once `at_work` is set after it. No task may be left."""
 
     async def begin_and_leave() -> None:
         async with aclosing(runtime.run(Prompt(text=text, session_id="s"))) as events:
@@ -147,7 +164,7 @@ def leave(runtime: Runtime, until: type[Event], *, at_work: asyncio.Event | None
 
 
 def cancel(runtime: Runtime, at_work: asyncio.Event) -> None:
-    """Cancel whoever reads a turn while the agent is at work: nothing of it may be left."""
+    """Cancel the reader of a turn while the agent works. No task may be left."""
 
     async def read() -> None:
         async with aclosing(runtime.run(Prompt(text="go", session_id="s"))) as events:
@@ -166,7 +183,7 @@ def cancel(runtime: Runtime, at_work: asyncio.Event) -> None:
 
 
 async def in_time(work: Coroutine[Any, Any, None]) -> None:
-    """Do it, alone and within the limit."""
+    """Await it within the limit. The current task is named, to be told from others."""
     task = asyncio.current_task()
     assert task is not None
     task.set_name(ALONE)

@@ -1,4 +1,4 @@
-"""A person who talks to an agent by `tailrace chat`, and what they see of each answer."""
+"""A person who talks to an agent with `tailrace chat`, and the lines they see."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ class Talk:
         self.person = person
 
     def begin(self, text: str) -> None:
-        """Say it at the prompt."""
+        """Type it at the prompt."""
         self.person.is_prompted()
         self.person.type(f"{text}\r")
         self.person.until(lambda: self.person.all_text().rpartition("\n> ")[2].startswith(text), f"> {text}")
 
     def answer(self, text: str) -> list[str]:
-        """Say it, and give what stands between this prompt and the next one."""
+        """Type it. Returns the lines up to the next prompt."""
         self.begin(text)
         return self.ended()
 
     def ended(self) -> list[str]:
-        """What stands below the last thing said when all of it has been answered; all times are alike."""
+        """Wait for the next prompt. Returns the lines of the answer, with every duration as (T)."""
         self.person.is_prompted()
         lines = self.person.all_text().split("\n")[:-1]
         begin = max(number for number, line in enumerate(lines) if line.startswith("> "))
         shown = [re.sub(r"\(\d+\.\ds\)", "(T)", line) for line in lines[begin + 1 :]]
-        assert shown[-1] == "", "a prompt is set apart from what stands above it"
+        assert shown[-1] == "", "a blank line is above the prompt"
         return shown[:-1]
 
     def chooses(self, key: str) -> None:
-        """Answer the question that stands on the screen."""
+        """Answer the question on the screen."""
         self.person.until(lambda: self.person.all_text().endswith(", n:"), "choices")
         self.person.type(f"{key}\r")
 
     def stops(self) -> list[str]:
-        """Ctrl-C, and what stands then."""
+        """Press Ctrl-C. Returns the lines of the answer."""
         self.person.type(CTRL_C)
         return self.ended()
 
     def colours(self, text: str) -> set[str]:
-        """The colours of the line on the screen that begins with this text."""
+        """The colours of the line that begins with this text."""
         (row,) = [y for y, line in enumerate(self.person.screen.display) if line.startswith(text)]
         cells = self.person.screen.buffer[row]
         return {cells[x].fg for x in range(self.person.screen.columns) if cells[x].data.strip()}
@@ -61,7 +61,7 @@ class Talk:
 
 @contextmanager
 def talk(agent: str, *options: str, cwd: Path, env: Mapping[str, str], columns: int = 130) -> Iterator[Talk]:
-    """`tailrace chat` until the block ends; then the person leaves, and nothing has gone wrong behind their back."""
+    """Run `tailrace chat`. At the end the person leaves, and no traceback may be on the screen."""
     with Person(TAILRACE, "chat", agent, *options, cwd=cwd, env=env, columns=columns, rows=60) as person:
         yield Talk(person)
         person.is_prompted()
@@ -70,8 +70,8 @@ def talk(agent: str, *options: str, cwd: Path, env: Mapping[str, str], columns: 
         assert person.leaves() == 0
 
 
-def without_remarks(lines: list[str]) -> list[str]:
-    """The answer without what is remarked before it: codex says that it does not know this model."""
+def without_notices(lines: list[str]) -> list[str]:
+    """The answer without the notices before it: codex warns that it does not know the model."""
     begin = next(number for number, line in enumerate(lines) if not line.startswith(("· ", "  ")))
     return lines[begin + 1 :] if begin and lines[begin] == "" else lines[begin:]
 
@@ -84,7 +84,7 @@ THAT_IS_THAT = ["", "That is that."]
 
 @contextmanager
 def talk_to_forecaster(program: str, folder: Path, model: ScriptedModel) -> Iterator[Talk]:
-    """Talk to an agent of this program, whose tool `weather` notes in a file `asked` that it was called."""
+    """Talk to the agent of this program. Its tool `weather` writes a file `asked`."""
     (folder / "my_app.py").write_text(program)
     model.scenarios["weather"] = ((say("Let me look."), Call("weather", {"city": "Oslo"})), (say("That is that."),))
     env = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "nobody-checks-it"}
@@ -94,7 +94,7 @@ def talk_to_forecaster(program: str, folder: Path, model: ScriptedModel) -> Iter
 
 
 def asks_before_it_calls(forecaster: Talk, folder: Path, *, name: str, denied: str) -> None:
-    """It asks whether it may call its tool, and calls it if it may; a call that it may not make has failed."""
+    """The agent asks before it calls its tool. A denied call fails, an allowed one runs."""
     for key, ended in (("n", f"✗{MADE[1:]} · {denied}"), ("y", MADE)):
         forecaster.begin("[[scenario:weather]]")
         forecaster.chooses(key)
@@ -104,7 +104,7 @@ def asks_before_it_calls(forecaster: Talk, folder: Path, *, name: str, denied: s
 
 
 def is_stopped_and_fails(forecaster: Talk) -> list[str]:
-    """It is stopped in the middle of a text, and refused by its model; what stands before that failure."""
+    """Stop the agent in the middle of a text, then let its model refuse. Returns the lines before that failure."""
     forecaster.begin("[[scenario:stall]]")
     forecaster.person.sees("Before the silence")
     assert forecaster.stops() == ["Before the silence", "", "cancelled"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import Answers, cancel_in_tool, command
-from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
+from command_lines import cancel_in_tool, command
+from playing import Person, leave, play, play_turns, said, shown, terminal, thoughts, tools
 
 from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.acp import AcpRuntime
@@ -34,7 +34,7 @@ every_agent = pytest.mark.parametrize("name", AGENTS)
 
 
 def agent(
-    place: Place, name: str, *, permissions: Policy = "allow", person: Answers | None = None, retention_s: float = 60.0
+    place: Place, name: str, *, permissions: Policy = "allow", person: Person | None = None, retention_s: float = 60.0
 ) -> AcpRuntime:
     asks = permissions != "allow"
     env = {
@@ -50,7 +50,7 @@ def agent(
 
 
 @every_agent
-def test_a_conversation_with_a_tool_in_it(place: Place, name: str) -> None:
+def test_turns_of_a_session_and_a_tool(place: Place, name: str) -> None:
     runtime = agent(place, name)
     first, second, third = play_turns(runtime, "[[scenario:hello]]", "[[scenario:tool]]", "[[scenario:recall]]")
     pieces = [event.text for event in first if isinstance(event, TextDelta)]
@@ -59,13 +59,13 @@ def test_a_conversation_with_a_tool_in_it(place: Place, name: str) -> None:
     assert shown(second) == ["Let me look.", "The tool has spoken."]
     assert "I should run something." in thoughts(second)
     ((_, result, is_error),) = tools(second).values()
-    # gemini-cli does not tell what its tools printed.
+    # gemini-cli does not send the output of its tools.
     assert (result, is_error) == ("" if name == "gemini" else "the tool speaks", False)
     assert said(third) == "Before this: hello, tool."
 
 
 @every_agent
-def test_a_session_is_taken_up_again_by_another_process_and_not_told_again(place: Place, name: str) -> None:
+def test_another_process_continues_a_session_without_repeating_it(place: Place, name: str) -> None:
     play(agent(place, name, retention_s=0), "[[scenario:tool]]", session="a")
     place.let_a_minute_pass()
     second = play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="a")
@@ -74,24 +74,14 @@ def test_a_session_is_taken_up_again_by_another_process_and_not_told_again(place
     assert said(play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="b")) == "Before this: nothing."
 
 
-@every_agent
-def test_two_tools_at_once(place: Place, name: str) -> None:
-    events = play(agent(place, name), "[[scenario:parallel]]")
-    assert len(tools(events)) == 2
-    if name != "gemini":
-        assert sorted(commands(events)) == ["echo first", "echo second"]
-        assert sorted(result for _, result, _ in tools(events).values()) == ["first", "second"]
-    assert shown(events) == ["Two at once.", "Both are done."]
-
-
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
-def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, name: str) -> None:
+def test_a_failure_in_the_middle_keeps_the_text_once(place: Place, name: str) -> None:
     events = play(agent(place, name), "[[scenario:errmid]]")
     assert shown(events) == ["This is going to break"]
     assert isinstance(terminal(events), TurnFailed)
 
 
-def test_a_model_that_opencode_asks_again_says_its_text_once(place: Place) -> None:
+def test_the_text_of_a_second_try_is_shown_once(place: Place) -> None:
     place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
 
     def mend_at(event: object) -> None:
@@ -136,8 +126,8 @@ def asking_to_make(name: str, path: Path) -> Scenario:
 
 @every_agent
 @pytest.mark.parametrize("allow", [True, False])
-def test_what_it_asks_for_is_done_only_if_it_is_allowed(place: Place, name: str, allow: bool) -> None:
-    person = Answers(allow=allow)
+def test_a_call_is_made_only_if_the_person_allows_it(place: Place, name: str, allow: bool) -> None:
+    person = Person(allow)
     made = place.root / "work" / "made"
     place.model.scenarios["ask"] = asking_to_make(name, made)
     events = play(agent(place, name, permissions="ask", person=person), "[[scenario:ask]]")
@@ -149,7 +139,7 @@ def test_what_it_asks_for_is_done_only_if_it_is_allowed(place: Place, name: str,
 
 
 @every_agent
-def test_without_anybody_to_ask_nothing_is_allowed_and_that_is_told(place: Place, name: str) -> None:
+def test_without_a_person_nothing_is_allowed_and_a_notice_says_so(place: Place, name: str) -> None:
     made = place.root / "work" / "made"
     place.model.scenarios["ask"] = asking_to_make(name, made)
     events = play(agent(place, name, permissions="deny"), "[[scenario:ask]]")
@@ -158,11 +148,11 @@ def test_without_anybody_to_ask_nothing_is_allowed_and_that_is_told(place: Place
 
 
 @every_agent
-def test_leaving_in_the_middle_of_a_text_leaves_nothing(place: Place, name: str) -> None:
+def test_leaving_in_the_middle_of_a_text_leaves_no_process(place: Place, name: str) -> None:
     leave(agent(place, name), TextDelta, text="[[scenario:stall]]")
     assert place.processes() == []
 
 
 @every_agent
-def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place, name: str) -> None:
+def test_cancelling_while_a_tool_runs_leaves_no_process(place: Place, name: str) -> None:
     cancel_in_tool(agent(place, name), place)

@@ -25,7 +25,7 @@ from tailrace.testing.scripted_scenarios import Call, say
 if TYPE_CHECKING:
     from tailrace.testing.scripted_model import ScriptedModel
 
-# Parts of it call themselves experimental, and Google's client does what aiohttp would rather not have done.
+# Parts of ADK are marked as experimental, and Google's client uses deprecated parts of aiohttp.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),
     pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),
@@ -40,8 +40,8 @@ def agent_of(model: ScriptedModel, *functions: Any) -> ADKAgent:
         root_agent=LlmAgent(name="agent", model=gemini, tools=[*functions]),
         resumability_config=ResumabilityConfig(is_resumable=True),
     )
-    # Without a service of its own it shares the conversations of all agents in the process; and without the outcome
-    # nothing says that somebody is asked.
+    # Without its own service it shares the conversations of all agents in the process. Without the outcome nothing
+    # reports a question.
     return ADKAgent.from_app(
         app, user_id="somebody", session_service=InMemorySessionService(), emit_interrupt_outcome=True
     )
@@ -62,13 +62,13 @@ class TestADK(Turns):
     broken = TurnFailed(message="the scripted model fails here", status_code=503, code="BACKGROUND_EXECUTION_ERROR")
     keeps_threads = True
     stops = False
-    asked_after_leaving = 2  # it goes on to its end
+    asked_after_leaving = 2  # the run continues to its end
 
     def serving(self, model: ScriptedModel, tool: Tool) -> Any:
         return serving(agent_of(model, tool.bash))
 
 
-def test_a_tool_that_wants_leave_ends_the_turn_with_that_and_nobody_gives_it(model: ScriptedModel) -> None:
+def test_a_tool_that_waits_for_approval_ends_the_turn_and_is_not_run(model: ScriptedModel) -> None:
     model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
     wiped: list[str] = []
 

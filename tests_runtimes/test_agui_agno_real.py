@@ -41,7 +41,7 @@ def serving(agent: Agent) -> FastAPI:
 
 class TestAgno(Turns):
     path = "/agui"
-    thoughts = ""  # its interface tells none
+    thoughts = ""  # its interface sends none
     seals = ()
     usage = None
     failed_tool = "went wrong"
@@ -53,15 +53,15 @@ class TestAgno(Turns):
         return serving(agent_of(model, tool.bash, db=InMemoryDb(), add_history_to_context=True))
 
 
-def test_an_agent_without_a_database_of_its_own_remembers_nothing(model: ScriptedModel) -> None:
-    # It takes the newest message of what is sent along, and no more.
+def test_an_agent_without_a_database_remembers_nothing(model: ScriptedModel) -> None:
+    # Of the history it reads only the newest message.
     with Served(serving(agent_of(model)), "/agui") as served:
         agent = AguiRuntime(served.url, read_timeout_s=LIMIT_S)
         _, second = play_turns(agent, "[[scenario:hello]]", "[[scenario:recall]]")
     assert said(second) == "Before this: nothing."
 
 
-def test_a_call_that_wants_leave_stays_open_and_is_let_go_by_the_next_message(model: ScriptedModel) -> None:
+def test_a_call_that_waits_for_approval_is_dropped_by_the_next_message(model: ScriptedModel) -> None:
     model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Wiped."),))
     wiped: list[str] = []
 
@@ -73,7 +73,7 @@ def test_a_call_that_wants_leave_stays_open_and_is_let_go_by_the_next_message(mo
 
     with Served(serving(agent_of(model, wipe, db=InMemoryDb())), "/agui") as served:
         first, second = play_turns(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:wipe]]", "yes")
-    # It says again what it has said, as another message, and nothing of somebody who is asked.
+    # It repeats its text as another message, and does not report the question.
     assert shown(first) == ["I wipe it.", "I wipe it."]
     assert [event.name for event in of_kind(ToolStarted, first)] == ["wipe"]
     assert tools(first) == {}

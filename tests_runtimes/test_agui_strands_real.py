@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import strands
-from ag_ui.core import RunAgentInput
 from ag_ui_strands import StrandsAgent, add_strands_fastapi_endpoint
 from agui_serving import LIMIT_S, Served, Tool
-from agui_turns import COMPLETED, Turns
+from agui_turns import Turns
 from fastapi import FastAPI
 from playing import play_turns, said, shown, terminal, tools
 from strands.models.openai import OpenAIModel
@@ -18,7 +17,7 @@ from tailrace.runtimes.agui import AguiRuntime
 from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from tailrace.testing.scripted_model import ScriptedModel
 
@@ -31,7 +30,7 @@ def agent_of(model: ScriptedModel, *functions: Callable[..., Any]) -> StrandsAge
         "default_headers": {"Connection": "close"},
     }
     chat = OpenAIModel(client_args=arguments, model_id="scripted")
-    # Without a handler of its own it prints what it says.
+    # Without `callback_handler=None` it prints its text.
     return StrandsAgent(strands.Agent(model=chat, tools=[*functions], callback_handler=None), name="agent")
 
 
@@ -50,7 +49,7 @@ class TestStrands(Turns):
         return serving(agent_of(model, strands.tool(tool.bash)))
 
 
-def test_a_tool_that_asks_somebody_ends_the_turn_with_its_question_and_the_next_message_answers(
+def test_an_interrupt_ends_the_turn_and_the_next_message_answers_it(
     model: ScriptedModel,
 ) -> None:
     model.scenarios["send"] = ((say("I send it."), Call("send")), (say("It is done."),))
@@ -66,21 +65,7 @@ def test_a_tool_that_asks_somebody_ends_the_turn_with_its_question_and_the_next_
         )
     assert shown(first) == ["I send it.", "To whom?"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
-    # The call has its name from the run before; the answer comes as Strands hands it to tools.
+    # The name of the call is known from the run before; Strands passes the answer to tools in this form.
     assert list(tools(second).values()) == [("send", "sent to {'response': 'to Ada'}", False)]
     assert shown(second) == ["It is done."]
     assert said(third) == "Before this: send."
-
-
-def test_a_function_that_yields_what_the_agent_yields(model: ScriptedModel) -> None:
-    agent = agent_of(model, strands.tool(Tool().bash))
-
-    async def run(question: dict[str, Any]) -> AsyncIterator[Any]:
-        async for event in agent.run(RunAgentInput.model_validate(question)):
-            yield event
-
-    first, second = play_turns(AguiRuntime(run), "[[scenario:tool]]", "[[scenario:recall]]")
-    assert shown(first) == ["Let me look.", "The tool has spoken."]
-    assert list(tools(first).values()) == [("bash", "the tool speaks", False)]
-    assert terminal(first) == COMPLETED
-    assert said(second) == "Before this: tool."

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import Chooses, cancel_in_tool, claude_command
-from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
+from command_lines import claude_command
+from command_turns import BreakingTurns
+from playing import Person, play, said, shown, terminal, tools
 
-from tailrace.events import ReasoningEnd, TextDelta, ToolStarted, TurnCompleted, TurnFailed
+from tailrace.events import TextDelta, ToolStarted, TurnCompleted
 from tailrace.runtimes.claude import ClaudeRuntime
-from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Fail, say
+from tailrace.testing.scripted_scenarios import Call, Fail, say
 
 if TYPE_CHECKING:
     from command_lines import Place
@@ -18,18 +19,14 @@ if TYPE_CHECKING:
     from tailrace.events import Event
 
 
-COLOURS = {
-    "questions": [
-        {
-            "question": "Which colour?",
-            "header": "Colour",
-            "multiSelect": False,
-            "options": [
-                {"label": "Red", "description": "like a rose"},
-                {"label": "Blue", "description": "like the sky"},
-            ],
-        }
-    ]
+QUESTION = {
+    "question": "Which colour?",
+    "header": "Colour",
+    "multiSelect": False,
+    "options": [
+        {"label": "Red", "description": "like a rose"},
+        {"label": "Blue", "description": "like the sky"},
+    ],
 }
 
 
@@ -38,35 +35,22 @@ def claude(place: Place) -> ClaudeRuntime:
     return ClaudeRuntime(command, env=place.claude(), cwd=place.work)
 
 
-def test_an_answer_comes_in_pieces(place: Place) -> None:
-    events = play(claude(place), "[[scenario:hello]]")
-    assert [event.text for event in events if isinstance(event, TextDelta)] == [
-        "Hello",
-        " from",
-        " the scripted",
-        " model.",
-    ]
-    assert terminal(events) == TurnCompleted(text="Hello from the scripted model.", stop_reason="end_turn")
+class TestClaude(BreakingTurns):
+    shell = "Bash"
+    completed = TurnCompleted(text="Hello from the scripted model.", stop_reason="end_turn")
+    broken = "API Error"
+    refused_status = 400
+
+    def runtime(self, place: Place) -> ClaudeRuntime:
+        return claude(place)
 
 
-def test_thoughts_a_tool_and_its_result(place: Place) -> None:
-    events = play(claude(place), "[[scenario:tool]]")
-    assert shown(events) == ["Let me look.", "The tool has spoken."]
-    assert thoughts(events) == "I should run something.Now I know."
-    assert {"signature": SIGNATURE} in [event.metadata for event in events if isinstance(event, ReasoningEnd)]
-    assert commands(events) == ["echo the tool speaks"]
-    assert list(tools(events).values()) == [("Bash", "the tool speaks", False)]
-    assert isinstance(terminal(events), TurnCompleted)
+def test_another_process_continues_a_session(place: Place) -> None:
+    play(claude(place), "[[scenario:hello]]", session="a")
+    assert said(play(claude(place), "[[scenario:recall]]", session="a")) == "Before this: hello."
 
 
-def test_two_tools_at_once(place: Place) -> None:
-    events = play(claude(place), "[[scenario:parallel]]")
-    assert commands(events) == ["echo first", "echo second"]
-    assert sorted(result for _, result, _ in tools(events).values()) == ["first", "second"]
-    assert shown(events) == ["Two at once.", "Both are done."]
-
-
-def test_a_tool_that_fails_is_told_as_failed(place: Place) -> None:
+def test_a_tool_that_fails_has_failed(place: Place) -> None:
     events = play(claude(place), "[[scenario:toolfail]]")
     ((name, result, is_error),) = tools(events).values()
     assert (name, is_error) == ("Bash", True)
@@ -74,20 +58,7 @@ def test_a_tool_that_fails_is_told_as_failed(place: Place) -> None:
     assert shown(events) == ["Trying it.", "It went wrong."]
 
 
-@pytest.mark.parametrize(
-    ("scenario", "spoken"), [("errmid", "This is going to break"), ("cut", "This is going to be cut")]
-)
-def test_a_failure_in_the_middle_leaves_what_was_said_once(place: Place, scenario: str, spoken: str) -> None:
-    events = play(claude(place), f"[[scenario:{scenario}]]")
-    kept = "".join(shown(events))
-    # A connection that breaks may take with it what came just before.
-    assert kept == spoken or (scenario == "cut" and spoken.startswith(kept))
-    end = terminal(events)
-    assert isinstance(end, TurnFailed)
-    assert "API Error" in end.message
-
-
-def test_a_second_try_that_succeeds_is_all_that_stands(place: Place) -> None:
+def test_a_second_try_replaces_the_text_of_the_first(place: Place) -> None:
     place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
 
     def mend(event: Event) -> None:
@@ -100,10 +71,11 @@ def test_a_second_try_that_succeeds_is_all_that_stands(place: Place) -> None:
     assert isinstance(terminal(events), TurnCompleted)
 
 
-@pytest.mark.parametrize(("wanted", "told"), [(1, '"Which colour?"="Blue"'), (2, "The person chose none of these.")])
-def test_a_person_answers_what_claude_wants_to_know(place: Place, wanted: int, told: str) -> None:
-    place.model.scenarios["ask"] = ((say("I ask."), Call("AskUserQuestion", COLOURS)), (say("Thank you."),))
-    person = Chooses(wanted)
+@pytest.mark.parametrize(("choice", "told"), [(1, '"Which colour?"="Blue"'), (2, "The person chose none of these.")])
+def test_a_person_answers_a_question_of_claude(place: Place, choice: int, told: str) -> None:
+    call = Call("AskUserQuestion", {"questions": [QUESTION]})
+    place.model.scenarios["ask"] = ((say("I ask."), call), (say("Thank you."),))
+    person = Person(choice)
     events = play(
         ClaudeRuntime((claude_command(),), env=place.claude(), cwd=place.work, approver=person), "[[scenario:ask]]"
     )
@@ -112,22 +84,6 @@ def test_a_person_answers_what_claude_wants_to_know(place: Place, wanted: int, t
     assert name == "AskUserQuestion"
     assert told in result
     assert shown(events) == ["I ask.", "Thank you."]
-
-
-def test_a_refused_request_fails_the_turn_with_the_reason(place: Place) -> None:
-    events = play(claude(place), "[[scenario:http400]]")
-    end = terminal(events)
-    assert isinstance(end, TurnFailed)
-    assert (end.message, end.status_code) == ("API Error: 400 the scripted model refuses this request", 400)
-    assert said(events) == ""
-
-
-def test_a_session_remembers_its_turns_and_only_its_own(place: Place) -> None:
-    runtime = claude(place)
-    _, second = play_turns(runtime, "[[scenario:hello]]", "[[scenario:recall]]", session="a")
-    assert said(second) == "Before this: hello."
-    assert said(play(claude(place), "[[scenario:recall]]", session="a")) == "Before this: hello, recall."
-    assert said(play(claude(place), "[[scenario:recall]]", session="b")) == "Before this: nothing."
 
 
 def test_a_subagent_speaks_under_its_call(place: Place) -> None:
@@ -140,12 +96,3 @@ def test_a_subagent_speaks_under_its_call(place: Place) -> None:
     assert shown(events)[-1] == "The parent is done."
     assert tools(events)[call][1].startswith("The child has a result.")
     assert isinstance(terminal(events), TurnCompleted)
-
-
-def test_leaving_in_the_middle_of_a_text_leaves_nothing(place: Place) -> None:
-    leave(claude(place), TextDelta, text="[[scenario:stall]]")
-    assert place.processes() == []
-
-
-def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place) -> None:
-    cancel_in_tool(claude(place), place)

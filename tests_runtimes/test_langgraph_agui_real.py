@@ -11,12 +11,12 @@ from agui_turns import COMPLETED, THOUGHTS, Turns, of_kind
 from fastapi import FastAPI
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.tools import StructuredTool, ToolException
+from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import interrupt
-from playing import play, play_turns, shown, terminal, thoughts, tools
+from playing import play, play_turns, shown, terminal, thoughts
 
 from tailrace.events import ReasoningEnd, Status, TurnCompleted
 from tailrace.runtimes.agui import AguiRuntime
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tailrace.testing.scripted_model import ScriptedModel
 
-# ag-ui-langgraph uses what LangGraph would rather not have used any more.
+# ag-ui-langgraph uses deprecated parts of LangGraph.
 pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecatedSinceV10")
 
 
@@ -56,21 +56,21 @@ def agent_of(served: Served) -> AguiRuntime:
 
 
 class TestLangGraph(Turns):
-    thoughts = ""  # ChatOpenAI drops them where a model speaks Chat Completions: see below
+    thoughts = ""  # ChatOpenAI drops reasoning of the Chat Completions API: see below
     seals = ()
     keeps_threads = True
-    # A tool that is at work comes to its end, and nothing follows.
+    # A running tool ends by itself, and nothing follows.
     stops = False
 
     def serving(self, model: ScriptedModel, tool: Tool) -> Any:
         return serving(create_agent(chat(model), tools=[tool_of(tool.bash)], checkpointer=InMemorySaver()))
 
-    def test_what_it_is_at_is_a_status(self, agent: AguiRuntime) -> None:
+    def test_a_step_is_a_status(self, agent: AguiRuntime) -> None:
         events = play(agent, "[[scenario:tool]]")
         assert [event.text for event in of_kind(Status, events)] == ["model", "tools", "model"]
 
 
-def test_thoughts_are_told_once_with_their_end(model: ScriptedModel) -> None:
+def test_reasoning_of_the_responses_api_is_shown_once(model: ScriptedModel) -> None:
     speaking = chat(model, use_responses_api=True, include=["reasoning.encrypted_content"])
     graph = create_agent(speaking, tools=[tool_of(Tool().bash)], checkpointer=InMemorySaver())
     with Served(serving(graph)) as served:
@@ -81,9 +81,10 @@ def test_thoughts_are_told_once_with_their_end(model: ScriptedModel) -> None:
     assert terminal(events) == COMPLETED
 
 
-def test_a_stream_of_the_responses_api_that_fails_is_complete_since_langchain_does_not_notice(
+def test_a_failed_stream_of_the_responses_api_counts_as_complete(
     model: ScriptedModel,
 ) -> None:
+    # LangChain does not notice the failure.
     graph = create_agent(chat(model, use_responses_api=True), tools=[], checkpointer=InMemorySaver())
     with Served(serving(graph)) as served:
         events = play(agent_of(served), "[[scenario:errmid]]")
@@ -91,24 +92,12 @@ def test_a_stream_of_the_responses_api_that_fails_is_complete_since_langchain_do
     assert terminal(events) == COMPLETED
 
 
-def test_a_tool_that_fails_as_langchain_has_it_is_told_to_the_model(model: ScriptedModel) -> None:
-    async def bash(command: str, description: str = "") -> str:
-        """Run a command."""
-        raise ToolException(f"{description}: {command[:4]} went wrong")
-
-    graph = create_agent(chat(model), tools=[tool_of(bash, handle_tool_error=True)], checkpointer=InMemorySaver())
-    with Served(serving(graph)) as served:
-        events = play(agent_of(served), "[[scenario:toolfail]]", "s")
-    assert list(tools(events).values()) == [("bash", "a command: echo went wrong", False)]
-    assert shown(events) == ["Trying it.", "It went wrong."]
-
-
-# A graph says what it has stopped to ask in an event of its own, and in the outcome of the run if it is told to.
+# A graph reports an interrupt in a custom event, and with this option in the outcome of the run.
 OUTCOMES = pytest.mark.parametrize("outcome", [False, True], ids=["event", "outcome"])
 
 
 @OUTCOMES
-def test_a_graph_that_asks_somebody_ends_the_turn_with_its_question_and_the_next_message_answers(outcome: bool) -> None:
+def test_an_interrupt_ends_the_turn_and_the_next_message_answers_it(outcome: bool) -> None:
     def ask(_: Any) -> Any:
         return {"messages": [{"role": "assistant", "content": f"You said {interrupt('Really?')}."}]}
 
@@ -127,7 +116,7 @@ def test_a_graph_that_asks_somebody_ends_the_turn_with_its_question_and_the_next
 
 
 @OUTCOMES
-def test_a_call_that_wants_leave_is_refused_with_what_the_person_says_next(model: ScriptedModel, outcome: bool) -> None:
+def test_a_call_that_waits_for_approval_is_rejected_by_the_next_message(model: ScriptedModel, outcome: bool) -> None:
     tool = tool_of(Tool().bash)
     approval = HumanInTheLoopMiddleware(interrupt_on={"bash": True})
     graph = create_agent(chat(model), tools=[tool], middleware=[approval], checkpointer=InMemorySaver())

@@ -1,4 +1,4 @@
-"""What the real command lines say where nobody is logged in, or the model is none of theirs, and what we advise.
+"""What a failed turn advises if the real command is not logged in, or does not know its model.
 
 Needs: claude-agent-sdk==0.2.182 and the commands of npm
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from command_lines import claude_command, command, command_but_for
+from command_lines import Place, claude_command, command, command_but_for
 from playing import play, terminal
 
 from tailrace.events import TurnFailed
@@ -23,8 +23,6 @@ from tailrace.testing.scripted_scenarios import Refuse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command_lines import Place
-
 CLAUDE = "claude is not logged in. Run claude once and log in with /login, or set ANTHROPIC_API_KEY."
 CODEX = "codex is not logged in. Log in with: codex login, or set the key that its settings name."
 GEMINI = "gemini is not logged in. Run gemini once and log in, or set GEMINI_API_KEY."
@@ -33,81 +31,67 @@ REFUSED = Refuse(401, "who are you")
 
 
 class Agent(NamedTuple):
-    """An agent, how its settings look, where its key stands, and what is advised."""
+    """An agent: how it is made for a working directory, its environment, its key there, and the advice."""
 
-    make: Callable[..., Any]
-    settings: Callable[[Place], dict[str, str]]
+    make: Callable[[str, dict[str, str]], Any]
+    env: Callable[[Place], dict[str, str]]
     key: str
     advice: str
 
 
-def _claude(**options: Any) -> ClaudeRuntime:
-    return ClaudeRuntime((claude_command(),), **options)
+def npm(kind: Callable[..., Any], name: str, without: str = "", **options: Any) -> Callable[[str, dict[str, str]], Any]:
+    """Make a runtime with a command of npm, or with an older version that does not know a subcommand."""
+
+    def make(cwd: str, env: dict[str, str]) -> Any:
+        path = command_but_for(without, name, cwd) if without else command(name)
+        return kind((path,), cwd=cwd, env=env, **options)
+
+    return make
 
 
-def _codex(**options: Any) -> CodexRuntime:
-    return CodexRuntime((command("codex"),), **options)
-
-
-def _codex_exec(**options: Any) -> CodexRuntime:
-    return CodexRuntime((command_but_for("app-server", "codex", options["cwd"]),), **options)
-
-
-def _gemini(**options: Any) -> GeminiRuntime:
-    return GeminiRuntime((command("gemini"),), **options)
-
-
-def _gemini_acp(**options: Any) -> GeminiRuntime:
-    return GeminiRuntime((command("gemini"),), permissions="allow", **options)
-
-
-def _opencode(**options: Any) -> OpencodeRuntime:
-    return OpencodeRuntime((command("opencode"),), **options)
-
-
-def _opencode_run(**options: Any) -> OpencodeRuntime:
-    return OpencodeRuntime((command_but_for("serve", "opencode", options["cwd"]),), **options)
+def claude(cwd: str, env: dict[str, str]) -> ClaudeRuntime:
+    return ClaudeRuntime((claude_command(),), cwd=cwd, env=env)
 
 
 AGENTS = {
-    "claude": Agent(_claude, lambda place: place.claude(), "ANTHROPIC_API_KEY", CLAUDE),
-    "codex": Agent(_codex, lambda place: place.codex(), "SCRIPTED_KEY", CODEX),
-    "codex exec": Agent(_codex_exec, lambda place: place.codex(), "SCRIPTED_KEY", CODEX),
-    "gemini": Agent(_gemini, lambda place: place.gemini(), "GEMINI_API_KEY", GEMINI),
-    "gemini --acp": Agent(_gemini_acp, lambda place: place.gemini(), "GEMINI_API_KEY", GEMINI),
-    "opencode": Agent(_opencode, lambda place: place.opencode(), "", OPENCODE),
-    "opencode run": Agent(_opencode_run, lambda place: place.opencode(), "", OPENCODE),
+    "claude": Agent(claude, Place.claude, "ANTHROPIC_API_KEY", CLAUDE),
+    "codex": Agent(npm(CodexRuntime, "codex"), Place.codex, "SCRIPTED_KEY", CODEX),
+    "codex exec": Agent(npm(CodexRuntime, "codex", "app-server"), Place.codex, "SCRIPTED_KEY", CODEX),
+    "gemini": Agent(npm(GeminiRuntime, "gemini"), Place.gemini, "GEMINI_API_KEY", GEMINI),
+    "gemini --acp": Agent(npm(GeminiRuntime, "gemini", permissions="allow"), Place.gemini, "GEMINI_API_KEY", GEMINI),
+    "opencode": Agent(npm(OpencodeRuntime, "opencode"), Place.opencode, "", OPENCODE),
+    "opencode run": Agent(npm(OpencodeRuntime, "opencode", "serve"), Place.opencode, "", OPENCODE),
 }
 
 
 def failed(agent: Agent, place: Place, scenario: str, env: dict[str, str]) -> TurnFailed:
-    end = terminal(play(agent.make(env=env, cwd=place.work), f"[[scenario:{scenario}]]"))
+    end = terminal(play(agent.make(place.work, env), f"[[scenario:{scenario}]]"))
     assert isinstance(end, TurnFailed)
     return end
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
-def test_one_that_its_provider_does_not_know_says_how_to_log_in(place: Place, name: str) -> None:
+def test_a_key_that_the_provider_refuses_says_how_to_log_in(place: Place, name: str) -> None:
     place.model.scenarios["locked"] = ((REFUSED,),)
     agent = AGENTS[name]
-    end = failed(agent, place, "locked", agent.settings(place))
+    end = failed(agent, place, "locked", agent.env(place))
     assert REFUSED.message in end.message
     assert end.message.endswith(f". {agent.advice}")
     assert end.code == "not_logged_in"
 
 
 @pytest.mark.parametrize("name", sorted(name for name, agent in AGENTS.items() if agent.key))
-def test_one_that_has_no_key_says_how_to_come_by_one(place: Place, name: str) -> None:
+def test_a_missing_key_says_how_to_log_in(place: Place, name: str) -> None:
     agent = AGENTS[name]
-    end = failed(agent, place, "hello", {k: value for k, value in agent.settings(place).items() if k != agent.key})
+    end = failed(agent, place, "hello", {k: value for k, value in agent.env(place).items() if k != agent.key})
     assert end.message.endswith(f". {agent.advice}")
     assert end.code == "not_logged_in"
     assert not place.model.requests
 
 
-def test_a_model_that_opencode_does_not_know_is_told_as_one(place: Place) -> None:
+def test_a_model_that_opencode_does_not_know_is_named(place: Place) -> None:
     agent = AGENTS["opencode"]
-    env = agent.settings(place)
+    env = agent.env(place)
     settings = Path(env["OPENCODE_CONFIG"])
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"model": "nobody/none"}))
     end = failed(agent, place, "hello", env)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import Answers, cancel_in_tool, command, command_but_for
-from playing import commands, leave, play, play_turns, said, shown, terminal, thoughts, tools
+from command_lines import cancel_in_tool, command, command_but_for
+from command_turns import CommandTurns
+from playing import Person, play, play_turns, said, shown, terminal, tools
 
-from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
+from tailrace.events import Notice, Status, ToolStarted, TurnCompleted
 from tailrace.runtimes.opencode import OpencodeRuntime
 from tailrace.testing.scripted_scenarios import Fail, Scenario, Shell, say
 
@@ -20,58 +21,37 @@ if TYPE_CHECKING:
     from command_lines import Place
 
 
-def opencode(place: Place, person: Answers | None = None, **permissions: str) -> OpencodeRuntime:
+def opencode(place: Place, person: Person | None = None, **permissions: str) -> OpencodeRuntime:
     env = place.opencode(**permissions)
     return OpencodeRuntime((command("opencode"),), env=env, cwd=place.work, permissions="ask", approver=person)
 
 
 def opencode_run(place: Place) -> OpencodeRuntime:
-    """One that cannot be a server."""
+    """An opencode without a server."""
     return OpencodeRuntime((command_but_for("serve", "opencode", place.work),), env=place.opencode(), cwd=place.work)
 
 
-def test_an_answer_comes_in_pieces_and_a_session_remembers_it(place: Place) -> None:
-    first, second = play_turns(opencode(place), "[[scenario:hello]]", "[[scenario:recall]]", session="a")
-    pieces = [event.text for event in first if isinstance(event, TextDelta)]
-    assert pieces == ["Hello", " from", " the scripted", " model."]
-    assert terminal(first) == TurnCompleted(stop_reason="stop")
-    assert said(second) == "Before this: hello."
-    assert said(play(opencode(place), "[[scenario:recall]]", session="b")) == "Before this: nothing."
+class TestOpencode(CommandTurns):
+    shell = "bash"
+    completed = TurnCompleted(stop_reason="stop")
+    refused_status = 400
+
+    def runtime(self, place: Place) -> OpencodeRuntime:
+        return opencode(place)
 
 
-def test_thoughts_a_tool_and_its_result(place: Place) -> None:
-    events = play(opencode(place), "[[scenario:tool]]")
-    assert shown(events) == ["Let me look.", "The tool has spoken."]
-    assert thoughts(events) == "I should run something.Now I know."
-    assert commands(events) == ["echo the tool speaks"]
-    assert list(tools(events).values()) == [("bash", "the tool speaks", False)]
-
-
-def test_two_tools_at_once(place: Place) -> None:
-    events = play(opencode(place), "[[scenario:parallel]]")
-    assert commands(events) == ["echo first", "echo second"]
-    assert sorted(result for _, result, _ in tools(events).values()) == ["first", "second"]
-    assert shown(events) == ["Two at once.", "Both are done."]
-
-
-def test_a_model_that_fails_in_the_middle_is_asked_again_and_its_text_stands_once(place: Place) -> None:
+def test_a_model_that_fails_is_asked_again_and_its_text_is_shown_once(place: Place) -> None:
     place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
     runtime = opencode(place)
 
     def mend_at(event: object) -> None:
-        """As soon as it is known that it failed, it will not the next time."""
+        """Let the model work from the moment on at which its failure is known."""
         if isinstance(event, Status) and event.text.startswith("Asking the model again: the scripted model fails"):
             place.model.scenarios["again"] = ((say("This is going ", "well."),),)
 
     events = play(runtime, "[[scenario:again]]", at_event=mend_at)
     assert shown(events) == ["This is going well."]
     assert terminal(events) == TurnCompleted(stop_reason="stop")
-
-
-def test_a_refused_request_fails_the_turn_with_the_reason(place: Place) -> None:
-    end = terminal(play(opencode(place), "[[scenario:http400]]"))
-    assert isinstance(end, TurnFailed)
-    assert (end.message, end.status_code) == ("the scripted model refuses this request", 400)
 
 
 def test_a_subagent_speaks_under_its_call(place: Place) -> None:
@@ -88,8 +68,8 @@ def asking_to_make(path: Path) -> Scenario:
 
 
 @pytest.mark.parametrize("allow", [True, False])
-def test_what_it_asks_for_is_done_only_if_it_is_allowed(place: Place, allow: bool) -> None:
-    person = Answers(allow=allow)
+def test_a_call_is_made_only_if_the_person_allows_it(place: Place, allow: bool) -> None:
+    person = Person(allow)
     made = place.root / "work" / "made"
     place.model.scenarios["ask"] = asking_to_make(made)
     events = play(opencode(place, person, bash="ask"), "[[scenario:ask]]")
@@ -101,7 +81,7 @@ def test_what_it_asks_for_is_done_only_if_it_is_allowed(place: Place, allow: boo
     assert isinstance(terminal(events), TurnCompleted)
 
 
-def test_without_anybody_to_ask_nothing_is_allowed_and_that_is_told(place: Place) -> None:
+def test_without_a_person_nothing_is_allowed_and_a_notice_says_so(place: Place) -> None:
     made = place.root / "work" / "made"
     place.model.scenarios["ask"] = asking_to_make(made)
     events = play(opencode(place, bash="ask"), "[[scenario:ask]]")
@@ -109,16 +89,7 @@ def test_without_anybody_to_ask_nothing_is_allowed_and_that_is_told(place: Place
     assert any(event.text.startswith("Not allowed: ") for event in events if isinstance(event, Notice))
 
 
-def test_leaving_in_the_middle_of_a_text_leaves_nothing(place: Place) -> None:
-    leave(opencode(place), TextDelta, text="[[scenario:stall]]")
-    assert place.processes() == []
-
-
-def test_cancelling_while_a_tool_runs_leaves_nothing(place: Place) -> None:
-    cancel_in_tool(opencode(place), place)
-
-
-def test_one_that_cannot_serve_says_its_answer_block_by_block(place: Place) -> None:
+def test_opencode_without_a_server_sends_whole_blocks(place: Place) -> None:
     first, second = play_turns(opencode_run(place), "[[scenario:tool]]", "[[scenario:recall]]")
     assert shown(first) == ["Let me look.", "The tool has spoken."]
     assert list(tools(first).values()) == [("bash", "the tool speaks", False)]
@@ -126,18 +97,12 @@ def test_one_that_cannot_serve_says_its_answer_block_by_block(place: Place) -> N
     assert shown(second) == ["Before this: tool."]
 
 
-def test_one_that_cannot_serve_fails_with_the_reason(place: Place) -> None:
-    end = terminal(play(opencode_run(place), "[[scenario:http400]]"))
-    assert isinstance(end, TurnFailed)
-    assert end.message == "the scripted model refuses this request"
-
-
-def test_cancelling_one_that_cannot_serve_leaves_nothing(place: Place) -> None:
+def test_cancelling_opencode_without_a_server_leaves_no_process(place: Place) -> None:
     cancel_in_tool(opencode_run(place), place)
 
 
-def test_what_a_subagent_asks_for_is_asked_too(place: Place) -> None:
-    person = Answers(allow=True)
+def test_a_subagent_asks_the_person_too(place: Place) -> None:
+    person = Person(True)
     events = play(opencode(place, person, bash="ask"), "[[scenario:subagent]]")
     (question,) = person.asked
     assert "echo a child works" in question.title
@@ -145,7 +110,7 @@ def test_what_a_subagent_asks_for_is_asked_too(place: Place) -> None:
     assert list(tools(events, parent=call).values()) == [("bash", "a child works", False)]
 
 
-def test_the_server_does_not_outlive_whoever_is_killed(place: Place) -> None:
+def test_the_server_ends_when_tailrace_is_killed(place: Place) -> None:
     env = place.opencode()
     env["PATH"] = f"{Path(command('opencode')).parent}{os.pathsep}{env['PATH']}"
     chat = (str(Path(sys.prefix) / "bin" / "tailrace"), "chat", "opencode", "--json")

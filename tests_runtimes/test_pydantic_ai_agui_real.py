@@ -34,7 +34,7 @@ def agent_of(model: ScriptedModel, tools: Sequence[Any] = (), **more: Any) -> Ag
     client = AsyncOpenAI(
         base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
     )
-    # Of models with such a name it is known that they seal their thoughts.
+    # For models with such a name Pydantic AI requests encrypted reasoning.
     known = OpenAIResponsesModel("gpt-5", provider=OpenAIProvider(openai_client=client))
     return Agent(known, tools=tools, **more)
 
@@ -47,7 +47,7 @@ def serving(agent: Agent[None, Any]) -> Starlette:
 
 
 def seal(thought: str) -> str:
-    """The provider's seal as Pydantic AI hands it on: with what it needs to know of it, as text."""
+    """The encrypted reasoning as Pydantic AI sends it: as text, with the fields that it needs again."""
     return json.dumps({"id": thought, "signature": SIGNATURE, "provider_name": "openai"})
 
 
@@ -59,7 +59,7 @@ class TestPydanticAI(Turns):
     def serving(self, model: ScriptedModel, tool: Tool) -> Any:
         return serving(agent_of(model, [tool.bash]))
 
-    def test_the_model_is_given_its_sealed_thoughts_again(self, agent: AguiRuntime, model: ScriptedModel) -> None:
+    def test_the_model_gets_its_encrypted_reasoning_again(self, agent: AguiRuntime, model: ScriptedModel) -> None:
         play_turns(agent, "[[scenario:tool]]", "[[scenario:recall]]")
         given = [part for part in model.requests[-1].body["input"] if part.get("type") == "reasoning"]
         assert [(part["id"], part["encrypted_content"]) for part in given] == [
@@ -68,7 +68,7 @@ class TestPydanticAI(Turns):
         ]
 
 
-def test_a_tool_that_wants_another_try_is_told_with_what_it_wants(model: ScriptedModel) -> None:
+def test_a_tool_that_asks_for_another_try_has_a_result(model: ScriptedModel) -> None:
     def bash(command: str, description: str = "") -> str:
         raise ModelRetry(f"{description}: not {command[:4]}")
 
@@ -76,11 +76,11 @@ def test_a_tool_that_wants_another_try_is_told_with_what_it_wants(model: Scripte
         events = play(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:toolfail]]")
     ((_, result, is_error),) = tools(events).values()
     assert "a command: not echo" in result
-    assert not is_error, "no result says that it is a failure"
+    assert not is_error, "AG-UI does not mark failed results"
     assert shown(events) == ["Trying it.", "It went wrong."]
 
 
-def test_a_tool_that_needs_approval_ends_the_turn_with_its_question_and_nobody_gives_leave(
+def test_a_tool_that_needs_approval_ends_the_turn_and_is_not_run(
     model: ScriptedModel,
 ) -> None:
     model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
@@ -103,7 +103,7 @@ def test_a_tool_that_needs_approval_ends_the_turn_with_its_question_and_nobody_g
     assert said(third) == "Before this: wipe."
 
 
-def test_a_function_that_yields_what_the_adapter_yields(model: ScriptedModel) -> None:
+def test_a_function_that_yields_the_events_of_the_adapter(model: ScriptedModel) -> None:
     agent = agent_of(model, [Tool().bash])
 
     async def run(question: dict[str, Any]) -> AsyncIterator[Any]:

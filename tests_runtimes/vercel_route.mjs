@@ -2,8 +2,8 @@
 //
 //     node vercel_route.mjs MODULES VERSION MODEL
 //
-// MODULES is the folder where npm has put the packages, VERSION the one of `ai`, MODEL the address of the model. Says its
-// port on a line, and what was aborted on a line each. Ends with its input, so that it outlives nobody.
+// MODULES is the folder of the npm packages, VERSION that of `ai`, MODEL the address of the model. Prints its port, and a
+// line for each abort. Ends with its input, so that it ends with the test.
 
 import { exec } from 'node:child_process';
 import { createServer } from 'node:http';
@@ -18,8 +18,8 @@ const ai = require(`ai${version}`);
 const { createAnthropic } = require(`anthropic${version}`);
 const { z } = require('zod');
 
-globalThis.AI_SDK_LOG_WARNINGS = false; // that this model is unknown
-const say = line => process.stdout.write(`${line}\n`);
+globalThis.AI_SDK_LOG_WARNINGS = false; // of the unknown model
+const print = line => process.stdout.write(`${line}\n`);
 
 const tools = {
   bash: ai.tool({
@@ -31,7 +31,7 @@ const tools = {
       }),
   }),
   count: ai.tool({
-    description: 'Count, and tell each number.',
+    description: 'Count, and yield each number.',
     inputSchema: z.object({ to: z.number() }),
     async *execute({ to }) {
       for (let number = 1; number <= to; number++) yield { number };
@@ -43,24 +43,24 @@ const tools = {
     async *execute(_, { abortSignal }) {
       yield 'at work';
       await new Promise(done => abortSignal.addEventListener('abort', done));
-      say('the tool was aborted');
+      print('the tool was aborted');
     },
   }),
   transfer: ai.tool({
-    description: 'Send money, if somebody lets it.',
+    description: 'Send money, if a person approves it.',
     inputSchema: z.object({ amount: z.number() }),
-    needsApproval: true, // which version 5 does not know
+    needsApproval: true, // version 5 does not know it
     execute: ({ amount }) => `sent ${amount}`,
   }),
   forget: ai.tool({
-    description: 'What nobody may do.',
+    description: 'Nobody may do this.',
     inputSchema: z.object({}),
     execute: () => 'forgotten',
   }),
 };
 
-// What the application tells of its answers: how its routes fail, and what they have cost.
-const telling = {
+// What the application sends with its answers: the text of errors, and the usage.
+const responseOptions = {
   sendReasoning: true,
   onError: error => (error instanceof Error ? error.message : JSON.stringify(error)),
   messageMetadata: ({ part }) => (part.type === 'finish' ? { totalUsage: part.totalUsage } : undefined),
@@ -76,17 +76,17 @@ async function answer({ messages }, abortSignal) {
     stopWhen: ai.stepCountIs(5),
     maxRetries: 0,
     abortSignal,
-    onError: () => {}, // which would be printed
-    onAbort: () => say('the run was aborted'),
+    onError: () => {}, // otherwise it is printed
+    onAbort: () => print('the run was aborted'),
   });
 }
 
 const routes = {
-  '/chat': async (question, abortSignal) => (await answer(question, abortSignal)).toUIMessageStreamResponse(telling),
+  '/chat': async (question, abortSignal) => (await answer(question, abortSignal)).toUIMessageStreamResponse(responseOptions),
 
   '/masked': async (question, abortSignal) => (await answer(question, abortSignal)).toUIMessageStreamResponse(),
 
-  // An application that says something of its own beside the model.
+  // An application that sends data of its own.
   '/data': async (question, abortSignal) => {
     const result = await answer(question, abortSignal);
     const stream = ai.createUIMessageStream({
@@ -95,7 +95,7 @@ const routes = {
         writer.write({ type: 'data-weather', id: 'w', data: { city: 'Oslo', sky: 'unknown' } });
         writer.write({ type: 'data-weather', id: 'w', data: { city: 'Oslo', sky: 'clear' } });
         writer.write({ type: 'source-url', sourceId: 's', url: 'https://tides.example/', title: 'Tides' });
-        // Version 7 has a function where the others have a method.
+        // A function in version 7, a method in the others.
         writer.merge(
           ai.toUIMessageStream ? ai.toUIMessageStream({ stream: result.stream }) : result.toUIMessageStream(),
         );
@@ -113,10 +113,10 @@ const server = createServer(async (request, response) => {
     response.writeHead(answered.status, Object.fromEntries(answered.headers));
     await pipeline(Readable.fromWeb(answered.body), response);
   } catch (error) {
-    // Whoever asked has gone, or the model has; what was begun is cut off by now.
+    // The client or the model has closed its connection. A response that has started is cut.
     if (!response.headersSent) response.writeHead(500, { 'content-type': 'text/plain' }).end(String(error));
   }
 });
 
-server.listen(0, '127.0.0.1', () => say(server.address().port));
+server.listen(0, '127.0.0.1', () => print(server.address().port));
 process.stdin.on('end', () => process.exit()).resume();
