@@ -136,10 +136,7 @@ class OpenTurn:
 
     async def _with_recorded_file(self, delivery: Delivery) -> Delivery:
         """The file is gone, so use the copy of the earlier attempt. Nothing shows that the file was another one."""
-        position: int | None = None
-        while page := await self._courier.ledger.find(Query(turn_id=delivery.turn_id), after=position):
-            position = page[-1].position
-            for known in page:
-                if known.ordinal == delivery.ordinal and isinstance(known.operation, PostMedia):
-                    return replace(delivery, operation=known.operation, fingerprint=known.fingerprint, error="")
+        for known in await self._recorded_deliveries():
+            if known.ordinal == delivery.ordinal and isinstance(known.operation, PostMedia):
+                return replace(delivery, operation=known.operation, fingerprint=known.fingerprint, error="")
         return delivery
