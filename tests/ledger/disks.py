@@ -1,6 +1,6 @@
-"""Disks that break on purpose, under the real ledger: SQLite with a virtual file system between it and the files.
+"""Disks that fail on purpose: SQLite with a virtual file system that records and breaks file operations.
 
-`apsw` is used for the files alone; what the ledger sees is the same narrow connection as ever.
+`apsw` provides the virtual file system. The ledger uses it through its own connection protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Event:
-    """Something that was done to a file: written at an offset, cut to a size, synced, taken away; or acknowledged."""
+    """A file operation: write at an offset, cut to a size, sync, or delete."""
 
     def __init__(self, what: str, name: str = "", offset: int = 0, content: bytes = b"") -> None:
         self.what = what
@@ -29,7 +29,7 @@ class Event:
 
 
 class Disk(apsw.VFS):
-    """Writes down what reaches the files, and lets a test stand at every step of it: `before(what, name)`."""
+    """Records the file operations, and calls `before(what, name)` before each of them."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "")

@@ -1,4 +1,4 @@
-"""Other processes that the tests start, talk to and kill; their programs are in `children/`."""
+"""Starts the programs in `children/` as processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def _command(name: str, arguments: tuple[object, ...]) -> tuple[list[str], dict[str, str]]:
@@ -22,14 +22,14 @@ def _command(name: str, arguments: tuple[object, ...]) -> tuple[list[str], dict[
 
 
 def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """The program from its beginning to its end."""
+    """Run the program to its end."""
     command, environment = _command(name, arguments)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
 @contextmanager
 def running(name: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The program, once it has said its first line; it ends at the end of its input, or is killed."""
+    """Start the program and wait for its first line. It ends when its input is closed, or is killed at the end."""
     command, environment = _command(name, arguments)
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

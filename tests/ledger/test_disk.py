@@ -1,4 +1,4 @@
-"""The ledger while the disk, the memory or other programs fail it: it fails closed, and goes on by itself."""
+"""Failing disks, little memory and locks of other programs: the ledger refuses work, and continues by itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def found(path: Path) -> list[Delivery]:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("commit", [4, 9])
-def test_row_07_a_commit_that_is_killed_is_made_whole_or_not_at_all(path: Path, when: str, commit: int) -> None:
+def test_row_07_a_commit_killed_halfway_is_complete_or_absent(path: Path, when: str, commit: int) -> None:
     done = processes.run("killed_commit", path, when, commit)
     assert done.returncode == -signal.SIGKILL, done.stderr
     rows = asyncio.run(found(path))
@@ -53,7 +53,7 @@ def test_row_07_a_commit_that_is_killed_is_made_whole_or_not_at_all(path: Path, 
         assert set(done.stdout.split()) < recorded
 
 
-def test_row_14_a_full_disk_is_refused_and_used_again_when_there_is_room(path: Path) -> None:
+def test_row_14_a_full_disk_refuses_work_until_there_is_space(path: Path) -> None:
     done = processes.run("full_disk", path)
     assert done.returncode == 0, done.stderr
     count, _space, message = done.stdout.partition(" ")
@@ -63,7 +63,7 @@ def test_row_14_a_full_disk_is_refused_and_used_again_when_there_is_room(path: P
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_READONLY])
 @pytest.mark.parametrize("write", [1, 2, 3])
-def test_row_14_and_16_a_write_that_fails_at_run_time_changes_nothing(path: Path, code: int, write: int) -> None:
+def test_row_14_and_16_a_failed_write_changes_nothing(path: Path, code: int, write: int) -> None:
     async def work() -> None:
         disk, left = Disk("full"), 0
 
@@ -88,19 +88,19 @@ def test_row_14_and_16_a_write_that_fails_at_run_time_changes_nothing(path: Path
 
 
 @pytest.mark.parametrize(("name", "sync"), [("ledger.db-wal", 5), ("ledger.db-wal", 6), ("ledger.db", 1)])
-def test_row_17_a_failed_sync_ends_the_process_and_is_never_tried_again(path: Path, name: str, sync: int) -> None:
+def test_row_17_a_failed_sync_ends_the_process_and_is_not_retried(path: Path, name: str, sync: int) -> None:
     done = processes.run("bad_sync", path, name, sync)
-    said = done.stdout.split()
+    lines = done.stdout.split()
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1
     assert "Start tailrace again" in done.stderr
-    assert "synced" not in said[said.index("failed") :]
-    acknowledged = {f"{word}.1" for word in said if word.startswith("t")}
+    assert "synced" not in lines[lines.index("failed") :]
+    acknowledged = {f"{word}.1" for word in lines if word.startswith("t")}
     assert acknowledged
     assert acknowledged <= set(names(asyncio.run(found(path))))
 
 
-def test_row_17_a_ledger_that_is_lost_refuses_everybody_from_then_on(path: Path) -> None:
+def test_row_17_a_lost_ledger_refuses_all_later_calls(path: Path) -> None:
     async def work() -> None:
         disk, lost = Disk("lost"), list[LedgerError]()
 
@@ -121,20 +121,20 @@ def test_row_17_a_ledger_that_is_lost_refuses_everybody_from_then_on(path: Path)
     asyncio.run(work())
 
 
-def test_row_18_a_slow_disk_makes_commits_larger_and_new_work_wait_outside(path: Path) -> None:
+def test_row_18_a_slow_disk_makes_larger_commits_and_refuses_new_work(path: Path) -> None:
     async def work() -> None:
         disk, at_the_disk, gate = Disk("slow"), threading.Event(), threading.Event()
 
         def before(what: str, _name: str) -> None:
             if what == "sync":
                 at_the_disk.set()
-                assert gate.wait(processes.PATIENCE_S)
+                assert gate.wait(processes.TIMEOUT_S)
 
         ledger = await SqliteLedger.open(path, connect=disk.connect, limits=LedgerLimits(max_waiting=1500))
         [begun] = await ledger.plan([post("begun", chat="begun")])
         disk.before = before
         calls = [asyncio.ensure_future(ledger.plan([post("first")]))]
-        assert await asyncio.to_thread(at_the_disk.wait, processes.PATIENCE_S)
+        assert await asyncio.to_thread(at_the_disk.wait, processes.TIMEOUT_S)
         calls += [asyncio.ensure_future(ledger.plan([post(f"t{n}")])) for n in range(1501)]
         await asyncio.sleep(0)
         await refused(ledger.plan([post("too much")]), LedgerUnavailable)
@@ -144,21 +144,21 @@ def test_row_18_a_slow_disk_makes_commits_larger_and_new_work_wait_outside(path:
         gate.set()
         await asyncio.gather(finished, *calls)
         assert sum(event.what == "sync" for event in disk.events) - syncs < 20
-        await ledger.plan([post("welcome")])
+        await ledger.plan([post("accepted again")])
         await ledger.close()
 
     asyncio.run(work())
 
 
-def test_row_19_a_stranger_who_locks_the_file_is_waited_for(path: Path) -> None:
+def test_row_19_a_file_locked_by_another_program_is_unavailable(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, connect=partial(connect, busy_timeout_s=0.05))
-        with processes.running("stranger", path) as stranger:
+        with processes.running("lock_holder", path) as holder:
             calls = [ledger.plan([post(f"t{n}")]) for n in range(3)]
             answers = await asyncio.gather(*calls, return_exceptions=True)
             assert {type(answer) for answer in answers} == {LedgerUnavailable}
             assert await ledger.find(Query()) == []
-            stranger.communicate("")
+            holder.communicate("")
         await ledger.plan([post("t0")])
         assert names(await ledger.find(Query())) == ["t0.1"]
         await ledger.close()
@@ -190,12 +190,12 @@ def test_row_21_only_the_writer_writes_and_makes_checkpoints(path: Path) -> None
     asyncio.run(work())
 
 
-def test_row_21_the_writer_makes_checkpoints_as_it_goes(path: Path) -> None:
+def test_row_21_the_writer_checkpoints_while_it_works(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(checkpoint_frames=30))
         for n in range(200):
             await ledger.plan([post(f"t{n}", text="x" * 2000)])
-        main, log = (Path(f"{path}{suffix}").stat().st_size for suffix in ("", "-wal"))  # noqa: ASYNC240 - a short look
+        main, log = (Path(f"{path}{suffix}").stat().st_size for suffix in ("", "-wal"))  # noqa: ASYNC240 - takes no time
         assert main > 300_000
         assert log < 400_000
         await ledger.close()
@@ -203,7 +203,7 @@ def test_row_21_the_writer_makes_checkpoints_as_it_goes(path: Path) -> None:
     asyncio.run(work())
 
 
-def test_row_23_a_question_that_takes_too_long_is_ended(path: Path) -> None:
+def test_row_23_a_query_past_its_deadline_is_interrupted(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(deadline_s=-1.0))
         await ledger.plan([post(f"t{n}") for n in range(2000)])
@@ -214,13 +214,13 @@ def test_row_23_a_question_that_takes_too_long_is_ended(path: Path) -> None:
     asyncio.run(work())
 
 
-def test_row_23_a_log_that_grows_is_told_of_once_per_doubling(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_row_23_a_growing_log_is_reported_once_per_doubling(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(checkpoint_frames=20, alarm_bytes=300_000))
         await ledger.plan([post("first")])
-        with closing(sqlite3.connect(path, isolation_level=None)) as stranger:
-            stranger.execute("BEGIN")
-            stranger.execute("SELECT * FROM delivery").fetchall()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT * FROM delivery").fetchall()
             for n in range(100):
                 await ledger.plan([post(f"t{n}", text="x" * 10_000)])
         grown = path.with_name("ledger.db-wal").stat().st_size
@@ -235,25 +235,25 @@ def test_row_23_a_log_that_grows_is_told_of_once_per_doubling(path: Path, caplog
     assert all("holds the ledger open" in record.message for record in caplog.records)
 
 
-def test_row_27_what_does_not_fit_into_memory_fails_alone(path: Path) -> None:
+def test_row_27_a_change_too_large_for_memory_fails_alone(path: Path) -> None:
     done = processes.run("little_memory", path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["list", "LedgerUnavailable", "list", "after.1", "b.1", "a.1", "before.1"]
 
 
-def test_row_28_the_ledger_works_on_with_the_files_it_has_open(path: Path) -> None:
+def test_row_28_the_ledger_works_without_free_file_descriptors(path: Path) -> None:
     done = processes.run("few_files", path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n") == ["none left", "50 50", ""]
 
 
-def test_a_snapshot_is_kept_without_any_other_change(path: Path) -> None:
+def test_a_snapshot_is_saved_without_another_change(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(snapshot_s=0.001))
         await ledger.begin(Turn(turn_id="t", target=target()))
         ledger.save_snapshot("t", Snapshot(text="so far"))
         reader = await SqliteReader.open(path)
-        async with asyncio.timeout(processes.PATIENCE_S):
+        async with asyncio.timeout(processes.TIMEOUT_S):
             while (turn := await reader.turn("t")) is None or turn.snapshot.text != "so far":
                 pass
         await reader.close()

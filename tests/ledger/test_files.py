@@ -1,4 +1,4 @@
-"""The files of a ledger: who may read them, who holds them, and that none is trusted that is not what it was."""
+"""The files of a ledger: permissions, the lock, and the refusal of files that were damaged or replaced."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import processes
 import pytest
 
+from example_counts import share
 from tailrace.deliveries import Delivery, Query, State, Turn, sending
 from tailrace.errors import LedgerError, LedgerInUse, LedgerLost, LedgerUnusable
 from tailrace.ledger.files import data_directory, default_path
@@ -33,13 +34,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """The files as they are at this moment, as a crash would leave them."""
+    """A copy of the files as a crash would leave them now."""
     shutil.copytree(folder, to)
     return to / "ledger.db"
 
 
 async def recorded(path: Path, count: int, *, image: Path | None = None) -> list[Delivery]:
-    """A ledger with so many commits; `image` gets its files before it is closed."""
+    """Make a ledger with so many commits. `image` gets a copy of its files before it is closed."""
     ledger = await SqliteLedger.open(path)
     rows = [(await ledger.plan([post(f"t{n}", chat=str(n), text=f"text {n} " * 9)]))[0] for n in range(count)]
     if image is not None:
@@ -49,7 +50,7 @@ async def recorded(path: Path, count: int, *, image: Path | None = None) -> list
 
 
 async def all_rows(path: Path, *, adopt_restored: bool = False) -> list[Delivery]:
-    """What is in a ledger, once it was looked at as if to be sent."""
+    """All rows of a ledger, adopted as if they were to be sent."""
     lost: list[LedgerError] = []
     ledger = await SqliteLedger.open(path, on_lost=lost.append, adopt_restored=adopt_restored)
     try:
@@ -66,9 +67,7 @@ def flipped(path: Path, offset: int) -> None:
     path.write_bytes(content)
 
 
-def test_the_default_path_is_where_the_platform_keeps_such_things(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_path_is_in_the_data_directory_of_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("XDG_DATA_HOME", "LOCALAPPDATA", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     assert default_path().parent == data_directory()
@@ -100,7 +99,7 @@ def test_a_path_may_be_a_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (tmp_path / "ledger.db").exists()
 
 
-def test_row_81_nobody_else_can_read_it_whatever_the_umask(tmp_path: Path) -> None:
+def test_row_81_only_the_owner_can_read_the_files_whatever_the_umask(tmp_path: Path) -> None:
     async def modes() -> set[int]:
         path = tmp_path / "made" / "ledger.db"
         ledger = await SqliteLedger.open(path)
@@ -119,7 +118,7 @@ def test_row_81_nobody_else_can_read_it_whatever_the_umask(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
-def test_row_13_a_flipped_wal_bit_is_refused(path: Path, tmp_path: Path, part: float) -> None:
+def test_row_13_a_flipped_bit_in_the_log_is_refused(path: Path, tmp_path: Path, part: float) -> None:
     asyncio.run(recorded(path, 20, image=tmp_path / "image"))
     image = tmp_path / "image" / "ledger.db"
     log = image.with_name("ledger.db-wal")
@@ -132,11 +131,11 @@ def test_row_13_a_flipped_wal_bit_is_refused(path: Path, tmp_path: Path, part: f
     asyncio.run(all_rows(image))
 
 
-def test_row_13_a_flipped_page_is_never_sent(path: Path, tmp_path: Path) -> None:
-    said = {row.id: row.operation for row in asyncio.run(recorded(path, 20))}
+def test_row_13_a_damaged_row_is_never_returned(path: Path, tmp_path: Path) -> None:
+    recorded_operations = {row.id: row.operation for row in asyncio.run(recorded(path, 20))}
     size = path.stat().st_size
     refusals: list[str] = []
-    for offset in range(0, size, 397):
+    for offset in share(range(0, size, 397), 0, 4):
         image = copied(path.parent, tmp_path.with_name(f"{tmp_path.name}-{offset}"))
         flipped(image, offset)
         try:
@@ -144,16 +143,16 @@ def test_row_13_a_flipped_page_is_never_sent(path: Path, tmp_path: Path) -> None
         except LedgerError as error:
             refusals.append(str(error).replace(str(image), "ledger.db"))
         else:
-            assert all(row.operation in said.values() for row in found)
+            assert all(row.operation in recorded_operations.values() for row in found)
         shutil.rmtree(image.parent)
-    assert len(refusals) > 10
+    assert len(refusals) > 2
     assert all(refusal.startswith("ledger.db") for refusal in refusals)
 
 
-def test_row_13_a_changed_body_is_named_and_not_sent(path: Path) -> None:
+def test_row_13_a_row_with_a_changed_body_is_refused_by_name(path: Path) -> None:
     [row] = asyncio.run(recorded(path, 1))
-    with closing(sqlite3.connect(path)) as stranger, stranger:
-        stranger.execute("UPDATE delivery SET operation = replace(operation, 'text 0', 'next 0')")
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE delivery SET operation = replace(operation, 'text 0', 'next 0')")
 
     async def adopt() -> None:
         ledger = await SqliteLedger.open(path)
@@ -195,7 +194,7 @@ def _folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "words"),
+    ("damage", "words"),
     [
         (_text, "not a ledger"),
         (_cut, "damaged"),
@@ -206,11 +205,9 @@ def _folder(path: Path) -> None:
         (_folder, "cannot be"),
     ],
 )
-def test_a_ledger_that_is_broken_is_refused_and_left_as_it_is(
-    path: Path, harm: Callable[[Path], None], words: str
-) -> None:
+def test_a_broken_file_is_refused_and_not_changed(path: Path, damage: Callable[[Path], None], words: str) -> None:
     asyncio.run(recorded(path, 30))
-    harm(path)
+    damage(path)
     before = path.read_bytes() if path.is_file() else None
     for _time in range(2):
         with pytest.raises(LedgerUnusable, match=words) as refusal:
@@ -224,7 +221,7 @@ def test_an_empty_file_without_a_mark_is_a_new_ledger(path: Path) -> None:
     assert asyncio.run(all_rows(path)) == []
 
 
-def test_row_16_a_read_only_place_is_refused_with_what_to_do() -> None:
+def test_row_16_a_read_only_directory_or_file_is_refused_with_advice() -> None:
     done = processes.run("read_only")
     assert done.returncode == 0, done.stderr
     assert "Give this user permission to write there" in done.stdout
@@ -250,15 +247,15 @@ def test_row_20_a_second_process_is_refused_until_the_first_is_killed(path: Path
         assert row.epoch == 2
 
 
-def test_row_20_a_second_ledger_in_the_same_process_is_refused_too(path: Path) -> None:
-    async def twice() -> None:
+def test_row_20_a_second_ledger_in_the_same_process_is_refused(path: Path) -> None:
+    async def open_twice() -> None:
         ledger = await SqliteLedger.open(path)
         with pytest.raises(LedgerInUse):
             await SqliteLedger.open(path)
         await ledger.plan([post("t")])
         await ledger.close()
 
-    asyncio.run(twice())
+    asyncio.run(open_twice())
 
 
 def _replaced(path: Path) -> None:
@@ -270,13 +267,15 @@ def _without_log(path: Path) -> None:
     path.with_name("ledger.db-wal").unlink()
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, _replaced, _without_log])
-def test_row_22_a_ledger_that_is_taken_away_is_not_made_anew(path: Path, harm: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", [Path.unlink, _replaced, _without_log])
+def test_row_22_a_deleted_or_replaced_ledger_is_lost_and_not_recreated(
+    path: Path, damage: Callable[[Path], None]
+) -> None:
     async def lose() -> None:
         lost: list[LedgerError] = []
         ledger = await SqliteLedger.open(path, on_lost=lost.append)
         await ledger.plan([post("kept")])
-        harm(path)
+        damage(path)
         left = sorted(path.parent.iterdir())
         for _time in range(2):
             await refused(ledger.plan([post("lost")]), LedgerLost)
@@ -287,7 +286,7 @@ def test_row_22_a_ledger_that_is_taken_away_is_not_made_anew(path: Path, harm: C
     asyncio.run(lose())
 
 
-def test_row_22_another_owner_who_got_past_the_lock_fences_this_one(path: Path) -> None:
+def test_row_22_a_second_owner_past_the_lock_fences_this_one(path: Path) -> None:
     async def lose() -> None:
         lost: list[LedgerError] = []
         ledger = await SqliteLedger.open(path, on_lost=lost.append)
@@ -302,8 +301,8 @@ def test_row_22_another_owner_who_got_past_the_lock_fences_this_one(path: Path) 
     asyncio.run(lose())
 
 
-def test_row_26_an_older_copy_is_refused_until_somebody_says_so(path: Path, tmp_path: Path) -> None:
-    async def live() -> None:
+def test_row_26_an_older_copy_is_refused_unless_it_is_adopted(path: Path, tmp_path: Path) -> None:
+    async def use() -> None:
         ledger = await SqliteLedger.open(path)
         rows = await ledger.plan([post("t", n) for n in (1, 2, 3)])
         await deliver(ledger, rows[0])
@@ -314,7 +313,7 @@ def test_row_26_an_older_copy_is_refused_until_somebody_says_so(path: Path, tmp_
         await ledger.move((second, sending(second, now=2.0)))
         await ledger.close()
 
-    asyncio.run(live())
+    asyncio.run(use())
     shutil.copy(tmp_path / "backup", path)
     with pytest.raises(LedgerUnusable, match="lacks its last 3 commits: it was damaged, or an older copy"):
         asyncio.run(all_rows(path))
@@ -325,8 +324,8 @@ def test_row_26_an_older_copy_is_refused_until_somebody_says_so(path: Path, tmp_
     assert second.first_try_at == second.created_at
 
 
-def test_row_26_what_is_planned_after_the_restore_is_not_in_doubt(path: Path) -> None:
-    async def live() -> None:
+def test_row_26_deliveries_planned_after_the_restore_are_not_ambiguous(path: Path) -> None:
+    async def use() -> None:
         await (await SqliteLedger.open(path, adopt_restored=True)).close()
         ledger = await SqliteLedger.open(path)
         await ledger.plan([post("new")])
@@ -336,10 +335,10 @@ def test_row_26_what_is_planned_after_the_restore_is_not_in_doubt(path: Path) ->
         assert row.state is State.PLANNED
         await ledger.close()
 
-    asyncio.run(live())
+    asyncio.run(use())
 
 
-def test_row_26_another_ledger_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
+def test_row_26_another_ledger_at_the_path_is_refused(path: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     asyncio.run(recorded(path, 1))
     asyncio.run(recorded(tmp_path / "other" / "ledger.db", 9))
@@ -349,7 +348,7 @@ def test_row_26_another_ledger_in_its_place_is_refused(path: Path, tmp_path: Pat
     assert len(asyncio.run(all_rows(path, adopt_restored=True))) == 9
 
 
-def test_a_mark_that_is_gone_is_told_of(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_mark_is_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(recorded(path, 1))
     path.with_name("ledger.db.mark").unlink()
     with caplog.at_level(logging.WARNING):
@@ -364,26 +363,26 @@ def test_a_reader_needs_a_ledger(path: Path) -> None:
         path.touch()
 
 
-def test_row_13_a_long_file_is_read_beside_the_work(path: Path) -> None:
+def test_row_13_damage_in_a_large_file_is_noticed_while_in_use(path: Path) -> None:
     asyncio.run(recorded(path, 200))
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[: size // 2] + bytes(4096) + path.read_bytes()[size // 2 + 4096 :])
 
     async def work() -> None:
-        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        loop, noticed = asyncio.get_running_loop(), asyncio.Event()
 
         def on_lost(_error: LedgerError) -> None:
-            loop.call_soon_threadsafe(told.set)
+            loop.call_soon_threadsafe(noticed.set)
 
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(small_bytes=0), on_lost=on_lost)
-        await asyncio.wait_for(told.wait(), processes.PATIENCE_S)
+        await asyncio.wait_for(noticed.wait(), processes.TIMEOUT_S)
         await refused(ledger.plan([post("t")]), LedgerLost)
         await ledger.close()
 
     asyncio.run(work())
 
 
-def test_a_reader_reads_what_a_killed_process_left_and_changes_nothing(path: Path, tmp_path: Path) -> None:
+def test_a_reader_does_not_change_the_ledger_of_a_killed_process(path: Path, tmp_path: Path) -> None:
     asyncio.run(recorded(path, 5, image=tmp_path / "image"))
     image = tmp_path / "image" / "ledger.db"
     before = {file: file.read_bytes() for file in (image, image.with_name("ledger.db-wal"))}
@@ -399,13 +398,13 @@ def test_a_reader_reads_what_a_killed_process_left_and_changes_nothing(path: Pat
     assert len(asyncio.run(all_rows(image))) == 5
 
 
-def test_an_opening_that_is_given_up_leaves_the_ledger_free(path: Path) -> None:
-    async def give_up() -> None:
+def test_a_cancelled_opening_releases_the_ledger(path: Path) -> None:
+    async def cancel_opening() -> None:
         opening = asyncio.ensure_future(SqliteLedger.open(path))
         await asyncio.sleep(0)
         opening.cancel()
         await asyncio.wait([opening])
-        async with asyncio.timeout(processes.PATIENCE_S):
+        async with asyncio.timeout(processes.TIMEOUT_S):
             while (ledger := await opened_or_none()) is None:
                 pass
         await ledger.close()
@@ -416,11 +415,11 @@ def test_an_opening_that_is_given_up_leaves_the_ledger_free(path: Path) -> None:
         except LedgerInUse:
             return None
 
-    asyncio.run(give_up())
+    asyncio.run(cancel_opening())
 
 
-class Backwards:
-    """A wall clock that somebody keeps setting back."""
+class BackwardsClock:
+    """A wall clock that is set back again and again."""
 
     def __init__(self) -> None:
         self._now = 1e9
@@ -430,12 +429,12 @@ class Backwards:
         return self._now
 
     def monotonic(self) -> float:
-        raise AssertionError("a ledger waits for nothing")
+        raise AssertionError("a ledger does not wait")
 
 
-def test_row_51_a_clock_that_is_set_back_changes_no_order(path: Path) -> None:
+def test_row_51_a_clock_set_back_does_not_change_the_order(path: Path) -> None:
     async def work() -> None:
-        clock = Backwards()
+        clock = BackwardsClock()
         for opening in range(3):
             ledger = await SqliteLedger.open(path, clock=clock)
             for n in range(3):
@@ -449,13 +448,13 @@ def test_row_51_a_clock_that_is_set_back_changes_no_order(path: Path) -> None:
     asyncio.run(work())
 
 
-def test_the_space_of_what_was_forgotten_is_given_back(path: Path) -> None:
+def test_pruning_shrinks_the_file(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path)
         rows = await ledger.plan([post(f"t{n}", chat=str(n), text="x" * 4000) for n in range(200)])
         await asyncio.gather(*(deliver(ledger, row) for row in rows))
         await ledger.close()
-        full = path.stat().st_size  # noqa: ASYNC240 - a short look
+        full = path.stat().st_size  # noqa: ASYNC240 - takes no time
         ledger = await SqliteLedger.open(path)
         assert await ledger.prune(Query()) == 200
         await ledger.close()

@@ -1,4 +1,4 @@
-"""The contract of a ledger, over every ledger there is."""
+"""The contract suite for both ledgers."""
 
 from __future__ import annotations
 

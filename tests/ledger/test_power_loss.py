@@ -1,4 +1,7 @@
-"""The power fails at every moment of a ledger's life, and the next one to open it finds all that was acknowledged."""
+"""Loss of power at every moment: the next opening finds everything that was acknowledged.
+
+`make test` tries a share of the crash states, `make search` all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from disks import Disk, Event
 
+from example_counts import share
 from tailrace.deliveries import Delivery, Query, State
 from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.sqlite import SqliteLedger
@@ -15,12 +19,13 @@ from tailrace.testing.ledger_scenes import deliver, post
 
 Files = dict[str, bytes]
 Acknowledged = dict[str, State]
-Past = tuple[int, Acknowledged, bytes]  # the moment, what was acknowledged then, and the mark as it stood
+Past = tuple[int, Acknowledged, bytes]  # number of events, acknowledged states and the mark at that moment
 SECTOR = 512
 
 
-async def live(disk: Disk, path: Path) -> list[Past]:
-    """Two openings with work, one row and many at a time, and checkpoints between; when what was acknowledged."""
+async def use_ledger(disk: Disk, path: Path) -> list[Past]:
+    """Open the ledger twice and record single and grouped changes, with checkpoints. Returns what was acknowledged
+    when."""
     history: list[Past] = []
     known: Acknowledged = {}
 
@@ -35,8 +40,8 @@ async def live(disk: Disk, path: Path) -> list[Past]:
             [row] = await ledger.plan([post(f"{opening}-{n}", chat=f"{opening}-{n}", text="x" * 900 * n)])
             acknowledge([row])
             acknowledge([await deliver(ledger, row)])
-        together = [ledger.plan([post(f"{opening}-many-{n}", chat=f"{opening}-{n}")]) for n in range(5)]
-        acknowledge([row for [row] in await asyncio.gather(*together)])
+        grouped = [ledger.plan([post(f"{opening}-many-{n}", chat=f"{opening}-{n}")]) for n in range(5)]
+        acknowledge([row for [row] in await asyncio.gather(*grouped)])
         await ledger.close()
         acknowledge([])
     return history
@@ -57,7 +62,7 @@ def applied(files: Files, events: list[Event]) -> Files:
 
 
 def torn(event: Event) -> list[Event]:
-    """The write as a disk may have done it: some of its sectors and not the others."""
+    """Halves of the write: a disk may have written some sectors only."""
     half = len(event.content) // SECTOR // 2 * SECTOR
     if event.what != "write" or not half:
         return []
@@ -68,7 +73,7 @@ def torn(event: Event) -> list[Event]:
 
 
 def crashes(durable: Files, unsynced: list[Event]) -> list[Files]:
-    """What may be on the disk: nothing that was not synced, all of it, one write missing, the last one torn."""
+    """The possible contents of the disk: no unsynced write, all, all but one, or half of the last one."""
     missing = {0, len(unsynced) // 2, len(unsynced) - 1} if unsynced else set()
     kept = [[], unsynced, *([*unsynced[:n], *unsynced[n + 1 :]] for n in sorted(missing))]
     if unsynced:
@@ -77,7 +82,7 @@ def crashes(durable: Files, unsynced: list[Event]) -> list[Files]:
 
 
 def states(disk: Disk, history: list[Past]) -> list[tuple[Past, Files]]:
-    """Every state the disk may be found in, each once, with what had been acknowledged by then."""
+    """Every crash state once, with what had been acknowledged by then."""
     found: dict[int, tuple[Past, Files]] = {}
     durable: Files = {}
     unsynced: list[Event] = []
@@ -96,30 +101,29 @@ def states(disk: Disk, history: list[Past]) -> list[tuple[Past, Files]]:
     return list(found.values())
 
 
-def lay_down(folder: Path, files: Files) -> None:
+def write_files(folder: Path, files: Files) -> None:
     for name, content in files.items():
         (folder / name).write_bytes(content)
 
 
-async def found_after(files: Files, mark: bytes) -> Acknowledged:
+async def open_after(files: Files, mark: bytes) -> Acknowledged:
     with tempfile.TemporaryDirectory() as folder:
-        lay_down(Path(folder), {**files, "ledger.db.mark": mark})
+        write_files(Path(folder), {**files, "ledger.db.mark": mark})
         ledger = await SqliteLedger.open(Path(folder, "ledger.db"))
         rows = await ledger.find(Query(), limit=999)
         for conversation in {row.conversation for row in rows}:
-            await ledger.adopt(conversation, now=1.0, limit=99)  # reads their content, and refuses what is damaged
+            await ledger.adopt(conversation, now=1.0, limit=99)  # decodes the rows, and refuses damaged ones
         await ledger.close()
         return {row.id: row.state for row in rows}
 
 
-def test_row_11_and_12_nothing_acknowledged_is_lost_with_the_power(tmp_path: Path) -> None:
+def test_row_11_and_12_a_power_loss_loses_nothing_acknowledged(tmp_path: Path) -> None:
     disk = Disk("recording")
-    history = asyncio.run(live(disk, tmp_path / "ledger.db"))
+    history = asyncio.run(use_ledger(disk, tmp_path / "ledger.db"))
     assert {event.name for event in disk.events if event.what == "sync"} >= {"ledger.db", "ledger.db-wal"}
-    tried = states(disk, history)
-    for (_moment, acknowledged, mark), files in tried:
-        found = asyncio.run(found_after(files, mark))
+    crash_states = states(disk, history)
+    for (_moment, acknowledged, mark), files in share(crash_states, 0, 4):
+        found = asyncio.run(open_after(files, mark))
         assert acknowledged.keys() <= found.keys()
         assert all(found[name] in {state, State.SENDING, State.DELIVERED} for name, state in acknowledged.items())
-    print(f"{len(tried)} crash states")
-    assert len(tried) > 300
+    assert len(crash_states) > 300
