@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from delivery_setup import in_virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from tailrace.delivery.paced_channel import PacedChannel
 from tailrace.operations import Ambiguous, Delivered, NotNow, Receipt, Refused
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
-from tailrace.testing.virtual_time import Simulation, run
+from tailrace.testing.virtual_time import Simulation
 from tailrace.testing.wire import capabilities_of
 
 PROBE_S = 31.0
@@ -69,36 +70,32 @@ def test_it_is_left_alone_for_longer_each_time_and_never_for_long(failures: int,
     assert 0 < waits[-1] <= 60.0 + 1e-6
 
 
-def test_any_answer_is_one_and_being_put_off_for_a_time_too() -> None:
-    async def scene(simulation: Simulation) -> None:
-        channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
-        for answer in (Delivered(Receipt(message_id="m")), Refused("blocked"), NotNow("busy", retry_after=0.0)):
-            outlet = PacedChannel(channel, simulation.clock, lambda: 1.0)
-            for _ in range(5):
-                outlet.learn("a", Ambiguous("no answer"))
-            assert not outlet.is_answering
-            outlet.learn("a", answer)
-            assert outlet.is_answering
-
-    run(scene)
-
-
-def test_those_who_wait_do_not_all_come_when_it_opens() -> None:
-    async def scene(simulation: Simulation) -> None:
-        channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
-        outlet = PacedChannel(channel, simulation.clock, simulation.source.random)
+@in_virtual_time
+async def test_any_answer_is_one_and_being_put_off_for_a_time_too(simulation: Simulation) -> None:
+    channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
+    for answer in (Delivered(Receipt(message_id="m")), Refused("blocked"), NotNow("busy", retry_after=0.0)):
+        outlet = PacedChannel(channel, simulation.clock, lambda: 1.0)
         for _ in range(5):
-            outlet.learn("a", NotNow("unreachable"))
-        times: list[float] = []
+            outlet.learn("a", Ambiguous("no answer"))
+        assert not outlet.is_answering
+        outlet.learn("a", answer)
+        assert outlet.is_answering
 
-        async def call(chat: str) -> None:
-            await outlet.wait_to_call(chat)
-            times.append(simulation.clock.monotonic())
-            await asyncio.sleep(1.0)
-            outlet.learn(chat, Delivered(Receipt(message_id="m")))
 
-        await asyncio.gather(*(call(f"chat {number}") for number in range(20)))
-        first, second = sorted(times)[:2]
-        assert second >= first + 1.0
+@in_virtual_time
+async def test_those_who_wait_do_not_all_come_when_it_opens(simulation: Simulation) -> None:
+    channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
+    outlet = PacedChannel(channel, simulation.clock, simulation.source.random)
+    for _ in range(5):
+        outlet.learn("a", NotNow("unreachable"))
+    times: list[float] = []
 
-    run(scene)
+    async def call(chat: str) -> None:
+        await outlet.wait_to_call(chat)
+        times.append(simulation.clock.monotonic())
+        await asyncio.sleep(1.0)
+        outlet.learn(chat, Delivered(Receipt(message_id="m")))
+
+    await asyncio.gather(*(call(f"chat {number}") for number in range(20)))
+    first, second = sorted(times)[:2]
+    assert second >= first + 1.0

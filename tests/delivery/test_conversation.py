@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delivery_setup import HERE, DeliverySetup, edit, finished_within, in_virtual_time, post
 from msgspec.structs import replace
-from post_office import HERE, PostOffice, edit, post, settled_within
 
 from tailrace.capabilities import TELEGRAM, Rate
 from tailrace.deliveries import Delivery, State
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from tailrace.ports import Inbox
 
 
-class PonderousLedger:
+class SlowLedger:
     """A ledger whose calls of some names take so many seconds to be acknowledged; rows it gives are its own copies."""
 
-    def __init__(self, office: PostOffice, **takes_s: float) -> None:
+    def __init__(self, setup: DeliverySetup, **takes_s: float) -> None:
         self.calls: Counter[str] = Counter()
         self.takes_s = takes_s
-        self.epoch = office.memory.epoch
-        self.save_snapshot = office.memory.save_snapshot
-        self._ledger = office.memory
-        office.courier = office.courier_of(self)
+        self.epoch = setup.memory.epoch
+        self.save_snapshot = setup.memory.save_snapshot
+        self._ledger = setup.memory
+        setup.courier = setup.courier_of(self)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         call = getattr(self._ledger, name)
 
-        async def ponderous(*args: Any, **options: Any) -> Any:
+        async def slow(*args: Any, **options: Any) -> Any:
             self.calls[name] += 1
             answer = await call(*args, **options)
             if name in self.takes_s:
@@ -49,181 +49,165 @@ class PonderousLedger:
             is_rows = isinstance(answer, list) and answer and isinstance(answer[0], Delivery)
             return [replace(row) for row in answer] if is_rows else answer
 
-        return ponderous
+        return slow
 
 
-def test_what_was_recorded_as_being_sent_is_sent_also_where_the_lane_reads_everything_anew() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        PonderousLedger(office)
-        await office.courier.begin("old", HERE)
-        old = await office.courier.begin("old", HERE)
-        new = await office.courier.begin("new", HERE)
-        said = await settled_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
-        assert [row.state for rows in said for row in rows] == [State.DELIVERED] * 2
-        assert office.texts() == ["new", "old"]
+@in_virtual_time
+async def test_what_was_recorded_as_being_sent_is_sent_also_where_the_lane_reads_everything_anew(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation)
+    SlowLedger(setup)
+    await setup.courier.begin("old", HERE)
+    old = await setup.courier.begin("old", HERE)
+    new = await setup.courier.begin("new", HERE)
+    said = await finished_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
+    assert [row.state for rows in said for row in rows] == [State.DELIVERED] * 2
+    assert setup.texts() == ["new", "old"]
 
-    run(scene)
 
-
-def test_what_is_handed_in_while_the_lane_reads_is_not_forgotten() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        ledger = PonderousLedger(office, adopt=1.0)
-        await office.plan("t", "one")
-        assert office.courier.resume(HERE.conversation) is not None
-        await asyncio.sleep(0.5)
-        await office.say("u", "two")
-        assert office.texts() == ["one", "two"]
-        assert ledger.calls["find"] == 0  # nobody had to look where it is
-
-    run(scene)
+@in_virtual_time
+async def test_what_is_handed_in_while_the_lane_reads_is_not_forgotten(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    ledger = SlowLedger(setup, adopt=1.0)
+    await setup.record_turn("t", "one")
+    assert setup.courier.resume(HERE.conversation) is not None
+    await asyncio.sleep(0.5)
+    await setup.send_turn("u", "two")
+    assert setup.texts() == ["one", "two"]
+    assert ledger.calls["find"] == 0  # nobody had to look where it is
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_acknowledgements_in_another_order_than_the_rows_do_not_change_what_comes_first(parts: int) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        PonderousLedger(office, end=2.0)
-        first = await office.courier.begin("first", HERE)
-        second = await office.courier.begin("second", HERE)
-        texts = [f"first {part}" for part in range(parts)]
-        said = asyncio.gather(first.end(*map(post, texts)), second.send(post("second")))
-        await settled_within(said, 30.0)
-        assert office.texts() == [*texts, "second"]
-
-    run(scene)
-
-
-def test_while_something_is_recorded_its_conversation_is_neither_forgotten_nor_begun_twice() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        ledger = PonderousLedger(office, end=1.0)
-        office.fail(Rule(fault=Delayed(3.0), kind="post"))
-        office.courier.show(Typing(target=HERE))
-        await asyncio.sleep(0.05)
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(0.5)
-        # What was shown in between is done, and yet the conversation is not at rest.
-        assert office.courier.resume(HERE.conversation) is None
-        ledger.takes_s.clear()
-        await asyncio.sleep(1.0)
-        await settled_within(office.courier.drain(), 5.0)
-        assert [row.state for row in await settled_within(saying, 0.1)] == [State.DELIVERED]
-        assert len(asyncio.all_tasks()) == 1
-
-    run(scene)
+@in_virtual_time
+async def test_acknowledgements_in_another_order_than_the_rows_do_not_change_what_comes_first(
+    simulation: Simulation, parts: int
+) -> None:
+    setup = DeliverySetup(simulation)
+    SlowLedger(setup, end=2.0)
+    first = await setup.courier.begin("first", HERE)
+    second = await setup.courier.begin("second", HERE)
+    texts = [f"first {part}" for part in range(parts)]
+    said = asyncio.gather(first.end(*map(post, texts)), second.send(post("second")))
+    await finished_within(said, 30.0)
+    assert setup.texts() == [*texts, "second"]
 
 
-def test_nothing_is_shown_in_between_while_what_stays_is_recorded() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=2, per_s=10.0)))
-        turn = await office.courier.begin("t", HERE)
-        await turn.send(post("a"))
-        PonderousLedger(office, end=1.0)
-        again = await office.courier.begin("u", HERE)
-        ending = asyncio.create_task(again.end(edit(office.shown(), "final")))
-        await asyncio.sleep(0.5)
-        office.courier.show(edit(office.shown(), "in between"))
-        await settled_within(ending, 5.0)
-        await asyncio.sleep(60)
-        assert office.texts() == ["final"]
-        assert office.platform.counts["edit"] == 1
+@in_virtual_time
+async def test_while_something_is_recorded_its_conversation_is_neither_forgotten_nor_begun_twice(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation)
+    ledger = SlowLedger(setup, end=1.0)
+    setup.fail(Rule(fault=Delayed(3.0), kind="post"))
+    setup.courier.show(Typing(target=HERE))
+    await asyncio.sleep(0.05)
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(0.5)
+    # What was shown in between is done, and yet the conversation is not at rest.
+    assert setup.courier.resume(HERE.conversation) is None
+    ledger.takes_s.clear()
+    await asyncio.sleep(1.0)
+    await finished_within(setup.courier.drain(), 5.0)
+    assert [row.state for row in await finished_within(saying, 0.1)] == [State.DELIVERED]
+    assert len(asyncio.all_tasks()) == 1
 
-    run(scene)
+
+@in_virtual_time
+async def test_nothing_is_shown_in_between_while_what_stays_is_recorded(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=2, per_s=10.0)))
+    turn = await setup.courier.begin("t", HERE)
+    await turn.send(post("a"))
+    SlowLedger(setup, end=1.0)
+    again = await setup.courier.begin("u", HERE)
+    ending = asyncio.create_task(again.end(edit(setup.message_id(), "final")))
+    await asyncio.sleep(0.5)
+    setup.courier.show(edit(setup.message_id(), "in between"))
+    await finished_within(ending, 5.0)
+    await asyncio.sleep(60)
+    assert setup.texts() == ["final"]
+    assert setup.platform.counts["edit"] == 1
 
 
-def test_who_waits_for_a_platform_and_for_nobody_lets_others_have_the_place() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(TooMany(600.0, everywhere=True))
-        held = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(1)
-        other = replace(HERE, chat="other")
-        await office.plan("u", "two", target=other)
-        resumed = office.courier.resume(other.conversation)
-        assert resumed is not None
-        assert await settled_within(resumed, 1.0) == 0
-        assert [row.state for row in await held] == [State.DELIVERED]
-        assert office.texts(other) == []
-
-    run(scene)
+@in_virtual_time
+async def test_who_waits_for_a_platform_and_for_nobody_lets_others_have_the_place(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(TooMany(600.0, everywhere=True))
+    held = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(1)
+    other = replace(HERE, chat="other")
+    await setup.record_turn("u", "two", target=other)
+    resumed = setup.courier.resume(other.conversation)
+    assert resumed is not None
+    assert await finished_within(resumed, 1.0) == 0
+    assert [row.state for row in await held] == [State.DELIVERED]
+    assert setup.texts(other) == []
 
 
 def thread(name: str, *, group: bool = False) -> Target:
     return Target(channel="simulated", chat="room", thread=name, group=group)
 
 
-def test_the_threads_of_a_chat_share_its_budget() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=1.0)))
-        turns = [await office.courier.begin(name, thread(name)) for name in "abc"]
-        await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 3) for turn in turns))
-        assert [call.at for call in office.platform.calls] == pytest.approx([0.05 + second for second in range(9)])
-        assert office.platform.complaints == []
-        # What was begun is finished before something else is begun.
-        assert [message.thread for message in office.platform.history("room")] == [*"aaabbbccc"]
-
-    run(scene)
+@in_virtual_time
+async def test_the_threads_of_a_chat_share_its_budget(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=1.0)))
+    turns = [await setup.courier.begin(name, thread(name)) for name in "abc"]
+    await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 3) for turn in turns))
+    assert [call.at for call in setup.platform.calls] == pytest.approx([0.05 + second for second in range(9)])
+    assert setup.platform.complaints == []
+    # What was begun is finished before something else is begun.
+    assert [message.thread for message in setup.platform.history("room")] == [*"aaabbbccc"]
 
 
-def test_what_stays_in_one_thread_goes_before_an_edit_that_waits_in_another() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=10.0)))
-        growing, other = [await office.courier.begin(name, thread(name)) for name in "ab"]
-        [row] = await growing.send(post("a", thread("a")))
-        assert row.receipt is not None
-        edited = growing.show(edit(row.receipt.message_id, "b", thread("a")))
-        await asyncio.sleep(5)
-        await other.end(post("c", thread("b")))
-        assert not edited.done()
-        await edited
-        assert [call.kind for call in office.platform.calls] == ["post", "post", "edit"]
-        assert office.platform.complaints == []
-
-    run(scene)
+@in_virtual_time
+async def test_what_stays_in_one_thread_goes_before_an_edit_that_waits_in_another(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=10.0)))
+    growing, other = [await setup.courier.begin(name, thread(name)) for name in "ab"]
+    [row] = await growing.send(post("a", thread("a")))
+    assert row.receipt is not None
+    edited = growing.show(edit(row.receipt.message_id, "b", thread("a")))
+    await asyncio.sleep(5)
+    await other.end(post("c", thread("b")))
+    assert not edited.done()
+    await edited
+    assert [call.kind for call in setup.platform.calls] == ["post", "post", "edit"]
+    assert setup.platform.complaints == []
 
 
-def test_a_group_is_held_to_the_pace_of_groups() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, TELEGRAM)
-        turns = [await office.courier.begin(name, thread(name, group=True)) for name in "ab"]
-        await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 15) for turn in turns))
-        assert office.platform.complaints == []
-        assert office.platform.calls[-1].at > 60.0
-        assert len(office.platform.history("room")) == 30
-
-    run(scene)
+@in_virtual_time
+async def test_a_group_is_held_to_the_pace_of_groups(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, TELEGRAM)
+    turns = [await setup.courier.begin(name, thread(name, group=True)) for name in "ab"]
+    await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 15) for turn in turns))
+    assert setup.platform.complaints == []
+    assert setup.platform.calls[-1].at > 60.0
+    assert len(setup.platform.history("room")) == 30
 
 
-def test_what_is_taken_up_again_in_a_group_keeps_to_its_pace_too() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, TELEGRAM)
-        room = thread("a", group=True)
-        await office.plan("t", *map(str, range(25)), target=room)
-        resumed = office.courier.resume(room.conversation, limit=25)
-        assert resumed is not None
-        assert await resumed == 20  # then it would have to wait for long, and for nobody
-        assert office.platform.complaints == []
-
-    run(scene)
+@in_virtual_time
+async def test_what_is_taken_up_again_in_a_group_keeps_to_its_pace_too(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, TELEGRAM)
+    room = thread("a", group=True)
+    await setup.record_turn("t", *map(str, range(25)), target=room)
+    resumed = setup.courier.resume(room.conversation, limit=25)
+    assert resumed is not None
+    assert await resumed == 20  # then it would have to wait for long, and for nobody
+    assert setup.platform.complaints == []
 
 
-def test_a_thread_whose_chat_must_wait_for_long_lets_others_have_the_place() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(TooMany(600.0))
-        held = asyncio.create_task(office.say("t", "one", target=thread("a")))
-        await asyncio.sleep(1)
-        assert office.courier.free_in(thread("b").conversation, "simulated") == pytest.approx(599.0, abs=0.5)
-        assert office.courier.free_in(HERE.conversation, "simulated") == 0.0
-        await office.plan("u", "two", target=thread("b"))
-        resumed = office.courier.resume(thread("b").conversation)
-        assert resumed is not None
-        assert await settled_within(resumed, 1.0) == 0
-        await held
-
-    run(scene)
+@in_virtual_time
+async def test_a_thread_whose_chat_must_wait_for_long_lets_others_have_the_place(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(TooMany(600.0))
+    held = asyncio.create_task(setup.send_turn("t", "one", target=thread("a")))
+    await asyncio.sleep(1)
+    assert setup.courier.free_in(thread("b").conversation, "simulated") == pytest.approx(599.0, abs=0.5)
+    assert setup.courier.free_in(HERE.conversation, "simulated") == 0.0
+    await setup.record_turn("u", "two", target=thread("b"))
+    resumed = setup.courier.resume(thread("b").conversation)
+    assert resumed is not None
+    assert await finished_within(resumed, 1.0) == 0
+    await held
 
 
 SECRET = "token-of-somebody"
@@ -251,12 +235,12 @@ def test_an_error_that_comes_when_nobody_waits_any_more_is_not_written_to_the_lo
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.channel = LeakyChannel()
-        PonderousLedger(office, move=5.0)
-        saying = asyncio.create_task(office.say("t", "one"))
+        setup = DeliverySetup(simulation)
+        setup.channel = LeakyChannel()
+        SlowLedger(setup, move=5.0)
+        saying = asyncio.create_task(setup.send_turn("t", "one"))
         await asyncio.sleep(2)  # the deadline is over, and that is being recorded
-        await office.courier.drain(timeout_s=0.0)
+        await setup.courier.drain(timeout_s=0.0)
         await saying
         gc.collect()
 

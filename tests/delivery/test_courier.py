@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+from delivery_setup import HERE, THERE, DeliverySetup, edit, finished_within, in_virtual_time, post
 from msgspec.structs import replace
-from post_office import HERE, THERE, PostOffice, edit, post, settled_within
 
 from random_turns.unsteady import unsteady
 from tailrace.capabilities import Capabilities, Unkeyed
@@ -35,157 +35,139 @@ def states(deliveries: list[Delivery]) -> list[State]:
     return [delivery.state for delivery in deliveries]
 
 
-def test_parts_arrive_in_order_each_with_a_receipt() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        ended = await office.say("t", "one", "two", "three")
-        assert office.texts() == ["one", "two", "three"]
-        assert states(ended) == [State.DELIVERED] * 3
-        ids = [message.message_id for message in office.platform.history("here")]
-        assert [row.receipt and row.receipt.message_id for row in ended] == ids
-
-    run(scene)
+@in_virtual_time
+async def test_parts_arrive_in_order_each_with_a_receipt(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    ended = await setup.send_turn("t", "one", "two", "three")
+    assert setup.texts() == ["one", "two", "three"]
+    assert states(ended) == [State.DELIVERED] * 3
+    ids = [message.message_id for message in setup.platform.history("here")]
+    assert [row.receipt and row.receipt.message_id for row in ended] == ids
 
 
-def test_turns_of_one_conversation_are_said_one_behind_the_other_in_the_order_they_came() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=Delayed(3.0), times=None))
-        names = [f"turn {number}" for number in range(8)]
-        await asyncio.gather(*(office.say(name, f"{name} a", f"{name} b") for name in names))
-        assert office.texts() == [f"{name} {part}" for name in names for part in "ab"]
-        times = [seen.at for seen in office.platform.calls]
-        assert all(later - earlier >= 3.0 for earlier, later in pairwise(times))
-
-    run(scene)
-
-
-def test_conversations_go_side_by_side_and_a_hanging_one_keeps_nobody() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=NoAnswer(applied=False), chat="here"))
-        slow = asyncio.create_task(office.say("slow", "late"))
-        await settled_within(office.say("fast", "one", "two", target=THERE), 1.0)
-        assert office.texts(THERE) == ["one", "two"]
-        assert states(await slow) == [State.DELIVERED]
-
-    run(scene)
+@in_virtual_time
+async def test_turns_of_one_conversation_are_said_one_behind_the_other_in_the_order_they_came(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=Delayed(3.0), times=None))
+    names = [f"turn {number}" for number in range(8)]
+    await asyncio.gather(*(setup.send_turn(name, f"{name} a", f"{name} b") for name in names))
+    assert setup.texts() == [f"{name} {part}" for name in names for part in "ab"]
+    times = [seen.at for seen in setup.platform.calls]
+    assert all(later - earlier >= 3.0 for earlier, later in pairwise(times))
 
 
-def test_a_thread_is_a_conversation_of_its_own() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        thread = replace(HERE, thread="7")
-        await office.say("t", "in it", target=thread)
-        await office.say("u", "beside it")
-        assert [message.thread for message in office.platform.history("here")] == ["7", None]
-
-    run(scene)
-
-
-def test_a_turn_said_again_sends_only_what_is_missing() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn = await office.courier.begin("t", HERE)
-        first = await turn.send(post("one"), post("two"))
-        await office.crash()
-        again = await office.courier.begin("t", HERE)
-        assert not again.is_finished
-        assert await again.send(post("one"), post("two")) == first
-        await again.end(post("three"))
-        assert office.texts() == ["one", "two", "three"]
-        whole = await office.courier.begin("t", HERE)
-        assert whole.is_finished
-        assert states(await whole.end(post("one"), post("two"), post("three"))) == [State.DELIVERED] * 3
-        assert office.platform.counts["post"] == 3
-
-    run(scene)
+@in_virtual_time
+async def test_conversations_go_side_by_side_and_a_hanging_one_keeps_nobody(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=NoAnswer(applied=False), chat="here"))
+    slow = asyncio.create_task(setup.send_turn("slow", "late"))
+    await finished_within(setup.send_turn("fast", "one", "two", target=THERE), 1.0)
+    assert setup.texts(THERE) == ["one", "two"]
+    assert states(await slow) == [State.DELIVERED]
 
 
-def test_another_text_under_the_same_id_is_refused_and_nothing_is_sent() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        await office.say("t", "one")
-        with pytest.raises(TurnMismatch):
-            await office.say("t", "another")
-        assert office.texts() == ["one"]
-        await settled_within(office.say("u", "goes on"), 5.0)
+@in_virtual_time
+async def test_a_thread_is_a_conversation_of_its_own(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    thread = replace(HERE, thread="7")
+    await setup.send_turn("t", "in it", target=thread)
+    await setup.send_turn("u", "beside it")
+    assert [message.thread for message in setup.platform.history("here")] == ["7", None]
 
-    run(scene)
+
+@in_virtual_time
+async def test_a_turn_said_again_sends_only_what_is_missing(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn = await setup.courier.begin("t", HERE)
+    first = await turn.send(post("one"), post("two"))
+    await setup.crash()
+    again = await setup.courier.begin("t", HERE)
+    assert not again.is_finished
+    assert await again.send(post("one"), post("two")) == first
+    await again.end(post("three"))
+    assert setup.texts() == ["one", "two", "three"]
+    whole = await setup.courier.begin("t", HERE)
+    assert whole.is_finished
+    assert states(await whole.end(post("one"), post("two"), post("three"))) == [State.DELIVERED] * 3
+    assert setup.platform.counts["post"] == 3
+
+
+@in_virtual_time
+async def test_another_text_under_the_same_id_is_refused_and_nothing_is_sent(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    await setup.send_turn("t", "one")
+    with pytest.raises(TurnMismatch):
+        await setup.send_turn("t", "another")
+    assert setup.texts() == ["one"]
+    await finished_within(setup.send_turn("u", "goes on"), 5.0)
 
 
 @pytest.mark.parametrize("kind", ["keyed", "unkeyed", "readback", "repeatable"])
-def test_a_turn_that_was_over_when_its_process_died_is_not_sent_blindly_when_it_is_said_again(kind: str) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, kind)
-        office.fail(NoAnswer())
-        saying = asyncio.create_task(office.say("t", "once"))
-        await asyncio.sleep(1.0)
-        assert (await office.states())[1] is State.SENDING
-        await office.crash()
-        assert saying.done()
-        [row] = await office.say("t", "once")
-        assert office.texts()[0] == "once"
-        assert office.texts().count("once") == 1
-        assert row.state is (State.UNKNOWN if kind == "unkeyed" else State.DELIVERED)
-
-    run(scene)
-
-
-def test_a_refused_part_suppresses_nothing_and_is_told_once_right_behind_it() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=Refuse(), at=2, times=2))
-        ended = await office.say("t", "one", "two", "three", "four")
-        assert states(ended) == [State.DELIVERED, State.FAILED, State.DELIVERED, State.DELIVERED]
-        # The notice of it was refused as well.
-        assert office.texts() == ["one", "three", "four"]
-        office.fail(Rule(fault=Refuse(), at=2), Rule(fault=Refuse(), at=4))
-        await office.say("u", "1", "2", "3", "4")
-        assert office.texts()[3:] == ["1", "⚠️ Part 2 of this answer is missing.", "4"]
-
-    run(scene)
+@in_virtual_time
+async def test_a_turn_that_was_over_when_its_process_died_is_not_sent_blindly_when_it_is_said_again(
+    simulation: Simulation, kind: str
+) -> None:
+    setup = DeliverySetup(simulation, kind)
+    setup.fail(NoAnswer())
+    saying = asyncio.create_task(setup.send_turn("t", "once"))
+    await asyncio.sleep(1.0)
+    assert (await setup.states())[1] is State.SENDING
+    await setup.crash()
+    assert saying.done()
+    [row] = await setup.send_turn("t", "once")
+    assert setup.texts()[0] == "once"
+    assert setup.texts().count("once") == 1
+    assert row.state is (State.UNKNOWN if kind == "unkeyed" else State.DELIVERED)
 
 
-def test_halting_leaves_out_the_rest_of_the_turn_and_of_that_turn_alone() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, on_dead="halt")
-        office.fail(Rule(fault=Refuse(), at=2))
-        first = asyncio.create_task(office.say("t", "one", "two", "three", "four"))
-        second = asyncio.create_task(office.say("u", "next"))
-        assert states(await first) == [State.DELIVERED, State.FAILED, State.CANCELLED, State.CANCELLED]
-        assert states(await second) == [State.DELIVERED]
-        assert office.texts() == ["one", "⚠️ Part 2 of this answer is missing.", "next"]
-
-    run(scene)
-
-
-def test_a_halted_turn_says_nothing_more_later_either() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, on_dead="halt")
-        office.fail(Refuse())
-        turn = await office.courier.begin("t", HERE)
-        await turn.send(post("one"))
-        assert states(await turn.end(post("two"))) == [State.CANCELLED]
-        assert office.texts() == ["⚠️ Part 1 of this answer is missing."]
-
-    run(scene)
+@in_virtual_time
+async def test_a_refused_part_suppresses_nothing_and_is_told_once_right_behind_it(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=Refuse(), at=2, times=2))
+    ended = await setup.send_turn("t", "one", "two", "three", "four")
+    assert states(ended) == [State.DELIVERED, State.FAILED, State.DELIVERED, State.DELIVERED]
+    # The notice of it was refused as well.
+    assert setup.texts() == ["one", "three", "four"]
+    setup.fail(Rule(fault=Refuse(), at=2), Rule(fault=Refuse(), at=4))
+    await setup.send_turn("u", "1", "2", "3", "4")
+    assert setup.texts()[3:] == ["1", "⚠️ Part 2 of this answer is missing.", "4"]
 
 
-def test_what_nobody_can_find_out_is_held_and_told_or_sent_again_and_marked() -> None:
-    async def scene(simulation: Simulation) -> None:
-        hold = PostOffice(simulation, "unkeyed")
-        hold.fail(NoAnswer())
-        assert states(await hold.say("t", "one", "two")) == [State.UNKNOWN, State.DELIVERED]
-        told = "⚠️ Part 1 of this answer may be missing: it is not known whether it arrived."
-        assert hold.texts() == ["one", told, "two"]
-        resend = PostOffice(simulation, "unkeyed", on_unknown="resend")
-        resend.fail(NoAnswer())
-        ended = await resend.say("t", "one", "two")
-        assert [(row.state, row.may_be_double) for row in ended] == [(State.DELIVERED, True), (State.DELIVERED, False)]
-        assert resend.texts() == ["one", "one", "two"]
+@in_virtual_time
+async def test_halting_leaves_out_the_rest_of_the_turn_and_of_that_turn_alone(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, on_dead="halt")
+    setup.fail(Rule(fault=Refuse(), at=2))
+    first = asyncio.create_task(setup.send_turn("t", "one", "two", "three", "four"))
+    second = asyncio.create_task(setup.send_turn("u", "next"))
+    assert states(await first) == [State.DELIVERED, State.FAILED, State.CANCELLED, State.CANCELLED]
+    assert states(await second) == [State.DELIVERED]
+    assert setup.texts() == ["one", "⚠️ Part 2 of this answer is missing.", "next"]
 
-    run(scene)
+
+@in_virtual_time
+async def test_a_halted_turn_says_nothing_more_later_either(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, on_dead="halt")
+    setup.fail(Refuse())
+    turn = await setup.courier.begin("t", HERE)
+    await turn.send(post("one"))
+    assert states(await turn.end(post("two"))) == [State.CANCELLED]
+    assert setup.texts() == ["⚠️ Part 1 of this answer is missing."]
+
+
+@in_virtual_time
+async def test_what_nobody_can_find_out_is_held_and_told_or_sent_again_and_marked(simulation: Simulation) -> None:
+    hold = DeliverySetup(simulation, "unkeyed")
+    hold.fail(NoAnswer())
+    assert states(await hold.send_turn("t", "one", "two")) == [State.UNKNOWN, State.DELIVERED]
+    told = "⚠️ Part 1 of this answer may be missing: it is not known whether it arrived."
+    assert hold.texts() == ["one", told, "two"]
+    resend = DeliverySetup(simulation, "unkeyed", on_unknown="resend")
+    resend.fail(NoAnswer())
+    ended = await resend.send_turn("t", "one", "two")
+    assert [(row.state, row.may_be_double) for row in ended] == [(State.DELIVERED, True), (State.DELIVERED, False)]
+    assert resend.texts() == ["one", "one", "two"]
 
 
 def test_a_channel_without_the_power_refuses_and_the_text_goes_on() -> None:
@@ -211,9 +193,9 @@ def test_a_channel_without_the_power_refuses_and_the_text_goes_on() -> None:
             return Receipt(message_id=str(len(self.texts)))
 
     async def scene(simulation: Simulation) -> None:
-        office, plain = PostOffice(simulation), PlainChannel()
-        office.courier.connect(plain)
-        turn = await office.courier.begin("t", HERE)
+        setup, plain = DeliverySetup(simulation), PlainChannel()
+        setup.courier.connect(plain)
+        turn = await setup.courier.begin("t", HERE)
         turn.show(Typing(target=HERE))
         turn.show(edit("m1", "never mind"))
         ended = await turn.end(PostMedia(target=HERE, url="https://example.org/a.png"), post("text"))
@@ -223,62 +205,56 @@ def test_a_channel_without_the_power_refuses_and_the_text_goes_on() -> None:
     run(scene)
 
 
-def test_a_turn_said_again_beside_a_new_one_leaves_both_delivered() -> None:
+@in_virtual_time
+async def test_a_turn_said_again_beside_a_new_one_leaves_both_delivered(simulation: Simulation) -> None:
     # The new one is recorded as being sent; the other lets its lane read everything anew before that begins.
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        old = await office.courier.begin("old", HERE)
-        old = await office.courier.begin("old", HERE)
-        new = await office.courier.begin("new", HERE)
-        said = await settled_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
-        assert [states(rows) for rows in said] == [[State.DELIVERED]] * 2
-        assert office.texts() == ["new", "old"]
-
-    run(scene)
+    setup = DeliverySetup(simulation)
+    old = await setup.courier.begin("old", HERE)
+    old = await setup.courier.begin("old", HERE)
+    new = await setup.courier.begin("new", HERE)
+    said = await finished_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
+    assert [states(rows) for rows in said] == [[State.DELIVERED]] * 2
+    assert setup.texts() == ["new", "old"]
 
 
 def test_acknowledgements_that_come_out_of_order_leave_everything_in_order() -> None:
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        slow = unsteady(office.memory, simulation.source, longest_s=5.0, unavailable=0.1)
-        office.courier = office.courier_of(slow)
-        turns = [await office.courier.begin(f"turn {number}", HERE) for number in range(10)]
+        setup = DeliverySetup(simulation)
+        slow = unsteady(setup.memory, simulation.source, longest_s=5.0, unavailable=0.1)
+        setup.courier = setup.courier_of(slow)
+        turns = [await setup.courier.begin(f"turn {number}", HERE) for number in range(10)]
         said = [turn.end(post(f"{number} a"), post(f"{number} b")) for number, turn in enumerate(turns)]
-        await settled_within(asyncio.gather(*said), 3600.0)
-        texts = office.texts()
+        await finished_within(asyncio.gather(*said), 3600.0)
+        texts = setup.texts()
         assert sorted(texts) == sorted(f"{number} {part}" for number in range(10) for part in "ab")
         assert [text[0] for text in texts[::2]] == [text[0] for text in texts[1::2]]
-        assert texts == [row.operation.body.text for row in await office.rows() if isinstance(row.operation, Post)]
+        assert texts == [row.operation.body.text for row in await setup.rows() if isinstance(row.operation, Post)]
 
     for seed in range(10):
         run(scene, seed=seed)
 
 
-def test_nothing_is_kept_of_conversations_that_rest() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed")
-        office.fail(Rule(fault=Refuse(), at=3, times=10), Rule(fault=Unreachable(), chance=0.3, times=None))
-        targets = [Target(channel="simulated", chat=f"chat {number}") for number in range(200)]
-        await asyncio.gather(*(office.say(target.chat, "one", "two", target=target) for target in targets))
-        for target in targets:
-            office.courier.show(Typing(target=target))
-        with pytest.raises(TurnMismatch):
-            await office.say(targets[0].chat, "other", target=targets[0])
-        await asyncio.sleep(10)
-        assert office.courier._senders == {}
-        assert len(asyncio.all_tasks()) == 1
-
-    run(scene)
+@in_virtual_time
+async def test_nothing_is_kept_of_conversations_that_rest(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    setup.fail(Rule(fault=Refuse(), at=3, times=10), Rule(fault=Unreachable(), chance=0.3, times=None))
+    targets = [Target(channel="simulated", chat=f"chat {number}") for number in range(200)]
+    await asyncio.gather(*(setup.send_turn(target.chat, "one", "two", target=target) for target in targets))
+    for target in targets:
+        setup.courier.show(Typing(target=target))
+    with pytest.raises(TurnMismatch):
+        await setup.send_turn(targets[0].chat, "other", target=targets[0])
+    await asyncio.sleep(10)
+    assert setup.courier._senders == {}
+    assert len(asyncio.all_tasks()) == 1
 
 
-def test_a_turn_without_a_word_ends_too() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn = await office.courier.begin("t", HERE)
-        assert await turn.end(state=TurnState.CANCELLED) == []
-        assert (await office.courier.begin("t", HERE)).is_finished
-
-    run(scene)
+@in_virtual_time
+async def test_a_turn_without_a_word_ends_too(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn = await setup.courier.begin("t", HERE)
+    assert await turn.end(state=TurnState.CANCELLED) == []
+    assert (await setup.courier.begin("t", HERE)).is_finished
 
 
 @pytest.mark.parametrize("max_age_s", [0.0, -1.0, float("nan")])

@@ -7,8 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from delivery_setup import (
+    HERE,
+    THERE,
+    DeliverySetup,
+    finished_within,
+    in_virtual_time,
+    post,
+    with_deadline,
+    with_window,
+)
 from msgspec.structs import replace
-from post_office import HERE, THERE, PostOffice, post, settled_within, with_deadline, with_window
 from saboteur import Saboteur
 
 from tailrace.capabilities import Rate
@@ -35,18 +44,16 @@ CHATS = [Target(channel="simulated", chat=f"chat {number}") for number in range(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_row_29_what_never_connected_is_tried_again_without_a_doubt(kind: str) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, kind)
-        office.fail(Rule(fault=Unreachable(), times=3))
-        [first, second] = await office.say("t", "one", "two")
-        assert office.texts() == ["one", "two"]
-        assert (first.attempt, second.attempt) == (4, 1)
-        assert not first.may_be_double
-        assert office.platform.counts["find"] == 0
-        assert len({seen.key for seen in office.platform.calls}) == 2
-
-    run(scene)
+@in_virtual_time
+async def test_row_29_what_never_connected_is_tried_again_without_a_doubt(simulation: Simulation, kind: str) -> None:
+    setup = DeliverySetup(simulation, kind)
+    setup.fail(Rule(fault=Unreachable(), times=3))
+    [first, second] = await setup.send_turn("t", "one", "two")
+    assert setup.texts() == ["one", "two"]
+    assert (first.attempt, second.attempt) == (4, 1)
+    assert not first.may_be_double
+    assert setup.platform.counts["find"] == 0
+    assert len({seen.key for seen in setup.platform.calls}) == 2
 
 
 AFTER_THE_REQUEST: list[tuple[str, list[Fault]]] = [
@@ -59,23 +66,21 @@ AFTER_THE_REQUEST: list[tuple[str, list[Fault]]] = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("applied", [True, False])
 @pytest.mark.parametrize(("row", "faults"), AFTER_THE_REQUEST)
-def test_rows_30_31_32_what_may_have_been_taken_is_settled_by_what_the_channel_declared(
-    row: str, faults: list[Fault], kind: str, applied: bool
+@in_virtual_time
+async def test_rows_30_31_32_what_may_have_been_taken_is_settled_by_what_the_channel_declared(
+    simulation: Simulation, row: str, faults: list[Fault], kind: str, applied: bool
 ) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, kind)
-        office.fail(faults[0] if applied else faults[1])
-        [first, second] = await office.say("t", "one", "two")
-        assert row
-        assert second.state is State.DELIVERED
-        if kind == "unkeyed":
-            assert first.state is State.UNKNOWN
-            assert office.texts()[:-2] == ["one"] * applied
-        else:
-            assert first.state is State.DELIVERED
-            assert office.texts() == ["one", "two"]
-
-    run(scene)
+    setup = DeliverySetup(simulation, kind)
+    setup.fail(faults[0] if applied else faults[1])
+    [first, second] = await setup.send_turn("t", "one", "two")
+    assert row
+    assert second.state is State.DELIVERED
+    if kind == "unkeyed":
+        assert first.state is State.UNKNOWN
+        assert setup.texts()[:-2] == ["one"] * applied
+    else:
+        assert first.state is State.DELIVERED
+        assert setup.texts() == ["one", "two"]
 
 
 def over_sockets(fault: Fault | None, kind: str = "keyed") -> tuple[list[str], list[Delivery]]:
@@ -131,137 +136,125 @@ def test_row_32_over_sockets_a_taken_message_without_an_answer_is_held_and_told(
 
 
 @pytest.mark.parametrize("down_s", [30.0, 119.0, 121.0, 4000.0])
-def test_row_33_outside_its_window_a_key_is_not_trusted(down_s: float) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, with_window(120.0))
-        office.fail(NoAnswer())
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(1)
-        await office.crash(connected=False)
-        assert saying.cancelled()
-        await asyncio.sleep(down_s)
-        office.courier.connect(office.channel)
-        await office.recovery().sweep()
-        assert office.texts().count("one") == 1
-        # Not to the last second: what is sent now must still arrive within the window.
-        assert (await office.states())[1] is (State.DELIVERED if down_s == 30.0 else State.UNKNOWN)
-
-    run(scene)
+@in_virtual_time
+async def test_row_33_outside_its_window_a_key_is_not_trusted(simulation: Simulation, down_s: float) -> None:
+    setup = DeliverySetup(simulation, with_window(120.0))
+    setup.fail(NoAnswer())
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(1)
+    await setup.crash(connected=False)
+    assert saying.cancelled()
+    await asyncio.sleep(down_s)
+    setup.courier.connect(setup.channel)
+    await setup.recovery().sweep()
+    assert setup.texts().count("one") == 1
+    # Not to the last second: what is sent now must still arrive within the window.
+    assert (await setup.states())[1] is (State.DELIVERED if down_s == 30.0 else State.UNKNOWN)
 
 
-def test_row_33_a_window_that_passes_while_the_platform_puts_off_is_passed() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, with_window(120.0))
-        office.fail(NoAnswer(), TooMany(600.0))
-        [row] = await office.say("t", "one")
-        assert row.state is State.UNKNOWN
-        assert office.texts().count("one") == 1
-
-    run(scene)
+@in_virtual_time
+async def test_row_33_a_window_that_passes_while_the_platform_puts_off_is_passed(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, with_window(120.0))
+    setup.fail(NoAnswer(), TooMany(600.0))
+    [row] = await setup.send_turn("t", "one")
+    assert row.state is State.UNKNOWN
+    assert setup.texts().count("one") == 1
 
 
-def test_row_34_a_key_is_never_used_for_another_body() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(NoAnswer())
-        first = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(1)
-        with pytest.raises(TurnMismatch):
-            await office.say("t", "another")
-        await office.crash()
-        assert first.cancelled()
-        with pytest.raises(TurnMismatch):
-            await office.say("t", "another")
-        await office.say("t", "one")
-        assert office.texts() == ["one"]
-        assert office.platform.complaints == []
-
-    run(scene)
+@in_virtual_time
+async def test_row_34_a_key_is_never_used_for_another_body(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(NoAnswer())
+    first = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(1)
+    with pytest.raises(TurnMismatch):
+        await setup.send_turn("t", "another")
+    await setup.crash()
+    assert first.cancelled()
+    with pytest.raises(TurnMismatch):
+        await setup.send_turn("t", "another")
+    await setup.send_turn("t", "one")
+    assert setup.texts() == ["one"]
+    assert setup.platform.complaints == []
 
 
 # 35 to 37: storms.
 
 
-def test_row_35_a_storm_of_429_is_obeyed_kept_over_a_restart_and_leaves_the_order() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=TooMany(20.0, everywhere=True), times=None, until=60.0))
-        beside = PostOffice(simulation)
-        saying = [asyncio.create_task(office.say(chat.chat, "one", "two", target=chat)) for chat in CHATS]
-        await settled_within(beside.say("t", "one"), 1.0)
-        await asyncio.sleep(5)
-        before = office.platform.counts["post"]
-        assert before == len(CHATS)  # each once; nobody asks again before its time
-        not_before = {row.not_before for row in await office.rows() if row.attempt}
-        await office.crash()
-        assert all(task.cancelled() for task in saying)
-        assert {row.not_before for row in await office.rows() if row.attempt} == not_before
-        recovering = asyncio.create_task(office.recovery().run())
-        await asyncio.sleep(10)
-        assert office.platform.counts["post"] == before
-        await asyncio.sleep(200)
-        recovering.cancel()
-        assert all(office.texts(chat) == ["one", "two"] for chat in CHATS)
-        assert office.platform.counts["post"] <= 6 * len(CHATS)
-        assert {row.attempt - row.deferred_tries for row in await office.rows()} == {1}
-
-    run(scene)
+@in_virtual_time
+async def test_row_35_a_storm_of_429_is_obeyed_kept_over_a_restart_and_leaves_the_order(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=TooMany(20.0, everywhere=True), times=None, until=60.0))
+    beside = DeliverySetup(simulation)
+    saying = [asyncio.create_task(setup.send_turn(chat.chat, "one", "two", target=chat)) for chat in CHATS]
+    await finished_within(beside.send_turn("t", "one"), 1.0)
+    await asyncio.sleep(5)
+    before = setup.platform.counts["post"]
+    assert before == len(CHATS)  # each once; nobody asks again before its time
+    not_before = {row.not_before for row in await setup.rows() if row.attempt}
+    await setup.crash()
+    assert all(task.cancelled() for task in saying)
+    assert {row.not_before for row in await setup.rows() if row.attempt} == not_before
+    recovering = asyncio.create_task(setup.recovery().run())
+    await asyncio.sleep(10)
+    assert setup.platform.counts["post"] == before
+    await asyncio.sleep(200)
+    recovering.cancel()
+    assert all(setup.texts(chat) == ["one", "two"] for chat in CHATS)
+    assert setup.platform.counts["post"] <= 6 * len(CHATS)
+    assert {row.attempt - row.deferred_tries for row in await setup.rows()} == {1}
 
 
 @pytest.mark.parametrize("retry_after", [None, 1e9, -5.0, "soon", 0.0, 5e-324])
-def test_row_36_without_a_time_that_can_be_meant_waits_grow_and_end(retry_after: float | str | None) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=TooMany(retry_after), times=3))
-        [row] = await settled_within(office.say("t", "one"), 13 * 3600)
-        assert row.state is State.DELIVERED
-        assert row.attempt == 4
-
-    run(scene)
-
-
-def test_row_37_a_storm_of_5xx_opens_the_circuit_and_ends_without_a_herd() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, max_attempts=1000)
-        office.fail(Rule(fault=ServerError(), times=None, until=600.0))
-        await asyncio.gather(*(office.say(chat.chat, "one", "two", target=chat) for chat in CHATS))
-        assert all(office.texts(chat) == ["one", "two"] for chat in CHATS)
-        failed = [seen.at for seen in office.platform.calls if seen.fault]
-        assert len(failed) < 60  # twenty chats for ten minutes
-        after = sorted(seen.at for seen in office.platform.calls if not seen.fault)
-        assert after[1] > after[0] + 0.09  # the first is alone until it is answered
-
-    run(scene)
+@in_virtual_time
+async def test_row_36_without_a_time_that_can_be_meant_waits_grow_and_end(
+    simulation: Simulation, retry_after: float | str | None
+) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=TooMany(retry_after), times=3))
+    [row] = await finished_within(setup.send_turn("t", "one"), 13 * 3600)
+    assert row.state is State.DELIVERED
+    assert row.attempt == 4
 
 
-def test_row_37_in_a_storm_nothing_is_given_up_that_a_budget_allows() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed")
-        office.fail(Rule(fault=ServerError(503), times=None, until=1800.0))
-        rows = await asyncio.gather(*(office.say(chat.chat, "one", target=chat) for chat in CHATS))
-        assert {row.state for [row] in rows} == {State.DELIVERED}
+@in_virtual_time
+async def test_row_37_a_storm_of_5xx_opens_the_circuit_and_ends_without_a_herd(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, max_attempts=1000)
+    setup.fail(Rule(fault=ServerError(), times=None, until=600.0))
+    await asyncio.gather(*(setup.send_turn(chat.chat, "one", "two", target=chat) for chat in CHATS))
+    assert all(setup.texts(chat) == ["one", "two"] for chat in CHATS)
+    failed = [seen.at for seen in setup.platform.calls if seen.fault]
+    assert len(failed) < 60  # twenty chats for ten minutes
+    after = sorted(seen.at for seen in setup.platform.calls if not seen.fault)
+    assert after[1] > after[0] + 0.09  # the first is alone until it is answered
 
-    run(scene)
+
+@in_virtual_time
+async def test_row_37_in_a_storm_nothing_is_given_up_that_a_budget_allows(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    setup.fail(Rule(fault=ServerError(503), times=None, until=1800.0))
+    rows = await asyncio.gather(*(setup.send_turn(chat.chat, "one", target=chat) for chat in CHATS))
+    assert {row.state for [row] in rows} == {State.DELIVERED}
 
 
 # 40, 41 and 47: answers out of order, too late, never.
 
 
-def test_row_40_answers_that_come_out_of_order_are_each_given_to_their_own() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=Delayed(9.0), chat="here"), Rule(fault=Delayed(1.0), chat="there"))
-        first, second = await asyncio.gather(office.say("t", "one", "two"), office.say("u", "three", target=THERE))
-        by_id = {message.message_id: message.text for message in office.platform.history()}
-        said = [(row.operation, row.receipt) for row in [*first, *second]]
-        for operation, receipt in said:
-            assert receipt is not None
-            assert by_id[receipt.message_id] == operation.body.text  # type: ignore[union-attr] # all are posts
-        # The next of a conversation is held back until the one before is answered.
-        times = [seen.at for seen in office.platform.calls if seen.chat == "here"]
-        assert times[1] >= times[0] + 9.0
-
-    run(scene)
+@in_virtual_time
+async def test_row_40_answers_that_come_out_of_order_are_each_given_to_their_own(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=Delayed(9.0), chat="here"), Rule(fault=Delayed(1.0), chat="there"))
+    first, second = await asyncio.gather(
+        setup.send_turn("t", "one", "two"), setup.send_turn("u", "three", target=THERE)
+    )
+    by_id = {message.message_id: message.text for message in setup.platform.history()}
+    said = [(row.operation, row.receipt) for row in [*first, *second]]
+    for operation, receipt in said:
+        assert receipt is not None
+        assert by_id[receipt.message_id] == operation.body.text  # type: ignore[union-attr] # all are posts
+    # The next of a conversation is held back until the one before is answered.
+    times = [seen.at for seen in setup.platform.calls if seen.chat == "here"]
+    assert times[1] >= times[0] + 9.0
 
 
 class Stubborn:
@@ -306,38 +299,36 @@ class Stubborn:
         ("unkeyed", (20.0,), 1, State.UNKNOWN),  # too late: people were told
     ],
 )
-def test_row_41_a_late_answer_counts_while_nothing_else_was_tried_since(
-    kind: str, takes_s: tuple[float, ...], calls: int, state: State
+@in_virtual_time
+async def test_row_41_a_late_answer_counts_while_nothing_else_was_tried_since(
+    simulation: Simulation, kind: str, takes_s: tuple[float, ...], calls: int, state: State
 ) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        channel = Stubborn(kind, *takes_s)
-        office.channel = channel
-        office.courier = office.courier_of(office.memory)
-        [row] = await office.say("t", "one")
-        await asyncio.sleep(60)
-        assert (row.state, (await office.states())[1]) == (state, state)
-        assert next(iter(channel.shown.values())) == "one"
-        assert channel.calls - (state is State.UNKNOWN) == calls  # the line that tells of it is one more
-
-    run(scene)
+    setup = DeliverySetup(simulation)
+    channel = Stubborn(kind, *takes_s)
+    setup.channel = channel
+    setup.courier = setup.courier_of(setup.memory)
+    [row] = await setup.send_turn("t", "one")
+    await asyncio.sleep(60)
+    assert (row.state, (await setup.states())[1]) == (state, state)
+    assert next(iter(channel.shown.values())) == "one"
+    assert channel.calls - (state is State.UNKNOWN) == calls  # the line that tells of it is one more
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_row_47_a_channel_that_hangs_for_ever_frees_the_conversation_and_keeps_no_other(stubborn: bool) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed")
-        office.fail(Rule(fault=NoAnswer(applied=False), chat="here"))
-        if stubborn:
-            office.channel = Stubborn("unkeyed", 1e6)
-            office.courier = office.courier_of(office.memory)
-        hanging = asyncio.create_task(office.say("t", "one", "two"))
-        await asyncio.sleep(0.5)
-        await settled_within(office.say("u", "three", target=THERE), 1.0)
-        assert [row.state for row in await settled_within(hanging, 60.0)] == [State.UNKNOWN, State.DELIVERED]
-        await settled_within(office.courier.drain(), 30.0)
-
-    run(scene)
+@in_virtual_time
+async def test_row_47_a_channel_that_hangs_for_ever_frees_the_conversation_and_keeps_no_other(
+    simulation: Simulation, stubborn: bool
+) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    setup.fail(Rule(fault=NoAnswer(applied=False), chat="here"))
+    if stubborn:
+        setup.channel = Stubborn("unkeyed", 1e6)
+        setup.courier = setup.courier_of(setup.memory)
+    hanging = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    await asyncio.sleep(0.5)
+    await finished_within(setup.send_turn("u", "three", target=THERE), 1.0)
+    assert [row.state for row in await finished_within(hanging, 60.0)] == [State.UNKNOWN, State.DELIVERED]
+    await finished_within(setup.courier.drain(), 30.0)
 
 
 # 49: cancellation.
@@ -345,23 +336,23 @@ def test_row_47_a_channel_that_hangs_for_ever_frees_the_conversation_and_keeps_n
 
 async def cancelled(kind: str, name: str, fault: Fault | None, moments: tuple[int, ...], simulation: Simulation) -> int:
     """A turn of two parts, disturbed: what must hold in any case does; how often the tasks of that name waited."""
-    office = PostOffice(simulation, kind)
+    setup = DeliverySetup(simulation, kind)
     if fault is not None:
-        office.fail(fault)
+        setup.fail(fault)
     with Saboteur(name, *moments) as saboteur:
-        saying = asyncio.create_task(office.say("t", "one", "two"))
+        saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
         await asyncio.wait({saying}, timeout=100)
         await asyncio.sleep(60)  # whoever sends still does so for no longer than a deadline
     assert saying.done(), "whoever waits is let go"
-    assert State.SENDING not in (await office.states()).values()
-    recovery = office.recovery()
+    assert State.SENDING not in (await setup.states()).values()
+    recovery = setup.recovery()
     await recovery.sweep()
     await asyncio.sleep(60)
     await recovery.sweep()
-    await settled_within(office.say("t", "one", "two"), 60)
-    rows = await office.states()
+    await finished_within(setup.send_turn("t", "one", "two"), 60)
+    rows = await setup.states()
     assert not OPEN & set(rows.values())
-    texts = [text for text in office.texts() if "⚠️" not in text]
+    texts = [text for text in setup.texts() if "⚠️" not in text]
     if kind == "keyed":
         assert texts == ["one", "two"]
         assert set(rows.values()) == {State.DELIVERED}
@@ -371,14 +362,14 @@ async def cancelled(kind: str, name: str, fault: Fault | None, moments: tuple[in
         for ordinal, text in ((1, "one"), (2, "two")):
             assert text in texts or rows[ordinal] is State.UNKNOWN
         assert (State.UNKNOWN in {rows[1], rows[2]}) == (NOTICE_ORDINAL in rows)
-    await office.courier.drain()
+    await setup.courier.drain()
     assert len(asyncio.all_tasks()) == 1
     return saboteur.waits
 
 
 @pytest.mark.parametrize("kind", ["keyed", "unkeyed"])
 @pytest.mark.parametrize("fault", [None, Unreachable(), Reset(), Delayed(2.0), NoAnswer()], ids=repr)
-@pytest.mark.parametrize("name", ["ConversationSender._run", "PostOffice.say", "perform"])
+@pytest.mark.parametrize("name", ["ConversationSender._run", "DeliverySetup.send_turn", "perform"])
 def test_row_49_cancelled_at_any_await_and_again_nothing_is_left_as_being_sent(
     name: str, fault: Fault | None, kind: str
 ) -> None:
@@ -394,59 +385,55 @@ def test_row_49_cancelled_at_any_await_and_again_nothing_is_left_as_being_sent(
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 @pytest.mark.parametrize("fault", [Unreachable(), TooMany(30.0), TooMany(None), NoAnswer(applied=False)], ids=repr)
-def test_row_51_a_wall_clock_that_jumps_makes_nobody_wait_for_longer(seconds: float, fault: Fault) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "repeatable")
-        office.fail(fault, fault)
-        saying = asyncio.create_task(office.say("t", "one", "two"))
-        await asyncio.sleep(0.5)
-        simulation.clock.jump(seconds)
-        await asyncio.sleep(30)
-        simulation.clock.jump(-seconds)
-        await settled_within(saying, 100.0)
-        assert office.texts() == ["one", "two"]
-
-    run(scene)
+@in_virtual_time
+async def test_row_51_a_wall_clock_that_jumps_makes_nobody_wait_for_longer(
+    simulation: Simulation, seconds: float, fault: Fault
+) -> None:
+    setup = DeliverySetup(simulation, "repeatable")
+    setup.fail(fault, fault)
+    saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    await asyncio.sleep(0.5)
+    simulation.clock.jump(seconds)
+    await asyncio.sleep(30)
+    simulation.clock.jump(-seconds)
+    await finished_within(saying, 100.0)
+    assert setup.texts() == ["one", "two"]
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
-def test_row_51_an_age_that_cannot_be_true_is_no_proof_that_a_key_is_known(seconds: float) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "keyed")
-        office.fail(NoAnswer())
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(0.5)
-        simulation.clock.jump(seconds)
-        [row] = await saying
-        assert row.state is State.UNKNOWN
-        assert office.texts().count("one") == 1
-
-    run(scene)
-
-
-def test_row_51_what_became_too_old_by_the_wall_clock_is_not_sent() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, max_age_s=1800.0)
-        office.fail(Unreachable())
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(0.2)
-        simulation.clock.jump(3600.0)
-        assert [row.state for row in await saying] == [State.DEAD]
-        assert office.texts() == []
-
-    run(scene)
+@in_virtual_time
+async def test_row_51_an_age_that_cannot_be_true_is_no_proof_that_a_key_is_known(
+    simulation: Simulation, seconds: float
+) -> None:
+    setup = DeliverySetup(simulation, "keyed")
+    setup.fail(NoAnswer())
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(0.5)
+    simulation.clock.jump(seconds)
+    [row] = await saying
+    assert row.state is State.UNKNOWN
+    assert setup.texts().count("one") == 1
 
 
-def test_row_51_the_pace_is_kept_by_a_clock_that_never_jumps() -> None:
-    async def scene(simulation: Simulation) -> None:
-        capabilities = capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=9.0))
-        office = PostOffice(simulation, capabilities)
-        saying = asyncio.create_task(office.say("t", *"abcdef"))
-        for _ in range(10):
-            await asyncio.sleep(4)
-            simulation.clock.jump(simulation.source.choice((-3600.0, 3600.0)))
-        await settled_within(saying, 60.0)
-        assert office.texts() == list("abcdef")
-        assert office.platform.complaints == []
+@in_virtual_time
+async def test_row_51_what_became_too_old_by_the_wall_clock_is_not_sent(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, max_age_s=1800.0)
+    setup.fail(Unreachable())
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(0.2)
+    simulation.clock.jump(3600.0)
+    assert [row.state for row in await saying] == [State.DEAD]
+    assert setup.texts() == []
 
-    run(scene)
+
+@in_virtual_time
+async def test_row_51_the_pace_is_kept_by_a_clock_that_never_jumps(simulation: Simulation) -> None:
+    capabilities = capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=9.0))
+    setup = DeliverySetup(simulation, capabilities)
+    saying = asyncio.create_task(setup.send_turn("t", *"abcdef"))
+    for _ in range(10):
+        await asyncio.sleep(4)
+        simulation.clock.jump(simulation.source.choice((-3600.0, 3600.0)))
+    await finished_within(saying, 60.0)
+    assert setup.texts() == list("abcdef")
+    assert setup.platform.complaints == []

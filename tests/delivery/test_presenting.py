@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delivery_setup import HERE, DeliverySetup
 from msgspec.structs import replace
-from post_office import HERE, PostOffice
 
 from tailrace.capabilities import Capabilities, DraftRules, EditRules, Keyed, Rate, StreamRules, Unkeyed
 from tailrace.deliveries import Delivery, State, Turn, TurnState
@@ -61,75 +61,75 @@ async def paced(events: Iterable[Event], every_s: float = 0.05) -> AsyncIterator
         yield event
 
 
-async def carried(office: PostOffice, events: Iterable[Event], **settings: Any) -> list[Delivery]:
-    turn = await office.courier.begin("t", HERE)
+async def carried(setup: DeliverySetup, events: Iterable[Event], **settings: Any) -> list[Delivery]:
+    turn = await setup.courier.begin("t", HERE)
     wished = ProjectorSettings(**settings)
-    return await present(paced(events), turn, office.channel.capabilities, wished, clock=office.clock)
+    return await present(paced(events), turn, setup.channel.capabilities, wished, clock=setup.clock)
 
 
-async def state_of(office: PostOffice) -> TurnState:
-    return (await office.memory.begin(Turn(turn_id="t", target=HERE))).state
+async def state_of(setup: DeliverySetup) -> TurnState:
+    return (await setup.memory.begin(Turn(turn_id="t", target=HERE))).state
 
 
-def words(office: PostOffice, target: Target = HERE) -> list[str]:
+def words(setup: DeliverySetup, target: Target = HERE) -> list[str]:
     """What stands there of the answer; the record of the tools is none of it."""
-    return " ".join(text for text in office.texts(target) if "🔧" not in text).split()
+    return " ".join(text for text in setup.texts(target) if "🔧" not in text).split()
 
 
 def in_an_office(
-    main: Callable[[PostOffice], Coroutine[Any, Any, None]], limits: Capabilities = LIMITS, **settings: Any
+    main: Callable[[DeliverySetup], Coroutine[Any, Any, None]], limits: Capabilities = LIMITS, **settings: Any
 ) -> None:
     async def at_work(simulation: Simulation) -> None:
-        office = PostOffice(simulation, limits, **settings)
-        first = office.courier
-        await main(office)
-        if office.courier is first:  # another process does not know what the one before it has spent
-            assert not office.platform.complaints, "the pace was kept, and no key used for two things"
+        setup = DeliverySetup(simulation, limits, **settings)
+        first = setup.courier
+        await main(setup)
+        if setup.courier is first:  # another process does not know what the one before it has spent
+            assert not setup.platform.complaints, "the pace was kept, and no key used for two things"
 
     run(at_work)
 
 
 @pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final", "native", "tokens"])
 def test_the_answer_stands_once_whole_and_in_order_however_it_is_presented(presentation: Presentation) -> None:
-    async def main(office: PostOffice) -> None:
-        delivered = await carried(office, spoken(), presentation=presentation)
+    async def main(setup: DeliverySetup) -> None:
+        delivered = await carried(setup, spoken(), presentation=presentation)
         assert [delivery.state for delivery in delivered] == [State.DELIVERED] * len(delivered)
-        assert words(office) == ANSWER.split()
-        assert await state_of(office) is TurnState.DONE
+        assert words(setup) == ANSWER.split()
+        assert await state_of(setup) is TurnState.DONE
 
     in_an_office(main)
 
 
 def test_a_live_answer_is_seen_growing_and_is_finished_in_place() -> None:
-    async def main(office: PostOffice) -> None:
-        await carried(office, spoken())
-        history = office.platform.history("here")
-        assert len(history) == len(office.texts()), "no message was taken away"
+    async def main(setup: DeliverySetup) -> None:
+        await carried(setup, spoken())
+        history = setup.platform.history("here")
+        assert len(history) == len(setup.texts()), "no message was taken away"
         assert history[0].edits >= 2
-        assert not any("🔧" in text for text in office.texts()), "what is at work is shown while it is"
+        assert not any("🔧" in text for text in setup.texts()), "what is at work is shown while it is"
 
     in_an_office(main)
 
 
 def test_a_short_answer_is_one_post_and_nothing_else() -> None:
-    async def main(office: PostOffice) -> None:
-        delivered = await carried(office, [TextDelta(text="Yes."), TurnCompleted()])
+    async def main(setup: DeliverySetup) -> None:
+        delivered = await carried(setup, [TextDelta(text="Yes."), TurnCompleted()])
         assert [type(delivery.operation).__name__ for delivery in delivered] == ["Post"]
-        assert office.platform.counts["edit"] == 0
-        assert office.texts() == ["Yes."]
+        assert setup.platform.counts["edit"] == 0
+        assert setup.texts() == ["Yes."]
 
     in_an_office(main)
 
 
 def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that_recovery_finishes() -> None:
-    async def main(office: PostOffice) -> None:
-        going_on = asyncio.create_task(carried(office, spoken()))
+    async def main(setup: DeliverySetup) -> None:
+        going_on = asyncio.create_task(carried(setup, spoken()))
         await asyncio.sleep(3.5)
-        assert len(office.texts()) == 1
+        assert len(setup.texts()) == 1
         going_on.cancel()
-        await office.crash()
-        await office.recovery().sweep()
-        first, *rest = office.texts()
+        await setup.crash()
+        await setup.recovery().sweep()
+        first, *rest = setup.texts()
         assert first.split() == ANSWER.split()[: len(first.split())]
         assert rest == ["⚠️ The answer was interrupted here."]
 
@@ -141,43 +141,43 @@ def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that
 def test_a_turn_that_is_said_again_after_a_crash_goes_on_from_what_is_there(
     presentation: Presentation, dies_after_s: float
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        going_on = asyncio.create_task(carried(office, spoken(), presentation=presentation))
+    async def main(setup: DeliverySetup) -> None:
+        going_on = asyncio.create_task(carried(setup, spoken(), presentation=presentation))
         await asyncio.wait({going_on}, timeout=dies_after_s)
         going_on.cancel()
-        await office.crash()
-        await carried(office, spoken(), presentation=presentation)
-        assert words(office) == ANSWER.split()
-        assert await state_of(office) is TurnState.DONE
+        await setup.crash()
+        await carried(setup, spoken(), presentation=presentation)
+        assert words(setup) == ANSWER.split()
+        assert await state_of(setup) is TurnState.DONE
 
     in_an_office(main)
 
 
 def test_an_interrupted_processing_message_does_not_claim_to_go_on() -> None:
-    async def main(office: PostOffice) -> None:
-        going_on = asyncio.create_task(carried(office, spoken(), presentation="processing", processing_every_s=1.0))
+    async def main(setup: DeliverySetup) -> None:
+        going_on = asyncio.create_task(carried(setup, spoken(), presentation="processing", processing_every_s=1.0))
         await asyncio.sleep(3.0)
-        assert "⏳" in office.texts()[0]
+        assert "⏳" in setup.texts()[0]
         going_on.cancel()
-        await office.crash()
-        await office.recovery().sweep()
-        assert not any("⏳" in text for text in office.texts())
-        assert office.texts()[-1] == "⚠️ The answer was interrupted here."
+        await setup.crash()
+        await setup.recovery().sweep()
+        assert not any("⏳" in text for text in setup.texts())
+        assert setup.texts()[-1] == "⚠️ The answer was interrupted here."
 
     in_an_office(main)
 
 
 def test_an_error_comes_after_what_was_said_and_the_turn_counts_as_failed() -> None:
-    async def main(office: PostOffice) -> None:
+    async def main(setup: DeliverySetup) -> None:
         events: list[Event] = [
             TextDelta(text="Half of it"),
             Error(message="a hiccup"),
             TextDelta(text="And more"),
             _failed(),
         ]
-        await carried(office, events)
-        assert office.texts() == ["Half of it", "⚠️ a hiccup", "And more", "⚠️ the model is gone [gone]"]
-        assert await state_of(office) is TurnState.FAILED
+        await carried(setup, events)
+        assert setup.texts() == ["Half of it", "⚠️ a hiccup", "And more", "⚠️ the model is gone [gone]"]
+        assert await state_of(setup) is TurnState.FAILED
 
     in_an_office(main)
 
@@ -187,21 +187,21 @@ def _failed() -> TurnFailed:
 
 
 def test_nothing_new_is_said_after_a_stop() -> None:
-    async def main(office: PostOffice) -> None:
-        await carried(office, [*spoken()[:40], TurnCancelled(reason="stopped")])
-        posts = office.platform.counts["post"]
+    async def main(setup: DeliverySetup) -> None:
+        await carried(setup, [*spoken()[:40], TurnCancelled(reason="stopped")])
+        posts = setup.platform.counts["post"]
         assert posts == 1
-        assert await state_of(office) is TurnState.CANCELLED
+        assert await state_of(setup) is TurnState.CANCELLED
         await asyncio.sleep(60.0)
-        assert office.platform.counts["post"] == posts
+        assert setup.platform.counts["post"] == posts
 
     in_an_office(main)
 
 
 def test_a_silent_answer_leaves_no_trace() -> None:
-    async def main(office: PostOffice) -> None:
-        await carried(office, [*(TextDelta(text=letter) for letter in "NO_REPLY"), TurnCompleted()])
-        assert office.platform.history("here") == []
+    async def main(setup: DeliverySetup) -> None:
+        await carried(setup, [*(TextDelta(text=letter) for letter in "NO_REPLY"), TurnCompleted()])
+        assert setup.platform.history("here") == []
 
     in_an_office(main)
 
@@ -211,12 +211,12 @@ def test_the_events_that_raise_end_the_turn_honestly_and_raise_on() -> None:
         yield TextDelta(text="So far so good")
         raise ConnectionError("the model is gone")
 
-    async def main(office: PostOffice) -> None:
-        turn = await office.courier.begin("t", HERE)
+    async def main(setup: DeliverySetup) -> None:
+        turn = await setup.courier.begin("t", HERE)
         with pytest.raises(ConnectionError):
-            await present(failing(), turn, LIMITS, clock=office.clock)
-        assert office.texts() == ["So far so good", "⚠️ The answer ended before it was complete."]
-        assert await state_of(office) is TurnState.FAILED
+            await present(failing(), turn, LIMITS, clock=setup.clock)
+        assert setup.texts() == ["So far so good", "⚠️ The answer ended before it was complete."]
+        assert await state_of(setup) is TurnState.FAILED
 
     in_an_office(main)
 
@@ -225,21 +225,21 @@ def test_the_events_that_raise_end_the_turn_honestly_and_raise_on() -> None:
     "fault", [TooMany(30.0), NoAnswer(applied=True), NoAnswer(applied=False), Late(after_s=1.0), Refuse(403, "no")]
 )
 def test_whatever_befalls_edits_in_between_the_answer_is_whole_in_the_end(fault: Any) -> None:
-    async def main(office: PostOffice) -> None:
-        office.fail(Rule(kind="edit", fault=fault, times=1))
-        await carried(office, spoken())
-        assert words(office) == ANSWER.split()
+    async def main(setup: DeliverySetup) -> None:
+        setup.fail(Rule(kind="edit", fault=fault, times=1))
+        await carried(setup, spoken())
+        assert words(setup) == ANSWER.split()
 
     in_an_office(main)
 
 
 def test_a_message_that_somebody_took_away_is_said_again_in_the_end() -> None:
-    async def main(office: PostOffice) -> None:
-        going_on = asyncio.create_task(carried(office, spoken()))
+    async def main(setup: DeliverySetup) -> None:
+        going_on = asyncio.create_task(carried(setup, spoken()))
         await asyncio.sleep(1.0)
-        office.take_away(office.shown())
+        setup.delete_message(setup.message_id())
         await going_on
-        assert words(office) == ANSWER.split()
+        assert words(setup) == ANSWER.split()
 
     in_an_office(main, replace(LIMITS, per_chat=None))
 
@@ -247,10 +247,10 @@ def test_a_message_that_somebody_took_away_is_said_again_in_the_end() -> None:
 def test_drafts_are_shown_and_then_one_message_that_notifies() -> None:
     limits = replace(LIMITS, native=DraftRules(lifetime_s=30.0, every_s=1.0), limit=4096, idempotency=Unkeyed())
 
-    async def main(office: PostOffice) -> None:
-        await carried(office, spoken(), presentation="native")
-        assert office.platform.counts["draft"] >= 3
-        [message] = office.platform.history("here")
+    async def main(setup: DeliverySetup) -> None:
+        await carried(setup, spoken(), presentation="native")
+        assert setup.platform.counts["draft"] >= 3
+        [message] = setup.platform.history("here")
         assert message.edits == 0
         assert message.text.split() == ANSWER.split()
 
@@ -261,11 +261,11 @@ def test_a_stream_that_ends_early_goes_on_as_a_message_that_is_edited() -> None:
     rules = StreamRules(every_s=0.5, lifetime_s=4.0, per_call=100, tasks=True)
     limits = replace(LIMITS, native=rules, limit=4096, per_chat=None)
 
-    async def main(office: PostOffice) -> None:
-        office.fail(Rule(kind="append_stream", fault=Refuse(400, "message_not_in_streaming_state"), times=1))
-        await carried(office, spoken(), presentation="native")
-        assert words(office) == ANSWER.split()
-        assert not any(message.streaming for message in office.platform.history("here"))
+    async def main(setup: DeliverySetup) -> None:
+        setup.fail(Rule(kind="append_stream", fault=Refuse(400, "message_not_in_streaming_state"), times=1))
+        await carried(setup, spoken(), presentation="native")
+        assert words(setup) == ANSWER.split()
+        assert not any(message.streaming for message in setup.platform.history("here"))
 
     in_an_office(main, limits)
 
@@ -273,10 +273,10 @@ def test_a_stream_that_ends_early_goes_on_as_a_message_that_is_edited() -> None:
 def test_a_stream_that_is_refused_becomes_a_live_message() -> None:
     limits = replace(LIMITS, native=StreamRules(every_s=0.5), limit=4096, per_chat=None)
 
-    async def main(office: PostOffice) -> None:
-        office.fail(Rule(kind="open_stream", fault=Refuse(400, "not here")))
-        delivered = await carried(office, spoken(), presentation="native")
-        [message] = office.platform.history("here")
+    async def main(setup: DeliverySetup) -> None:
+        setup.fail(Rule(kind="open_stream", fault=Refuse(400, "not here")))
+        delivered = await carried(setup, spoken(), presentation="native")
+        [message] = setup.platform.history("here")
         assert message.text.split() == ANSWER.split()
         assert message.edits >= 2
         assert isinstance(delivered[-1].operation, Edit)
@@ -287,15 +287,15 @@ def test_a_stream_that_is_refused_becomes_a_live_message() -> None:
 
 
 def test_a_courier_that_is_drained_leaves_the_turn_to_be_gone_on_with() -> None:
-    async def main(office: PostOffice) -> None:
-        going_on = asyncio.create_task(carried(office, spoken()))
+    async def main(setup: DeliverySetup) -> None:
+        going_on = asyncio.create_task(carried(setup, spoken()))
         await asyncio.sleep(2.0)
-        await office.courier.drain()
+        await setup.courier.drain()
         going_on.cancel()
         await asyncio.wait({going_on})
-        assert await state_of(office) is TurnState.RUNNING
-        await office.crash()
-        await carried(office, spoken())
-        assert words(office) == ANSWER.split()
+        assert await state_of(setup) is TurnState.RUNNING
+        await setup.crash()
+        await carried(setup, spoken())
+        assert words(setup) == ANSWER.split()
 
     in_an_office(main)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delivery_setup import in_virtual_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,232 +87,210 @@ def accumulator(chat: Chat, **options: Any) -> ProcessingMessageAccumulator:
     return ProcessingMessageAccumulator(chat, "chat-7", clock=chat.clock, **options)
 
 
-def test_the_first_flush_creates_and_later_ones_update_the_same_message() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        message = ProcessingMessageAccumulator(chat, "chat-7", {"thread": 9}, clock=chat.clock)
-        message.start()
-        message.handle_event(TextDelta(text="Let me look."))
-        message.handle_event(ToolStarted(id="1", name="Bash"))
-        message.handle_event(ToolInput(id="1", arguments={"command": "ls"}))
-        await asyncio.sleep(5.5)
-        assert chat.messages == {"m1": "Let me look.\n🔧 Bash: ls\n⏳ Processing... (5s)"}
-        message.handle_event(TextDelta(text="Found it."))
-        await asyncio.sleep(5)
-        assert chat.messages == {"m1": "Let me look.\n🔧 Bash: ls\nFound it.\n⏳ Processing... (10s)"}
-        await message.stop()
-        assert chat.messages == {"m1": "Let me look.\n🔧 Bash: ls\nFound it."}
-        assert chat.kinds == [(5.0, "create"), (10.0, "update"), (10.5, "update")]
-        assert chat.given == [("chat-7", {"thread": 9})] * 3
-
-    run(scene)
+@in_virtual_time
+async def test_the_first_flush_creates_and_later_ones_update_the_same_message(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    message = ProcessingMessageAccumulator(chat, "chat-7", {"thread": 9}, clock=chat.clock)
+    message.start()
+    message.handle_event(TextDelta(text="Let me look."))
+    message.handle_event(ToolStarted(id="1", name="Bash"))
+    message.handle_event(ToolInput(id="1", arguments={"command": "ls"}))
+    await asyncio.sleep(5.5)
+    assert chat.messages == {"m1": "Let me look.\n🔧 Bash: ls\n⏳ Processing... (5s)"}
+    message.handle_event(TextDelta(text="Found it."))
+    await asyncio.sleep(5)
+    assert chat.messages == {"m1": "Let me look.\n🔧 Bash: ls\nFound it.\n⏳ Processing... (10s)"}
+    await message.stop()
+    assert chat.messages == {"m1": "Let me look.\n🔧 Bash: ls\nFound it."}
+    assert chat.kinds == [(5.0, "create"), (10.0, "update"), (10.5, "update")]
+    assert chat.given == [("chat-7", {"thread": 9})] * 3
 
 
-def test_without_anything_new_there_is_no_call_and_progress_is_something_new() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        message = accumulator(chat)
-        message.start()
-        await asyncio.sleep(20.5)
-        assert chat.calls == []
-        message.handle_event(LS)
-        await asyncio.sleep(20)
-        assert chat.kinds == [(25.0, "create")]
-        message.handle_event(ToolFinished(id="1"))
-        await asyncio.sleep(20)
-        assert len(chat.calls) == 1
-        message.handle_event(ToolProgress(elapsed_s=17.0))
-        await asyncio.sleep(20)
-        assert chat.calls[1:] == [(65.0, "update", "🔧 Bash: ls\n⏳ Processing... (17s)")]
-        await message.stop()
-
-    run(scene)
+@in_virtual_time
+async def test_without_anything_new_there_is_no_call_and_progress_is_something_new(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    message = accumulator(chat)
+    message.start()
+    await asyncio.sleep(20.5)
+    assert chat.calls == []
+    message.handle_event(LS)
+    await asyncio.sleep(20)
+    assert chat.kinds == [(25.0, "create")]
+    message.handle_event(ToolFinished(id="1"))
+    await asyncio.sleep(20)
+    assert len(chat.calls) == 1
+    message.handle_event(ToolProgress(elapsed_s=17.0))
+    await asyncio.sleep(20)
+    assert chat.calls[1:] == [(65.0, "update", "🔧 Bash: ls\n⏳ Processing... (17s)")]
+    await message.stop()
 
 
 @pytest.mark.parametrize("failing", [{1}, {1, 2, 3}, {2}, {2, 3}])
-def test_a_call_that_fails_is_made_again_with_the_newest_text(failing: set[int]) -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation, dict.fromkeys(failing, "fails"))
-        message = accumulator(chat, interval_ms=1000)
-        message.start()
-        await asyncio.sleep(0.5)
-        for n in range(1, 5):
-            message.handle_event(TextDelta(text=f"{n} "))
-            await asyncio.sleep(1)
-        assert chat.messages == {"m1": "1 2 3 4 \n⏳ Processing... (4s)"}
-        assert [at for at, _kind in chat.kinds] == [1.0, 2.0, 3.0, 4.0]
-        await message.stop()
-        assert chat.messages == {"m1": "1 2 3 4 "}
-
-    run(scene)
-
-
-def test_a_last_update_that_fails_gets_a_second_chance_and_not_a_third() -> None:
-    async def scene(simulation: Simulation) -> None:
-        for faults, left in (({2: "fails"}, "🔧 Bash: ls"), ({2: "fails", 3: "fails"}, "⏳ Processing... (5s)")):
-            chat = Chat(simulation, faults)
-            began = chat.clock()
-            message = accumulator(chat)
-            message.start()
-            message.handle_event(LS)
-            await asyncio.sleep(6)
-            await message.stop()
-            assert len(chat.calls) == 3
-            assert chat.messages["m1"].endswith(left)
-            assert chat.clock() - began == 7.0
-
-    run(scene)
-
-
-def test_an_adapter_that_hangs_is_not_called_again_and_holds_the_answer_only_for_a_while() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation, {1: "hangs"})
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(LS)
-        await asyncio.sleep(100)
-        assert chat.kinds == [(5.0, "create")]
-        await message.stop()
-        assert chat.clock() == 105.0
-        await asyncio.sleep(100)
-        assert len(chat.calls) == 1
-        assert chat.under_way == 0
-        assert chat.complaints == []
-
-    run(scene)
-
-
-def test_a_slow_adapter_is_waited_for_so_that_the_message_is_not_created_twice() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation, takes_s=2.0)
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(LS)
-        await asyncio.sleep(6)
-        await message.stop()
-        assert chat.kinds == [(5.0, "create"), (7.0, "update")]
-        assert chat.complaints == []
-        assert chat.messages == {"m1": "🔧 Bash: ls"}
-
-    run(scene)
-
-
-def test_what_no_flush_has_shown_is_shown_by_stopping() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(LS)
-        await message.stop()
-        assert chat.calls == [(0.0, "create", "🔧 Bash: ls")]
-        message.handle_event(TextDelta(text="late"))
-        message.start()
-        await asyncio.sleep(100)
-        await message.stop()
-        assert len(chat.calls) == 1
-
-    run(scene)
-
-
-def test_the_end_of_the_turn_takes_the_last_line_away_and_stopping_has_nothing_to_add() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(LS)
-        await asyncio.sleep(6)
-        message.handle_event(TurnCompleted(text="the answer"))
-        await asyncio.sleep(5)
-        assert chat.messages == {"m1": "🔧 Bash: ls"}
-        await message.stop()
-        assert len(chat.calls) == 2
-
-    run(scene)
-
-
-def test_a_turn_that_did_nothing_leaves_no_message() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(TurnCompleted(text="the answer"))
-        await asyncio.sleep(6)
-        await message.stop()
-        assert chat.calls == []
-
-    run(scene)
-
-
-def test_text_that_is_taken_back_does_not_stand_when_nothing_else_is_left() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(TextDelta(text="forbidden"))
-        await asyncio.sleep(6)
-        message.handle_event(TextRetracted(scope="turn"))
-        await message.stop()
-        assert chat.messages == {"m1": "…"}
-
-    run(scene)
-
-
-def test_an_update_that_failed_may_have_been_made_so_the_next_one_is_not_spared() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation, {3: "fails late"})
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(LS)
-        await asyncio.sleep(6)
-        message.handle_event(TurnCompleted())
-        await asyncio.sleep(5)
-        message.handle_event(TextDelta(text="late"))
-        await asyncio.sleep(5)
-        assert chat.messages == {"m1": "🔧 Bash: ls\nlate"}
-        message.handle_event(TextRetracted())
-        await message.stop()
-        assert chat.messages == {"m1": "🔧 Bash: ls"}
-
-    run(scene)
-
-
-def test_stopping_and_starting_too_often_is_harmless() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        never_started = accumulator(chat)
-        never_started.handle_event(LS)
-        await never_started.stop()
-        await never_started.stop()
-        never_started.start()
-        message = accumulator(chat)
-        message.start()
-        message.start()
-        message.handle_event(LS)
-        await asyncio.sleep(6)
-        assert chat.kinds == [(5.0, "create")]
-        await asyncio.gather(message.stop(), message.stop())
-        await message.stop()
-        await asyncio.sleep(100)
-        assert chat.kinds == [(5.0, "create"), (6.0, "update")]
-        assert len(asyncio.all_tasks()) == 1
-
-    run(scene)
-
-
-def test_a_stop_that_is_cancelled_still_takes_the_last_line_away() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation, takes_s=2.0)
-        message = accumulator(chat)
-        message.start()
-        message.handle_event(LS)
-        await asyncio.sleep(8)
-        stopping = asyncio.create_task(message.stop())
+@in_virtual_time
+async def test_a_call_that_fails_is_made_again_with_the_newest_text(simulation: Simulation, failing: set[int]) -> None:
+    chat = Chat(simulation, dict.fromkeys(failing, "fails"))
+    message = accumulator(chat, interval_ms=1000)
+    message.start()
+    await asyncio.sleep(0.5)
+    for n in range(1, 5):
+        message.handle_event(TextDelta(text=f"{n} "))
         await asyncio.sleep(1)
-        stopping.cancel()
-        await asyncio.sleep(5)
-        assert chat.messages == {"m1": "🔧 Bash: ls"}
+    assert chat.messages == {"m1": "1 2 3 4 \n⏳ Processing... (4s)"}
+    assert [at for at, _kind in chat.kinds] == [1.0, 2.0, 3.0, 4.0]
+    await message.stop()
+    assert chat.messages == {"m1": "1 2 3 4 "}
 
-    run(scene)
+
+@in_virtual_time
+async def test_a_last_update_that_fails_gets_a_second_chance_and_not_a_third(simulation: Simulation) -> None:
+    for faults, left in (({2: "fails"}, "🔧 Bash: ls"), ({2: "fails", 3: "fails"}, "⏳ Processing... (5s)")):
+        chat = Chat(simulation, faults)
+        began = chat.clock()
+        message = accumulator(chat)
+        message.start()
+        message.handle_event(LS)
+        await asyncio.sleep(6)
+        await message.stop()
+        assert len(chat.calls) == 3
+        assert chat.messages["m1"].endswith(left)
+        assert chat.clock() - began == 7.0
+
+
+@in_virtual_time
+async def test_an_adapter_that_hangs_is_not_called_again_and_holds_the_answer_only_for_a_while(
+    simulation: Simulation,
+) -> None:
+    chat = Chat(simulation, {1: "hangs"})
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(LS)
+    await asyncio.sleep(100)
+    assert chat.kinds == [(5.0, "create")]
+    await message.stop()
+    assert chat.clock() == 105.0
+    await asyncio.sleep(100)
+    assert len(chat.calls) == 1
+    assert chat.under_way == 0
+    assert chat.complaints == []
+
+
+@in_virtual_time
+async def test_a_slow_adapter_is_waited_for_so_that_the_message_is_not_created_twice(simulation: Simulation) -> None:
+    chat = Chat(simulation, takes_s=2.0)
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(LS)
+    await asyncio.sleep(6)
+    await message.stop()
+    assert chat.kinds == [(5.0, "create"), (7.0, "update")]
+    assert chat.complaints == []
+    assert chat.messages == {"m1": "🔧 Bash: ls"}
+
+
+@in_virtual_time
+async def test_what_no_flush_has_shown_is_shown_by_stopping(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(LS)
+    await message.stop()
+    assert chat.calls == [(0.0, "create", "🔧 Bash: ls")]
+    message.handle_event(TextDelta(text="late"))
+    message.start()
+    await asyncio.sleep(100)
+    await message.stop()
+    assert len(chat.calls) == 1
+
+
+@in_virtual_time
+async def test_the_end_of_the_turn_takes_the_last_line_away_and_stopping_has_nothing_to_add(
+    simulation: Simulation,
+) -> None:
+    chat = Chat(simulation)
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(LS)
+    await asyncio.sleep(6)
+    message.handle_event(TurnCompleted(text="the answer"))
+    await asyncio.sleep(5)
+    assert chat.messages == {"m1": "🔧 Bash: ls"}
+    await message.stop()
+    assert len(chat.calls) == 2
+
+
+@in_virtual_time
+async def test_a_turn_that_did_nothing_leaves_no_message(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(TurnCompleted(text="the answer"))
+    await asyncio.sleep(6)
+    await message.stop()
+    assert chat.calls == []
+
+
+@in_virtual_time
+async def test_text_that_is_taken_back_does_not_stand_when_nothing_else_is_left(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(TextDelta(text="forbidden"))
+    await asyncio.sleep(6)
+    message.handle_event(TextRetracted(scope="turn"))
+    await message.stop()
+    assert chat.messages == {"m1": "…"}
+
+
+@in_virtual_time
+async def test_an_update_that_failed_may_have_been_made_so_the_next_one_is_not_spared(simulation: Simulation) -> None:
+    chat = Chat(simulation, {3: "fails late"})
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(LS)
+    await asyncio.sleep(6)
+    message.handle_event(TurnCompleted())
+    await asyncio.sleep(5)
+    message.handle_event(TextDelta(text="late"))
+    await asyncio.sleep(5)
+    assert chat.messages == {"m1": "🔧 Bash: ls\nlate"}
+    message.handle_event(TextRetracted())
+    await message.stop()
+    assert chat.messages == {"m1": "🔧 Bash: ls"}
+
+
+@in_virtual_time
+async def test_stopping_and_starting_too_often_is_harmless(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    never_started = accumulator(chat)
+    never_started.handle_event(LS)
+    await never_started.stop()
+    await never_started.stop()
+    never_started.start()
+    message = accumulator(chat)
+    message.start()
+    message.start()
+    message.handle_event(LS)
+    await asyncio.sleep(6)
+    assert chat.kinds == [(5.0, "create")]
+    await asyncio.gather(message.stop(), message.stop())
+    await message.stop()
+    await asyncio.sleep(100)
+    assert chat.kinds == [(5.0, "create"), (6.0, "update")]
+    assert len(asyncio.all_tasks()) == 1
+
+
+@in_virtual_time
+async def test_a_stop_that_is_cancelled_still_takes_the_last_line_away(simulation: Simulation) -> None:
+    chat = Chat(simulation, takes_s=2.0)
+    message = accumulator(chat)
+    message.start()
+    message.handle_event(LS)
+    await asyncio.sleep(8)
+    stopping = asyncio.create_task(message.stop())
+    await asyncio.sleep(1)
+    stopping.cancel()
+    await asyncio.sleep(5)
+    assert chat.messages == {"m1": "🔧 Bash: ls"}
 
 
 def test_plain_functions_do_as_well() -> None:
@@ -356,16 +335,14 @@ def test_what_is_no_event_and_what_is_a_broken_one_is_passed_over(caplog: pytest
     assert [record.getMessage() for record in caplog.records] == ["the processing message cannot show a ToolStarted"]
 
 
-def test_what_cannot_work_is_refused_in_clear_words() -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation)
-        with pytest.raises(ValueError, match="interval_ms is 0"):
-            accumulator(chat, interval_ms=0)
-        with pytest.raises(ValueError, match=r"limit is 63; .* 64 characters"):
-            accumulator(chat, limit=63)
-        accumulator(chat, interval_ms=1, limit=64)
-
-    run(scene)
+@in_virtual_time
+async def test_what_cannot_work_is_refused_in_clear_words(simulation: Simulation) -> None:
+    chat = Chat(simulation)
+    with pytest.raises(ValueError, match="interval_ms is 0"):
+        accumulator(chat, interval_ms=0)
+    with pytest.raises(ValueError, match=r"limit is 63; .* 64 characters"):
+        accumulator(chat, limit=63)
+    accumulator(chat, interval_ms=1, limit=64)
 
 
 @settings(max_examples=60)
@@ -374,23 +351,21 @@ def test_what_cannot_work_is_refused_in_clear_words() -> None:
     st.dictionaries(st.integers(1, 12), st.just("fails"), max_size=6),
     st.sampled_from([0.0, 0.4, 1.7]),
 )
-def test_whatever_happens_there_is_one_message_within_its_limit(
-    events: Sequence[Event], faults: dict[int, str], takes_s: float
+@in_virtual_time
+async def test_whatever_happens_there_is_one_message_within_its_limit(
+    simulation: Simulation, events: Sequence[Event], faults: dict[int, str], takes_s: float
 ) -> None:
-    async def scene(simulation: Simulation) -> None:
-        chat = Chat(simulation, faults, takes_s)
-        message = accumulator(chat, interval_ms=1000, limit=100)
-        message.start()
-        for event in events:
-            message.handle_event(event)
-            await asyncio.sleep(simulation.source.random())
-        chat.faults = {}
-        await message.stop()
-        assert chat.complaints == []
-        assert len(chat.messages) <= 1
-        assert all(len(text) <= 100 for _at, _kind, text in chat.calls)
-        assert not any("⏳" in text for text in chat.messages.values())
-        times = [at for at, _kind in chat.kinds[:-1]]
-        assert all(later - earlier >= 1.0 for earlier, later in pairwise(times))
-
-    run(scene)
+    chat = Chat(simulation, faults, takes_s)
+    message = accumulator(chat, interval_ms=1000, limit=100)
+    message.start()
+    for event in events:
+        message.handle_event(event)
+        await asyncio.sleep(simulation.source.random())
+    chat.faults = {}
+    await message.stop()
+    assert chat.complaints == []
+    assert len(chat.messages) <= 1
+    assert all(len(text) <= 100 for _at, _kind, text in chat.calls)
+    assert not any("⏳" in text for text in chat.messages.values())
+    times = [at for at, _kind in chat.kinds[:-1]]
+    assert all(later - earlier >= 1.0 for earlier, later in pairwise(times))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from delivery_setup import in_virtual_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ from tailrace.operations import (
 )
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
-from tailrace.testing.virtual_time import Simulation, run
+from tailrace.testing.virtual_time import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -444,110 +445,94 @@ def outlet_of(capabilities: Capabilities, simulation: Simulation, before: PacedC
     return PacedChannel(channel, simulation.clock, simulation.source.random, before=before)
 
 
-def test_chats_take_turns_and_none_waits_for_another_that_must_wait_itself() -> None:
-    async def scene(simulation: Simulation) -> None:
-        capabilities = paced(per_chat=Rate(calls=1, per_s=60.0), overall=Rate(calls=1, per_s=1.0))
-        outlet = outlet_of(capabilities, simulation)
-        busy = Caller(outlet, "busy", simulation)
-        others = [Caller(outlet, f"chat {number}", simulation) for number in range(5)]
-        await asyncio.gather(busy.call(3), *(other.call() for other in others))
-        assert busy.times == [0.0, 60.0, 120.0]
-        assert sorted(time for other in others for time in other.times) == [1.0, 2.0, 3.0, 4.0, 5.0]
-
-    run(scene)
+@in_virtual_time
+async def test_chats_take_turns_and_none_waits_for_another_that_must_wait_itself(simulation: Simulation) -> None:
+    capabilities = paced(per_chat=Rate(calls=1, per_s=60.0), overall=Rate(calls=1, per_s=1.0))
+    outlet = outlet_of(capabilities, simulation)
+    busy = Caller(outlet, "busy", simulation)
+    others = [Caller(outlet, f"chat {number}", simulation) for number in range(5)]
+    await asyncio.gather(busy.call(3), *(other.call() for other in others))
+    assert busy.times == [0.0, 60.0, 120.0]
+    assert sorted(time for other in others for time in other.times) == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_with_one_budget_for_all_everybody_gets_a_like_share() -> None:
-    async def scene(simulation: Simulation) -> None:
-        outlet = outlet_of(paced(overall=Rate(calls=1, per_s=1.0)), simulation)
-        callers = [Caller(outlet, chat, simulation) for chat in CHATS]
-        await asyncio.gather(*(caller.call(10) for caller in callers))
-        for caller in callers:
-            assert {later - earlier for earlier, later in pairwise(caller.times)} == {3.0}
-
-    run(scene)
+@in_virtual_time
+async def test_with_one_budget_for_all_everybody_gets_a_like_share(simulation: Simulation) -> None:
+    outlet = outlet_of(paced(overall=Rate(calls=1, per_s=1.0)), simulation)
+    callers = [Caller(outlet, chat, simulation) for chat in CHATS]
+    await asyncio.gather(*(caller.call(10) for caller in callers))
+    for caller in callers:
+        assert {later - earlier for earlier, later in pairwise(caller.times)} == {3.0}
 
 
-def test_several_who_call_one_chat_share_its_budget_and_the_urgent_one_goes_first() -> None:
-    async def scene(simulation: Simulation) -> None:
-        outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
-        callers = {urgency: Caller(outlet, "a", simulation) for urgency in reversed(Urgency)}
-        await outlet.wait_to_call("a")
-        await asyncio.gather(*(caller.call(urgency=urgency) for urgency, caller in callers.items()))
-        assert {urgency: caller.times for urgency, caller in callers.items()} == {
-            FINAL: [1.0],
-            FIRST: [2.0],
-            EDIT: [3.0],
-            TYPING: [4.0],
-        }
-
-    run(scene)
+@in_virtual_time
+async def test_several_who_call_one_chat_share_its_budget_and_the_urgent_one_goes_first(simulation: Simulation) -> None:
+    outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
+    callers = {urgency: Caller(outlet, "a", simulation) for urgency in reversed(Urgency)}
+    await outlet.wait_to_call("a")
+    await asyncio.gather(*(caller.call(urgency=urgency) for urgency, caller in callers.items()))
+    assert {urgency: caller.times for urgency, caller in callers.items()} == {
+        FINAL: [1.0],
+        FIRST: [2.0],
+        EDIT: [3.0],
+        TYPING: [4.0],
+    }
 
 
-def test_who_is_cancelled_waits_no_longer_and_takes_no_place() -> None:
-    async def scene(simulation: Simulation) -> None:
-        outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
-        await outlet.wait_to_call("a")
-        stopped, other = Caller(outlet, "a", simulation), Caller(outlet, "a", simulation)
-        waiting = asyncio.create_task(stopped.call())
-        calling = asyncio.create_task(other.call(urgency=EDIT))
-        await asyncio.sleep(0.5)
-        waiting.cancel()
-        await calling
-        assert (stopped.times, other.times) == ([], [1.0])
-
-    run(scene)
+@in_virtual_time
+async def test_who_is_cancelled_waits_no_longer_and_takes_no_place(simulation: Simulation) -> None:
+    outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
+    await outlet.wait_to_call("a")
+    stopped, other = Caller(outlet, "a", simulation), Caller(outlet, "a", simulation)
+    waiting = asyncio.create_task(stopped.call())
+    calling = asyncio.create_task(other.call(urgency=EDIT))
+    await asyncio.sleep(0.5)
+    waiting.cancel()
+    await calling
+    assert (stopped.times, other.times) == ([], [1.0])
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_a_pause_is_obeyed_also_by_who_waits_already(everywhere: bool) -> None:
-    async def scene(simulation: Simulation) -> None:
-        outlet = outlet_of(paced(overall=Rate(calls=1, per_s=10.0)), simulation)
-        first, second = Caller(outlet, "a", simulation), Caller(outlet, "a" if everywhere else "b", simulation)
-        await first.call()
-        waiting = asyncio.create_task(second.call())
-        await asyncio.sleep(5.0)
-        outlet.learn("a" if everywhere else "b", NotNow("busy", retry_after=30.0, everywhere=everywhere))
-        await waiting
-        assert second.times[0] == 35.0
-
-    run(scene)
+@in_virtual_time
+async def test_a_pause_is_obeyed_also_by_who_waits_already(simulation: Simulation, everywhere: bool) -> None:
+    outlet = outlet_of(paced(overall=Rate(calls=1, per_s=10.0)), simulation)
+    first, second = Caller(outlet, "a", simulation), Caller(outlet, "a" if everywhere else "b", simulation)
+    await first.call()
+    waiting = asyncio.create_task(second.call())
+    await asyncio.sleep(5.0)
+    outlet.learn("a" if everywhere else "b", NotNow("busy", retry_after=30.0, everywhere=everywhere))
+    await waiting
+    assert second.times[0] == 35.0
 
 
 @pytest.mark.parametrize("retry_after", [1e9, -5.0, float("nan"), float("inf")])
-def test_what_cannot_be_meant_holds_nobody_for_ever(retry_after: float) -> None:
-    async def scene(simulation: Simulation) -> None:
-        outlet = outlet_of(paced(), simulation)
-        outlet.learn("a", NotNow("busy", retry_after=retry_after, everywhere=True))
-        caller = Caller(outlet, "a", simulation)
-        await caller.call()
-        assert 0 < caller.times[0] <= 4 * 3600 + 1
-
-    run(scene)
+@in_virtual_time
+async def test_what_cannot_be_meant_holds_nobody_for_ever(simulation: Simulation, retry_after: float) -> None:
+    outlet = outlet_of(paced(), simulation)
+    outlet.learn("a", NotNow("busy", retry_after=retry_after, everywhere=True))
+    caller = Caller(outlet, "a", simulation)
+    await caller.call()
+    assert 0 < caller.times[0] <= 4 * 3600 + 1
 
 
-def test_a_channel_that_is_connected_again_keeps_its_pace_and_who_waits_for_it() -> None:
-    async def scene(simulation: Simulation) -> None:
-        capabilities = paced(per_chat=Rate(calls=1, per_s=60.0))
-        before = outlet_of(capabilities, simulation)
-        await Caller(before, "a", simulation).call()
-        before.learn("b", NotNow("busy", retry_after=500.0, everywhere=False))
-        after = outlet_of(capabilities, simulation, before)
-        assert (after.due_in("a"), after.due_in("b")) == (60.0, 500.0)
-        assert outlet_of(paced(), simulation, before).due_in("a") == 0.0  # another pace than before: begun anew
-        early, late = Caller(before, "a", simulation), Caller(after, "a", simulation)
-        await asyncio.gather(early.call(), late.call())
-        assert (early.times, late.times) == ([60.0], [120.0])
-
-    run(scene)
+@in_virtual_time
+async def test_a_channel_that_is_connected_again_keeps_its_pace_and_who_waits_for_it(simulation: Simulation) -> None:
+    capabilities = paced(per_chat=Rate(calls=1, per_s=60.0))
+    before = outlet_of(capabilities, simulation)
+    await Caller(before, "a", simulation).call()
+    before.learn("b", NotNow("busy", retry_after=500.0, everywhere=False))
+    after = outlet_of(capabilities, simulation, before)
+    assert (after.due_in("a"), after.due_in("b")) == (60.0, 500.0)
+    assert outlet_of(paced(), simulation, before).due_in("a") == 0.0  # another pace than before: begun anew
+    early, late = Caller(before, "a", simulation), Caller(after, "a", simulation)
+    await asyncio.gather(early.call(), late.call())
+    assert (early.times, late.times) == ([60.0], [120.0])
 
 
-def test_where_nothing_is_limited_nobody_waits() -> None:
-    async def scene(simulation: Simulation) -> None:
-        outlet = outlet_of(paced(), simulation)
-        callers = [Caller(outlet, f"chat {number % 3}", simulation) for number in range(30)]
-        await asyncio.gather(*(caller.call(10, Urgency(number % 4)) for number, caller in enumerate(callers)))
-        assert {time for caller in callers for time in caller.times} == {0.0}
-        assert outlet._limiter._chats == {}
-
-    run(scene)
+@in_virtual_time
+async def test_where_nothing_is_limited_nobody_waits(simulation: Simulation) -> None:
+    outlet = outlet_of(paced(), simulation)
+    callers = [Caller(outlet, f"chat {number % 3}", simulation) for number in range(30)]
+    await asyncio.gather(*(caller.call(10, Urgency(number % 4)) for number, caller in enumerate(callers)))
+    assert {time for caller in callers for time in caller.times} == {0.0}
+    assert outlet._limiter._chats == {}

@@ -7,8 +7,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delivery_setup import (
+    HERE,
+    THERE,
+    DeliverySetup,
+    FullDisk,
+    edit,
+    finished_within,
+    in_virtual_time,
+    post,
+    with_window,
+)
 from msgspec.structs import replace
-from post_office import HERE, THERE, PostOffice, Unwritable, edit, post, settled_within, with_window
 
 from tailrace.capabilities import Capabilities, EditRules, Rate, Unkeyed
 from tailrace.deliveries import FINAL, Snapshot, State, Turn, TurnState
@@ -32,230 +42,210 @@ KINDS = ("keyed", "readback", "repeatable", "unkeyed")
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("applied", [False, True])
-def test_it_goes_on_at_the_first_unconfirmed_part(kind: str, applied: bool) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, kind)
-        office.fail(Rule(fault=NoAnswer(applied=applied), at=3))
-        saying = asyncio.create_task(office.say("t", "one", "two", "three", "four"))
-        await asyncio.sleep(1)
-        await office.crash()
-        assert saying.cancelled()
-        await office.recovery().sweep()
-        rows = await office.states()
-        if kind == "unkeyed":
-            told = "⚠️ Part 3 of this answer may be missing: it is not known whether it arrived."
-            assert office.texts() == ["one", "two", *["three"] * applied, told, "four"]
-            assert rows[3] is State.UNKNOWN
-        else:
-            assert office.texts() == ["one", "two", "three", "four"]
-            assert set(rows.values()) == {State.DELIVERED}
-        # What the channel was not sure of is found out by its own means, and nothing else is called again.
-        expected = {"keyed": 5, "repeatable": 5, "readback": 5 - applied, "unkeyed": 5}
-        assert office.platform.counts["post"] == expected[kind]
-        assert office.platform.counts["find"] == (kind == "readback")
-
-    run(scene)
+@in_virtual_time
+async def test_it_goes_on_at_the_first_unconfirmed_part(simulation: Simulation, kind: str, applied: bool) -> None:
+    setup = DeliverySetup(simulation, kind)
+    setup.fail(Rule(fault=NoAnswer(applied=applied), at=3))
+    saying = asyncio.create_task(setup.send_turn("t", "one", "two", "three", "four"))
+    await asyncio.sleep(1)
+    await setup.crash()
+    assert saying.cancelled()
+    await setup.recovery().sweep()
+    rows = await setup.states()
+    if kind == "unkeyed":
+        told = "⚠️ Part 3 of this answer may be missing: it is not known whether it arrived."
+        assert setup.texts() == ["one", "two", *["three"] * applied, told, "four"]
+        assert rows[3] is State.UNKNOWN
+    else:
+        assert setup.texts() == ["one", "two", "three", "four"]
+        assert set(rows.values()) == {State.DELIVERED}
+    # What the channel was not sure of is found out by its own means, and nothing else is called again.
+    expected = {"keyed": 5, "repeatable": 5, "readback": 5 - applied, "unkeyed": 5}
+    assert setup.platform.counts["post"] == expected[kind]
+    assert setup.platform.counts["find"] == (kind == "readback")
 
 
-def test_what_is_sent_again_where_nobody_can_tell_is_marked() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed", on_unknown="resend")
-        office.fail(NoAnswer())
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(1)
-        await office.crash()
-        assert saying.cancelled()
-        await office.recovery().sweep()
-        assert office.texts() == ["one", "one"]
-        assert [row.may_be_double for row in await office.rows()] == [True]
-
-    run(scene)
+@in_virtual_time
+async def test_what_is_sent_again_where_nobody_can_tell_is_marked(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed", on_unknown="resend")
+    setup.fail(NoAnswer())
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(1)
+    await setup.crash()
+    assert saying.cancelled()
+    await setup.recovery().sweep()
+    assert setup.texts() == ["one", "one"]
+    assert [row.may_be_double for row in await setup.rows()] == [True]
 
 
-def test_the_policy_is_the_one_it_was_recorded_with() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed", on_unknown="hold")
-        office.fail(NoAnswer(applied=False))
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(1)
-        office.settings = replace(office.settings, on_unknown="resend")
-        await office.crash()
-        assert saying.cancelled()
-        await office.recovery().sweep()
-        assert (await office.states())[1] is State.UNKNOWN
-
-    run(scene)
+@in_virtual_time
+async def test_the_policy_is_the_one_it_was_recorded_with(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed", on_unknown="hold")
+    setup.fail(NoAnswer(applied=False))
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(1)
+    setup.settings = replace(setup.settings, on_unknown="resend")
+    await setup.crash()
+    assert saying.cancelled()
+    await setup.recovery().sweep()
+    assert (await setup.states())[1] is State.UNKNOWN
 
 
-def test_killed_again_and_again_in_recovery_it_still_goes_on() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(Rule(fault=NoAnswer(), times=4))
-        saying = asyncio.create_task(office.say("t", "one", "two"))
-        for _ in range(4):
-            await asyncio.sleep(3)
-            await office.crash()
-            sweeping = asyncio.create_task(office.recovery().sweep())
-        assert saying.cancelled()
-        await sweeping
-        assert office.texts() == ["one", "two"]
-        assert set((await office.states()).values()) == {State.DELIVERED}
-
-    run(scene)
+@in_virtual_time
+async def test_killed_again_and_again_in_recovery_it_still_goes_on(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=NoAnswer(), times=4))
+    saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    for _ in range(4):
+        await asyncio.sleep(3)
+        await setup.crash()
+        sweeping = asyncio.create_task(setup.recovery().sweep())
+    assert saying.cancelled()
+    await sweeping
+    assert setup.texts() == ["one", "two"]
+    assert set((await setup.states()).values()) == {State.DELIVERED}
 
 
-def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_into_the_live_message() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, replace(capabilities_of("unkeyed", limit=64), edits=EditRules(every_s=1.0)))
-        turn = await office.courier.begin("t", HERE)
-        await turn.send(post("begun"))
-        words = "a word and another one " * 20
-        turn.save_snapshot(words, office.shown())
-        await office.crash()
-        await office.recovery().sweep()
-        *said, last = office.texts()
-        assert "".join(" ".join(said).split()) == "".join(words.split())
-        assert last == INTERRUPTED
-        assert office.platform.complaints == []
-
-    run(scene)
+@in_virtual_time
+async def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_into_the_live_message(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation, replace(capabilities_of("unkeyed", limit=64), edits=EditRules(every_s=1.0)))
+    turn = await setup.courier.begin("t", HERE)
+    await turn.send(post("begun"))
+    words = "a word and another one " * 20
+    turn.save_snapshot(words, setup.message_id())
+    await setup.crash()
+    await setup.recovery().sweep()
+    *said, last = setup.texts()
+    assert "".join(" ".join(said).split()) == "".join(words.split())
+    assert last == INTERRUPTED
+    assert setup.platform.complaints == []
 
 
 def test_a_live_message_that_cannot_be_edited_is_left_as_it_is() -> None:
     """A platform may refuse the stream and take a post in its place, and have no edits either."""
 
     async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, replace(capabilities_of("unkeyed"), edits=None))
-        turn = await office.courier.begin("t", HERE)
+        setup = DeliverySetup(simulation, replace(capabilities_of("unkeyed"), edits=None))
+        turn = await setup.courier.begin("t", HERE)
         await turn.send(post("begun"))
-        turn.save_snapshot("begun, and more", office.shown())
-        await office.crash()
-        await office.recovery().sweep()
-        assert office.texts() == ["begun", INTERRUPTED]
-        assert office.platform.complaints == []
+        turn.save_snapshot("begun, and more", setup.message_id())
+        await setup.crash()
+        await setup.recovery().sweep()
+        assert setup.texts() == ["begun", INTERRUPTED]
+        assert setup.platform.complaints == []
 
     run(scene)
 
 
-def test_a_turn_cut_off_long_ago_is_closed_without_a_word() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn = await office.courier.begin("t", HERE)
-        await turn.send(post("Hello"))
-        turn.save_snapshot("Hello, world", office.shown())
-        await office.crash()
-        await asyncio.sleep(2 * 86_400)
-        await office.recovery().sweep()
-        assert office.texts() == ["Hello"]
-        assert (await office.courier.begin("t", HERE)).turn.state is TurnState.INTERRUPTED
-
-    run(scene)
+@in_virtual_time
+async def test_a_turn_cut_off_long_ago_is_closed_without_a_word(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn = await setup.courier.begin("t", HERE)
+    await turn.send(post("Hello"))
+    turn.save_snapshot("Hello, world", setup.message_id())
+    await setup.crash()
+    await asyncio.sleep(2 * 86_400)
+    await setup.recovery().sweep()
+    assert setup.texts() == ["Hello"]
+    assert (await setup.courier.begin("t", HERE)).turn.state is TurnState.INTERRUPTED
 
 
-def test_a_turn_that_its_agent_takes_up_again_is_not_called_interrupted() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn = await office.courier.begin("t", HERE)
-        await turn.send(post("one"))
-        await office.crash()
-        again = await office.courier.begin("t", HERE)
-        await office.recovery().sweep()
-        await again.send(post("one"))
-        await again.end(post("two"))
-        assert office.texts() == ["one", "two"]
-
-    run(scene)
+@in_virtual_time
+async def test_a_turn_that_its_agent_takes_up_again_is_not_called_interrupted(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn = await setup.courier.begin("t", HERE)
+    await turn.send(post("one"))
+    await setup.crash()
+    again = await setup.courier.begin("t", HERE)
+    await setup.recovery().sweep()
+    await again.send(post("one"))
+    await again.end(post("two"))
+    assert setup.texts() == ["one", "two"]
 
 
-def test_turns_of_a_channel_that_is_away_keep_no_others_open() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        for number in range(600):
-            away = Target(channel="away", chat=str(number))
-            await office.memory.begin(turn_of(f"a {number:03}", away))
-        await office.memory.begin(turn_of("z", HERE))
-        await office.crash()
-        await settled_within(office.recovery().sweep(), 60)
-        assert office.texts() == [INTERRUPTED]
-        assert len(await office.memory.interrupted_turns(limit=1000)) == 600
-
-    run(scene)
+@in_virtual_time
+async def test_turns_of_a_channel_that_is_away_keep_no_others_open(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    for number in range(600):
+        away = Target(channel="away", chat=str(number))
+        await setup.memory.begin(turn_of(f"a {number:03}", away))
+    await setup.memory.begin(turn_of("z", HERE))
+    await setup.crash()
+    await finished_within(setup.recovery().sweep(), 60)
+    assert setup.texts() == [INTERRUPTED]
+    assert len(await setup.memory.interrupted_turns(limit=1000)) == 600
 
 
 def turn_of(turn_id: str, target: Target) -> Turn:
     return Turn(turn_id=turn_id, target=target)
 
 
-def test_an_owner_that_was_replaced_ends_its_sweep_and_touches_nothing() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        await office.memory.begin(turn_of("t", HERE))
-        await office.plan("u", "one", target=THERE)
-        await office.crash()
-        replaced = office.recovery()
-        office.memory = office.memory.reopen()
-        await settled_within(replaced.sweep(), 10)
-        assert office.platform.counts == {}
-        assert (await office.memory.interrupted_turns())[0].turn_id == "t"
-
-    run(scene)
+@in_virtual_time
+async def test_an_owner_that_was_replaced_ends_its_sweep_and_touches_nothing(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    await setup.memory.begin(turn_of("t", HERE))
+    await setup.record_turn("u", "one", target=THERE)
+    await setup.crash()
+    replaced = setup.recovery()
+    setup.memory = setup.memory.reopen()
+    await finished_within(replaced.sweep(), 10)
+    assert setup.platform.counts == {}
+    assert (await setup.memory.interrupted_turns())[0].turn_id == "t"
 
 
-def test_what_is_too_old_dies_unsent_and_nobody_is_told() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, max_age_s=3600.0)
-        await office.plan("old", "one", "two")
-        await office.crash()
-        await asyncio.sleep(3000)
-        await office.plan("young", "three")
-        await asyncio.sleep(1000)
-        await office.recovery().sweep()
-        assert office.texts() == ["three"]
-        assert set((await office.states("old")).values()) == {State.DEAD}
-
-    run(scene)
+@in_virtual_time
+async def test_what_is_too_old_dies_unsent_and_nobody_is_told(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, max_age_s=3600.0)
+    await setup.record_turn("old", "one", "two")
+    await setup.crash()
+    await asyncio.sleep(3000)
+    await setup.record_turn("young", "three")
+    await asyncio.sleep(1000)
+    await setup.recovery().sweep()
+    assert setup.texts() == ["three"]
+    assert set((await setup.states("old")).values()) == {State.DEAD}
 
 
-def test_a_row_that_was_put_off_for_an_hour_leaves_after_that_hour_without_a_restart() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(TooMany(3600.0))
-        await office.plan("t", "one")
-        recovering = asyncio.create_task(office.recovery().run())
-        await asyncio.sleep(10)
-        assert (await office.states())[1] is State.RETRY
-        for minute in range(20):
-            await office.say(f"other {minute}", "meanwhile", target=THERE)
-            await asyncio.sleep(60)
-        await asyncio.sleep(3600 - 10 - 20 * 60 - 30)
-        assert office.texts() == []
-        await asyncio.sleep(90)
-        assert office.texts() == ["one"]
-        recovering.cancel()
+@in_virtual_time
+async def test_a_row_that_was_put_off_for_an_hour_leaves_after_that_hour_without_a_restart(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(TooMany(3600.0))
+    await setup.record_turn("t", "one")
+    recovering = asyncio.create_task(setup.recovery().run())
+    await asyncio.sleep(10)
+    assert (await setup.states())[1] is State.RETRY
+    for minute in range(20):
+        await setup.send_turn(f"other {minute}", "meanwhile", target=THERE)
+        await asyncio.sleep(60)
+    await asyncio.sleep(3600 - 10 - 20 * 60 - 30)
+    assert setup.texts() == []
+    await asyncio.sleep(90)
+    assert setup.texts() == ["one"]
+    recovering.cancel()
 
-    run(scene)
 
-
-def test_a_row_that_was_put_off_does_not_wait_for_a_clock_that_was_set_back() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.fail(TooMany(120.0))
-        await office.plan("t", "one")
-        recovering = asyncio.create_task(office.recovery().run())
-        await asyncio.sleep(10)
-        simulation.clock.jump(-3600.0)
-        await asyncio.sleep(100)
-        assert office.texts() == []
-        # By then the platform may be called again, and from then on the whole wait is waited at the most.
-        await asyncio.sleep(150)
-        assert office.texts() == ["one"]
-        recovering.cancel()
-
-    run(scene)
+@in_virtual_time
+async def test_a_row_that_was_put_off_does_not_wait_for_a_clock_that_was_set_back(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(TooMany(120.0))
+    await setup.record_turn("t", "one")
+    recovering = asyncio.create_task(setup.recovery().run())
+    await asyncio.sleep(10)
+    simulation.clock.jump(-3600.0)
+    await asyncio.sleep(100)
+    assert setup.texts() == []
+    # By then the platform may be called again, and from then on the whole wait is waited at the most.
+    await asyncio.sleep(150)
+    assert setup.texts() == ["one"]
+    recovering.cancel()
 
 
 def test_what_waits_is_not_looked_at_more_often_than_needed() -> None:
-    class Counting(Unwritable):
+    class Counting(FullDisk):
         """Counts the calls of a ledger."""
 
         calls = 0
@@ -265,32 +255,30 @@ def test_what_waits_is_not_looked_at_more_often_than_needed() -> None:
             return super().random()
 
     async def scene(simulation: Simulation) -> None:
-        office, counting = PostOffice(simulation), Counting()
-        office.courier = office.courier_of(counting.around(office))
-        office.fail(Rule(fault=TooMany(3000.0), times=None))
+        setup, counting = DeliverySetup(simulation), Counting()
+        setup.courier = setup.courier_of(counting.around(setup))
+        setup.fail(Rule(fault=TooMany(3000.0), times=None))
         for number in range(20):
-            await office.plan(f"t {number}", "one", target=Target(channel="simulated", chat=str(number)))
-        recovering = asyncio.create_task(office.recovery(every_s=30.0).run())
+            await setup.record_turn(f"t {number}", "one", target=Target(channel="simulated", chat=str(number)))
+        recovering = asyncio.create_task(setup.recovery(every_s=30.0).run())
         await asyncio.sleep(2900)
         recovering.cancel()
         assert counting.calls < 2000
-        assert office.platform.counts["post"] == 20
+        assert setup.platform.counts["post"] == 20
 
     run(scene)
 
 
-def test_a_conversation_that_cannot_be_read_is_left_alone_until_the_next_sweep() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        await office.plan("t", "one")
-        await office.plan("u", "two", target=THERE)
-        broken = BrokenLedger(office.memory, HERE.conversation)
-        courier = office.courier_of(broken)
-        await settled_within(Recovery(courier).sweep(), 60)
-        assert broken.asked == 1
-        assert (office.texts(), office.texts(THERE)) == ([], ["two"])
-
-    run(scene)
+@in_virtual_time
+async def test_a_conversation_that_cannot_be_read_is_left_alone_until_the_next_sweep(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    await setup.record_turn("t", "one")
+    await setup.record_turn("u", "two", target=THERE)
+    broken = BrokenLedger(setup.memory, HERE.conversation)
+    courier = setup.courier_of(broken)
+    await finished_within(Recovery(courier).sweep(), 60)
+    assert broken.asked == 1
+    assert (setup.texts(), setup.texts(THERE)) == ([], ["two"])
 
 
 class BrokenLedger:
@@ -311,24 +299,22 @@ class BrokenLedger:
         return await self._ledger.adopt(conversation, now=now, limit=limit)
 
 
-def test_a_channel_that_asked_to_wait_keeps_no_other_channel_waiting() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        beside = PostOffice(simulation)
-        office.courier.connect(Named(beside.channel, "other"))
-        for number in range(200):
-            await office.plan(f"a {number}", "one", target=Target(channel="simulated", chat=str(number)))
-        await office.plan("z", "two", target=Target(channel="other", chat="z"))
-        office.fail(Rule(fault=TooMany(7200.0, everywhere=True), times=None))
-        recovering = asyncio.create_task(office.recovery().run())
-        await asyncio.sleep(60)
-        assert beside.platform.texts("z") == ["two"]
-        await office.plan("y", "three", target=Target(channel="other", chat="y"))
-        await asyncio.sleep(60)
-        assert beside.platform.texts("y") == ["three"]
-        recovering.cancel()
-
-    run(scene)
+@in_virtual_time
+async def test_a_channel_that_asked_to_wait_keeps_no_other_channel_waiting(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    beside = DeliverySetup(simulation)
+    setup.courier.connect(Named(beside.channel, "other"))
+    for number in range(200):
+        await setup.record_turn(f"a {number}", "one", target=Target(channel="simulated", chat=str(number)))
+    await setup.record_turn("z", "two", target=Target(channel="other", chat="z"))
+    setup.fail(Rule(fault=TooMany(7200.0, everywhere=True), times=None))
+    recovering = asyncio.create_task(setup.recovery().run())
+    await asyncio.sleep(60)
+    assert beside.platform.texts("z") == ["two"]
+    await setup.record_turn("y", "three", target=Target(channel="other", chat="y"))
+    await asyncio.sleep(60)
+    assert beside.platform.texts("y") == ["three"]
+    recovering.cancel()
 
 
 class Named:
@@ -340,101 +326,89 @@ class Named:
         self.start, self.stop, self.post = channel.start, channel.stop, channel.post
 
 
-def test_a_state_of_a_newer_version_blocks_its_conversation_and_no_other() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        [row, _] = await office.plan("t", "one", "two")
-        await office.plan("u", "three", target=THERE)
-        contents = office.memory._contents
-        contents.rows[row.position] = replace(row, state="teleporting")
-        await office.crash()
-        await settled_within(office.recovery().sweep(), 60)
-        assert (office.texts(), office.texts(THERE)) == ([], ["three"])
-        assert contents.rows[row.position].state == "teleporting"
-
-    run(scene)
+@in_virtual_time
+async def test_a_state_of_a_newer_version_blocks_its_conversation_and_no_other(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    [row, _] = await setup.record_turn("t", "one", "two")
+    await setup.record_turn("u", "three", target=THERE)
+    contents = setup.memory._contents
+    contents.rows[row.position] = replace(row, state="teleporting")
+    await setup.crash()
+    await finished_within(setup.recovery().sweep(), 60)
+    assert (setup.texts(), setup.texts(THERE)) == ([], ["three"])
+    assert contents.rows[row.position].state == "teleporting"
 
 
-def test_a_key_of_another_scope_is_not_trusted_after_a_restart() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, with_window(3600.0, "device one"))
-        office.fail(NoAnswer())
-        saying = asyncio.create_task(office.say("t", "one"))
-        await asyncio.sleep(1)
-        other = in_process_channel(SimulatedPlatform(with_window(3600.0, "device two")), office.clock)
-        other.platform = office.platform
-        office.channel = other
-        await office.crash()
-        assert saying.cancelled()
-        await office.recovery().sweep()
-        assert office.texts().count("one") == 1
-        assert (await office.states())[1] is State.UNKNOWN
-
-    run(scene)
+@in_virtual_time
+async def test_a_key_of_another_scope_is_not_trusted_after_a_restart(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, with_window(3600.0, "device one"))
+    setup.fail(NoAnswer())
+    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    await asyncio.sleep(1)
+    other = in_process_channel(SimulatedPlatform(with_window(3600.0, "device two")), setup.clock)
+    other.platform = setup.platform
+    setup.channel = other
+    await setup.crash()
+    assert saying.cancelled()
+    await setup.recovery().sweep()
+    assert setup.texts().count("one") == 1
+    assert (await setup.states())[1] is State.UNKNOWN
 
 
-def test_what_was_kept_long_enough_is_forgotten_and_silent_turns_with_it() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed")
-        await office.say("t", "one")
-        silent = await office.courier.begin("silent", HERE)
-        await silent.end()
-        office.memory.save_snapshot("nobody", Snapshot(text="unknown turns are passed over"))
-        recovering = asyncio.create_task(office.recovery(retention_s=100.0).run())
-        await asyncio.sleep(60)
-        assert len(await office.rows()) == 1
-        await asyncio.sleep(120)
-        recovering.cancel()
-        assert await office.rows() == []
-        assert office.memory._contents.turns == {}
-
-    run(scene)
+@in_virtual_time
+async def test_what_was_kept_long_enough_is_forgotten_and_silent_turns_with_it(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    await setup.send_turn("t", "one")
+    silent = await setup.courier.begin("silent", HERE)
+    await silent.end()
+    setup.memory.save_snapshot("nobody", Snapshot(text="unknown turns are passed over"))
+    recovering = asyncio.create_task(setup.recovery(retention_s=100.0).run())
+    await asyncio.sleep(60)
+    assert len(await setup.rows()) == 1
+    await asyncio.sleep(120)
+    recovering.cancel()
+    assert await setup.rows() == []
+    assert setup.memory._contents.turns == {}
 
 
-def test_recovery_waits_for_a_ledger_that_cannot_be_read() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office, ledger = PostOffice(simulation), Unwritable()
-        await office.plan("t", "one")
-        office.courier = office.courier_of(ledger.around(office))
-        ledger.is_full = True
-        recovering = asyncio.create_task(office.recovery().run())
-        await asyncio.sleep(600)
-        assert not recovering.done()
-        ledger.is_full = False
-        await asyncio.sleep(60)
-        assert office.texts() == ["one"]
-        recovering.cancel()
-
-    run(scene)
+@in_virtual_time
+async def test_recovery_waits_for_a_ledger_that_cannot_be_read(simulation: Simulation) -> None:
+    setup, ledger = DeliverySetup(simulation), FullDisk()
+    await setup.record_turn("t", "one")
+    setup.courier = setup.courier_of(ledger.around(setup))
+    ledger.is_full = True
+    recovering = asyncio.create_task(setup.recovery().run())
+    await asyncio.sleep(600)
+    assert not recovering.done()
+    ledger.is_full = False
+    await asyncio.sleep(60)
+    assert setup.texts() == ["one"]
+    recovering.cancel()
 
 
-def test_the_pace_of_a_chat_is_kept_between_turns_recovery_and_what_is_shown() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=2, per_s=5.0)))
-        await office.plan("t", *"abcdef")
-        recovering = asyncio.create_task(office.recovery().run())
-        await office.say("u", "g", "h")
-        office.courier.show(edit("m1", "changed"))
-        await asyncio.sleep(30)
-        recovering.cancel()
-        assert office.platform.complaints == []
-        assert office.texts() == ["changed", *"bcdefgh"]
-        posts = [seen.at for seen in office.platform.calls]
-        assert all(third - first >= 5.0 - 1e-6 for first, third in zip(posts, posts[2:], strict=False))
-        assert list(pairwise(posts))
-
-    run(scene)
+@in_virtual_time
+async def test_the_pace_of_a_chat_is_kept_between_turns_recovery_and_what_is_shown(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=2, per_s=5.0)))
+    await setup.record_turn("t", *"abcdef")
+    recovering = asyncio.create_task(setup.recovery().run())
+    await setup.send_turn("u", "g", "h")
+    setup.courier.show(edit("m1", "changed"))
+    await asyncio.sleep(30)
+    recovering.cancel()
+    assert setup.platform.complaints == []
+    assert setup.texts() == ["changed", *"bcdefgh"]
+    posts = [seen.at for seen in setup.platform.calls]
+    assert all(third - first >= 5.0 - 1e-6 for first, third in zip(posts, posts[2:], strict=False))
+    assert list(pairwise(posts))
 
 
-def test_everything_ends_final() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed", max_attempts=3)
-        office.fail(Rule(fault=Unreachable(), times=None, kind="post", chat="here"))
-        await office.plan("t", "one", "two")
-        recovering = asyncio.create_task(office.recovery().run())
-        await asyncio.sleep(3 * 3600)
-        recovering.cancel()
-        assert set((await office.states()).values()) <= FINAL
-        assert [row.attempt for row in await office.rows()] == [3, 3, 3]
-
-    run(scene)
+@in_virtual_time
+async def test_everything_ends_final(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed", max_attempts=3)
+    setup.fail(Rule(fault=Unreachable(), times=None, kind="post", chat="here"))
+    await setup.record_turn("t", "one", "two")
+    recovering = asyncio.create_task(setup.recovery().run())
+    await asyncio.sleep(3 * 3600)
+    recovering.cancel()
+    assert set((await setup.states()).values()) <= FINAL
+    assert [row.attempt for row in await setup.rows()] == [3, 3, 3]

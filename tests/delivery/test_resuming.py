@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from post_office import HERE, PostOffice
+from delivery_setup import HERE, DeliverySetup
 
 from tailrace.capabilities import Capabilities, EditRules, Unkeyed
 from tailrace.deliveries import State
@@ -31,10 +31,10 @@ async def events(*events: Event) -> AsyncIterator[Event]:
         yield event
 
 
-async def presented(office: PostOffice) -> list[Delivery]:
-    turn = await office.courier.begin("t", HERE)
+async def presented(setup: DeliverySetup) -> list[Delivery]:
+    turn = await setup.courier.begin("t", HERE)
     said = events(TurnStarted(), TextDelta(text=TEXT), TurnCompleted())
-    return await present(said, turn, LIMITS, ProjectorSettings(presentation="final"), clock=office.clock)
+    return await present(said, turn, LIMITS, ProjectorSettings(presentation="final"), clock=setup.clock)
 
 
 @pytest.mark.parametrize(
@@ -44,33 +44,33 @@ async def presented(office: PostOffice) -> list[Delivery]:
 )
 def test_a_turn_is_resumed_with_an_unfinished_delivery(fault: Fault, left: State) -> None:
     async def main(simulation: Simulation) -> None:
-        office = PostOffice(simulation, LIMITS, on_unknown="resend")
-        office.fail(Rule(fault=fault, kind="post"))
-        first = asyncio.create_task(presented(office))
+        setup = DeliverySetup(simulation, LIMITS, on_unknown="resend")
+        setup.fail(Rule(fault=fault, kind="post"))
+        first = asyncio.create_task(presented(setup))
         await asyncio.sleep(30.5)
-        assert await office.states() == {1: left}
+        assert await setup.states() == {1: left}
         first.cancel()
-        await office.crash()
-        assert [delivery.state for delivery in await presented(office)] == [State.DELIVERED]
-        assert office.texts() == [TEXT.strip()]
+        await setup.crash()
+        assert [delivery.state for delivery in await presented(setup)] == [State.DELIVERED]
+        assert setup.texts() == [TEXT.strip()]
 
     run(main)
 
 
 def test_a_courier_that_drains_while_a_turn_is_resumed_adds_nothing_to_it() -> None:
     async def main(simulation: Simulation) -> None:
-        office = PostOffice(simulation, LIMITS)
-        office.fail(Rule(fault=TooMany(60.0), kind="post"))
-        first = asyncio.create_task(presented(office))
+        setup = DeliverySetup(simulation, LIMITS)
+        setup.fail(Rule(fault=TooMany(60.0), kind="post"))
+        first = asyncio.create_task(presented(setup))
         await asyncio.sleep(5.0)
         first.cancel()
-        await office.crash()
-        resumed = asyncio.create_task(presented(office))
+        await setup.crash()
+        resumed = asyncio.create_task(presented(setup))
         await asyncio.sleep(5.0)
-        await office.courier.drain()
+        await setup.courier.drain()
         assert [delivery.state for delivery in await resumed] == [State.RETRY]
-        await office.crash()
-        await presented(office)
-        assert office.texts() == [TEXT.strip()]
+        await setup.crash()
+        await presented(setup)
+        assert setup.texts() == [TEXT.strip()]
 
     run(main)

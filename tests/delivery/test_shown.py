@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from delivery_setup import HERE, THERE, DeliverySetup, edit, finished_within, in_virtual_time, post
 from msgspec.structs import replace
-from post_office import HERE, THERE, PostOffice, edit, post, settled_within
 
 from tailrace.capabilities import Capabilities, Rate, StreamRules, Unkeyed
 from tailrace.operations import (
@@ -49,33 +49,31 @@ def append(stream_id: str, text: str, *tasks: Task) -> AppendStream:
     return AppendStream(target=HERE, stream_id=stream_id, text=text, tasks=tasks)
 
 
-def called(office: PostOffice) -> list[str]:
-    return [call.kind for call in office.platform.calls]
+def called(setup: DeliverySetup) -> list[str]:
+    return [call.kind for call in setup.platform.calls]
 
 
-async def begun(office: PostOffice) -> tuple[OpenTurn, str]:
+async def begun(setup: DeliverySetup) -> tuple[OpenTurn, str]:
     """A turn with a live message."""
-    turn = await office.courier.begin("t", HERE)
+    turn = await setup.courier.begin("t", HERE)
     [row] = await turn.send(post("a"))
     assert row.receipt is not None
     return turn, row.receipt.message_id
 
 
-def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn, live = await begun(office)
-        assert await turn.show(Typing(target=HERE)) == shown_as("")
-        assert await turn.show(draft("thinking", 7)) == shown_as("7")
-        assert [seen.text for seen in office.platform.drafts("here", simulation.clock.monotonic())] == ["thinking"]
-        assert [await turn.show(edit(live, "b")) for _ in range(2)] == [shown_as(live)] * 2
-        [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
-        assert row.receipt is not None
-        stream = row.receipt.message_id
-        assert await turn.show(append(stream, "t")) == shown_as(stream)
-        assert office.texts() == ["b", "st"]
-
-    run(scene)
+@in_virtual_time
+async def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await begun(setup)
+    assert await turn.show(Typing(target=HERE)) == shown_as("")
+    assert await turn.show(draft("thinking", 7)) == shown_as("7")
+    assert [seen.text for seen in setup.platform.drafts("here", simulation.clock.monotonic())] == ["thinking"]
+    assert [await turn.show(edit(live, "b")) for _ in range(2)] == [shown_as(live)] * 2
+    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
+    assert row.receipt is not None
+    stream = row.receipt.message_id
+    assert await turn.show(append(stream, "t")) == shown_as(stream)
+    assert setup.texts() == ["b", "st"]
 
 
 @pytest.mark.parametrize(
@@ -88,152 +86,136 @@ def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it() -> N
         (NoAnswer(), Ambiguous("no answer within 5 s")),
     ],
 )
-def test_what_a_channel_answers_is_told_as_it_is(fault: Fault, outcome: Outcome) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn, live = await begun(office)
-        office.fail(fault)
-        assert await settled_within(turn.show(edit(live, "b")), 5.1) == outcome
-
-    run(scene)
+@in_virtual_time
+async def test_what_a_channel_answers_is_told_as_it_is(simulation: Simulation, fault: Fault, outcome: Outcome) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await begun(setup)
+    setup.fail(fault)
+    assert await finished_within(turn.show(edit(live, "b")), 5.1) == outcome
 
 
-def test_a_message_that_is_gone_is_told_as_gone() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        turn, live = await begun(office)
-        office.take_away(live)
-        assert await turn.show(edit(live, "b")) == Refused("there is no such message", gone=True)
-
-    run(scene)
+@in_virtual_time
+async def test_a_message_that_is_gone_is_told_as_gone(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await begun(setup)
+    setup.delete_message(live)
+    assert await turn.show(edit(live, "b")) == Refused("there is no such message", gone=True)
 
 
-def test_of_what_shows_the_same_the_latest_is_shown_and_the_others_are_told_so() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, SLOW)
-        turn, live = await begun(office)
-        edits = [turn.show(edit(live, text)) for text in ("b", "c", "d")]
-        drafts = [turn.show(draft(text, draft_id)) for text, draft_id in (("x", 1), ("y", 2), ("z", 1))]
-        typing = [turn.show(Typing(target=HERE)) for _ in range(2)]
-        assert await asyncio.gather(*edits) == [NOT_SHOWN, NOT_SHOWN, shown_as(live)]
-        assert await asyncio.gather(*drafts) == [NOT_SHOWN, shown_as("2"), shown_as("1")]
-        assert await asyncio.gather(*typing) == [NOT_SHOWN, shown_as("")]
-        assert office.texts() == ["d"]
-        assert called(office) == ["post", "edit", "draft", "draft", "typing"]
-        assert office.platform.complaints == []
-        seen = office.platform.drafts("here", simulation.clock.monotonic())
-        assert [each.text for each in seen] == ["z", "y"]
-
-    run(scene)
+@in_virtual_time
+async def test_of_what_shows_the_same_the_latest_is_shown_and_the_others_are_told_so(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    edits = [turn.show(edit(live, text)) for text in ("b", "c", "d")]
+    drafts = [turn.show(draft(text, draft_id)) for text, draft_id in (("x", 1), ("y", 2), ("z", 1))]
+    typing = [turn.show(Typing(target=HERE)) for _ in range(2)]
+    assert await asyncio.gather(*edits) == [NOT_SHOWN, NOT_SHOWN, shown_as(live)]
+    assert await asyncio.gather(*drafts) == [NOT_SHOWN, shown_as("2"), shown_as("1")]
+    assert await asyncio.gather(*typing) == [NOT_SHOWN, shown_as("")]
+    assert setup.texts() == ["d"]
+    assert called(setup) == ["post", "edit", "draft", "draft", "typing"]
+    assert setup.platform.complaints == []
+    seen = setup.platform.drafts("here", simulation.clock.monotonic())
+    assert [each.text for each in seen] == ["z", "y"]
 
 
-def test_what_is_appended_goes_together_with_each_step_in_its_latest_state() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, SLOW)
-        turn, live = await begun(office)
-        [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
-        assert row.receipt is not None
-        stream = row.receipt.message_id
-        read, write = Task(id="1", title="read"), Task(id="2", title="write")
-        done = replace(read, status="complete")
-        shown = [
-            turn.show(append(stream, "t", read, write)),
-            turn.show(edit(live, "b")),
-            turn.show(append(stream, "", done)),
-            turn.show(append(stream, "u")),
-        ]
-        assert await asyncio.gather(*shown) == [shown_as(stream), shown_as(live), shown_as(stream), shown_as(stream)]
-        assert called(office) == ["post", "open_stream", "append_stream", "edit"]
-        assert [(message.text, message.tasks) for message in office.platform.history("here")][1] == (
-            "stu",
-            (done, write),
-        )
-
-    run(scene)
+@in_virtual_time
+async def test_what_is_appended_goes_together_with_each_step_in_its_latest_state(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
+    assert row.receipt is not None
+    stream = row.receipt.message_id
+    read, write = Task(id="1", title="read"), Task(id="2", title="write")
+    done = replace(read, status="complete")
+    shown = [
+        turn.show(append(stream, "t", read, write)),
+        turn.show(edit(live, "b")),
+        turn.show(append(stream, "", done)),
+        turn.show(append(stream, "u")),
+    ]
+    assert await asyncio.gather(*shown) == [shown_as(stream), shown_as(live), shown_as(stream), shown_as(stream)]
+    assert called(setup) == ["post", "open_stream", "append_stream", "edit"]
+    assert [(message.text, message.tasks) for message in setup.platform.history("here")][1] == (
+        "stu",
+        (done, write),
+    )
 
 
-def test_no_more_is_appended_together_than_one_call_takes() -> None:
-    async def scene(simulation: Simulation) -> None:
-        rules = StreamRules(every_s=0.0, per_call=5)
-        office = PostOffice(simulation, replace(SLOW, native=rules, unit="utf16"))
-        turn = await office.courier.begin("t", HERE)
-        [row] = await turn.send(OpenStream(target=HERE, body=Body(text="")))
-        assert row.receipt is not None
-        stream = row.receipt.message_id
-        texts = ["12", "345", "6", "789", "😀", "😀😀", "far too long"]
-        outcomes = await asyncio.gather(*(turn.show(append(stream, text)) for text in texts))
-        assert outcomes == [shown_as(stream)] * 6 + [Refused("the message is too long")]
-        assert office.texts() == ["123456789😀😀😀"]
-        assert office.platform.counts["append_stream"] == 5
-
-    run(scene)
+@in_virtual_time
+async def test_no_more_is_appended_together_than_one_call_takes(simulation: Simulation) -> None:
+    rules = StreamRules(every_s=0.0, per_call=5)
+    setup = DeliverySetup(simulation, replace(SLOW, native=rules, unit="utf16"))
+    turn = await setup.courier.begin("t", HERE)
+    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="")))
+    assert row.receipt is not None
+    stream = row.receipt.message_id
+    texts = ["12", "345", "6", "789", "😀", "😀😀", "far too long"]
+    outcomes = await asyncio.gather(*(turn.show(append(stream, text)) for text in texts))
+    assert outcomes == [shown_as(stream)] * 6 + [Refused("the message is too long")]
+    assert setup.texts() == ["123456789😀😀😀"]
+    assert setup.platform.counts["append_stream"] == 5
 
 
-def test_what_gives_way_to_something_that_stays_is_told_so() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, SLOW)
-        turn, live = await begun(office)
-        waiting = [turn.show(edit(live, "b")), turn.show(Typing(target=HERE)), turn.show(draft("c"))]
-        await asyncio.sleep(5)
-        ending = asyncio.create_task(turn.end(edit(live, "final")))
-        await asyncio.sleep(0)
-        assert [each.result() for each in waiting] == [NOT_SHOWN] * 3
-        assert await turn.show(edit(live, "after the end")) == NOT_SHOWN
-        assert await office.courier.show(edit(live, "while it is under way")) == NOT_SHOWN
-        await ending
-        assert office.platform.calls[-1].at == pytest.approx(10.05), "what gave way took no place"
-        assert office.texts() == ["final"]
-
-    run(scene)
+@in_virtual_time
+async def test_what_gives_way_to_something_that_stays_is_told_so(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    waiting = [turn.show(edit(live, "b")), turn.show(Typing(target=HERE)), turn.show(draft("c"))]
+    await asyncio.sleep(5)
+    ending = asyncio.create_task(turn.end(edit(live, "final")))
+    await asyncio.sleep(0)
+    assert [each.result() for each in waiting] == [NOT_SHOWN] * 3
+    assert await turn.show(edit(live, "after the end")) == NOT_SHOWN
+    assert await setup.courier.show(edit(live, "while it is under way")) == NOT_SHOWN
+    await ending
+    assert setup.platform.calls[-1].at == pytest.approx(10.05), "what gave way took no place"
+    assert setup.texts() == ["final"]
 
 
-def test_what_waits_for_its_turn_can_still_be_replaced_and_what_is_more_urgent_overtakes() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, SLOW)
-        turn, live = await begun(office)
-        typing = turn.show(Typing(target=HERE))
-        await asyncio.sleep(5)
-        early = turn.show(edit(live, "early"))
-        await asyncio.sleep(4)
-        late = turn.show(edit(live, "late"))
-        assert await asyncio.gather(*[typing, early, late]) == [shown_as(""), NOT_SHOWN, shown_as(live)]
-        assert called(office) == ["post", "edit", "typing"]
-        assert office.texts() == ["late"]
-
-    run(scene)
-
-
-def test_where_there_is_no_place_for_it_that_is_told_at_once() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, connected=False)
-        nowhere = office.courier.show(Typing(target=HERE))
-        assert await settled_within(nowhere, 0.1) == NOT_SHOWN
-        office.courier.connect(office.channel)
-        _, live = await begun(office)
-        await office.crash()
-        again = await office.courier.begin("t", HERE)
-        assert again.show(edit(live, "said before")).result() == NOT_SHOWN
-        await again.end()
-        over = await office.courier.begin("t", HERE)
-        assert over.show(edit(live, "over")).result() == NOT_SHOWN
-        await office.courier.drain()
-        assert office.courier.show(Typing(target=HERE)).result() == NOT_SHOWN
-        assert office.platform.counts["edit"] == 0
-
-    run(scene)
+@in_virtual_time
+async def test_what_waits_for_its_turn_can_still_be_replaced_and_what_is_more_urgent_overtakes(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    typing = turn.show(Typing(target=HERE))
+    await asyncio.sleep(5)
+    early = turn.show(edit(live, "early"))
+    await asyncio.sleep(4)
+    late = turn.show(edit(live, "late"))
+    assert await asyncio.gather(*[typing, early, late]) == [shown_as(""), NOT_SHOWN, shown_as(live)]
+    assert called(setup) == ["post", "edit", "typing"]
+    assert setup.texts() == ["late"]
 
 
-def test_a_platform_that_does_not_answer_is_not_asked_to_show_anything() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, "unkeyed")
-        turn, live = await begun(office)
-        office.fail(Rule(fault=ServerError(), times=5, kind="edit"))
-        for _ in range(5):
-            assert await turn.show(edit(live, "b")) == NotNow("the platform has a problem")
-        assert await turn.show(edit(live, "c")) == NOT_SHOWN
-        assert office.platform.counts["edit"] == 5
+@in_virtual_time
+async def test_where_there_is_no_place_for_it_that_is_told_at_once(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, connected=False)
+    nowhere = setup.courier.show(Typing(target=HERE))
+    assert await finished_within(nowhere, 0.1) == NOT_SHOWN
+    setup.courier.connect(setup.channel)
+    _, live = await begun(setup)
+    await setup.crash()
+    again = await setup.courier.begin("t", HERE)
+    assert again.show(edit(live, "said before")).result() == NOT_SHOWN
+    await again.end()
+    over = await setup.courier.begin("t", HERE)
+    assert over.show(edit(live, "over")).result() == NOT_SHOWN
+    await setup.courier.drain()
+    assert setup.courier.show(Typing(target=HERE)).result() == NOT_SHOWN
+    assert setup.platform.counts["edit"] == 0
 
-    run(scene)
+
+@in_virtual_time
+async def test_a_platform_that_does_not_answer_is_not_asked_to_show_anything(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    turn, live = await begun(setup)
+    setup.fail(Rule(fault=ServerError(), times=5, kind="edit"))
+    for _ in range(5):
+        assert await turn.show(edit(live, "b")) == NotNow("the platform has a problem")
+    assert await turn.show(edit(live, "c")) == NOT_SHOWN
+    assert setup.platform.counts["edit"] == 5
 
 
 class MuteChannel:
@@ -253,60 +235,56 @@ class MuteChannel:
 
 
 @pytest.mark.parametrize("operation", [Typing(target=HERE), edit("m1", "b"), draft("c"), append("m1", "d")])
-def test_what_a_channel_has_not_the_power_for_is_refused(operation: Interim) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation)
-        office.courier.connect(MuteChannel())
-        name = type(operation).__name__
-        assert await office.courier.show(operation) == Refused(f"the channel simulated cannot do this: {name}")
-
-    run(scene)
+@in_virtual_time
+async def test_what_a_channel_has_not_the_power_for_is_refused(simulation: Simulation, operation: Interim) -> None:
+    setup = DeliverySetup(simulation)
+    setup.courier.connect(MuteChannel())
+    name = type(operation).__name__
+    assert await setup.courier.show(operation) == Refused(f"the channel simulated cannot do this: {name}")
 
 
 @pytest.mark.parametrize("within_s", [0.0, 30.0])
 @pytest.mark.parametrize("fault", [Delayed(3.0), NoAnswer()])
-def test_nobody_is_left_without_an_answer_when_everything_is_drained(fault: Fault, within_s: float) -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, SLOW)
-        office.fail(Rule(fault=fault, kind="typing"))
-        under_way = office.courier.show(Typing(target=THERE))
-        turn, live = await begun(office)
-        waiting = turn.show(edit(live, "b"))
-        await asyncio.sleep(1)
-        just_now = office.courier.show(Typing(target=replace(HERE, chat="other")))
-        await office.courier.drain(within_s)
-        assert (waiting.result(), just_now.result()) == (NOT_SHOWN, NOT_SHOWN)
-        assert under_way.result() == Ambiguous("the call was cancelled")
-        assert len(asyncio.all_tasks()) == 1
+@in_virtual_time
+async def test_nobody_is_left_without_an_answer_when_everything_is_drained(
+    simulation: Simulation, fault: Fault, within_s: float
+) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    setup.fail(Rule(fault=fault, kind="typing"))
+    under_way = setup.courier.show(Typing(target=THERE))
+    turn, live = await begun(setup)
+    waiting = turn.show(edit(live, "b"))
+    await asyncio.sleep(1)
+    just_now = setup.courier.show(Typing(target=replace(HERE, chat="other")))
+    await setup.courier.drain(within_s)
+    assert (waiting.result(), just_now.result()) == (NOT_SHOWN, NOT_SHOWN)
+    assert under_way.result() == Ambiguous("the call was cancelled")
+    assert len(asyncio.all_tasks()) == 1
 
-    run(scene)
 
-
-def test_somebody_who_waits_no_longer_harms_nobody() -> None:
-    async def scene(simulation: Simulation) -> None:
-        office = PostOffice(simulation, SLOW)
-        turn, live = await begun(office)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(turn.show(edit(live, "b")), 1.0)
-        assert await turn.show(draft("c")) == shown_as("1")
-        assert office.texts() == ["b"]
-
-    run(scene)
+@in_virtual_time
+async def test_somebody_who_waits_no_longer_harms_nobody(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(turn.show(edit(live, "b")), 1.0)
+    assert await turn.show(draft("c")) == shown_as("1")
+    assert setup.texts() == ["b"]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
     async def scene(simulation: Simulation) -> None:
         source = simulation.source
-        office = PostOffice(simulation, replace(SLOW, per_chat=Rate(calls=2, per_s=1.0)))
+        setup = DeliverySetup(simulation, replace(SLOW, per_chat=Rate(calls=2, per_s=1.0)))
         for fault in (TooMany(2.0), ServerError(), Cut(), NoAnswer(), Refuse(), Delayed(1.0)):
-            office.fail(Rule(fault=fault, chance=0.05, times=None))
+            setup.fail(Rule(fault=fault, chance=0.05, times=None))
         shown: list[asyncio.Future[Outcome]] = []
 
         async def chatter(number: int) -> None:
             target = Target(channel="simulated", chat=f"chat {number % 2}", thread=str(number))
             for turn_number in range(3):
-                turn = await office.courier.begin(f"turn {number} {turn_number}", target)
+                turn = await setup.courier.begin(f"turn {number} {turn_number}", target)
                 for part in range(3):
                     await turn.send(post(f"part {part}", target))
                     for _ in range(source.randrange(6)):
@@ -322,11 +300,11 @@ def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
 
         chatters = [asyncio.create_task(chatter(number)) for number in range(4)]
         await asyncio.sleep(source.random() * 60)
-        office.courier.disconnect("simulated")
+        setup.courier.disconnect("simulated")
         await asyncio.sleep(source.random() * 5)
-        office.courier.connect(office.channel)
+        setup.courier.connect(setup.channel)
         await asyncio.wait(chatters, timeout=source.random() * 60)
-        await office.courier.drain(source.choice((0.0, 10.0)))
+        await setup.courier.drain(source.choice((0.0, 10.0)))
         for task in chatters:
             task.cancel()
         await asyncio.gather(*chatters, return_exceptions=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import other_projectors
 import pytest
+from delivery_setup import HERE, DeliverySetup
 from msgspec.structs import replace
-from post_office import HERE, PostOffice
 
 from tailrace.capabilities import Capabilities, EditRules, Keyed
 from tailrace.delivery.observed_ledger import ObservedLedger
@@ -80,17 +80,17 @@ class Scene:
         assert self._shadow is not None, "it is open"
         return self._shadow
 
-    def run(self, main: Callable[[PostOffice, Shadow], Coroutine[Any, Any, Any]]) -> Any:
+    def run(self, main: Callable[[DeliverySetup, Shadow], Coroutine[Any, Any, Any]]) -> Any:
         """Run `main` and return its result. Afterwards the shadow is closed, and everything is reported."""
 
         async def at_work(simulation: Simulation) -> Any:
-            office = PostOffice(simulation, self.limits)
-            office.fail(*self.faults)
+            setup = DeliverySetup(simulation, self.limits)
+            setup.fail(*self.faults)
             variant = Variant(capabilities=self.limits, settings=self._shown, make_projector=self._make_projector)
             reported = self.reports.append
-            self._shadow = Shadow(variant, clock=office.clock, settings=self._settings, on_report=reported)
-            office.courier = office.courier_of(ObservedLedger(office.memory, self._shadow.record))
-            return await main(office, self._shadow)
+            self._shadow = Shadow(variant, clock=setup.clock, settings=self._settings, on_report=reported)
+            setup.courier = setup.courier_of(ObservedLedger(setup.memory, self._shadow.record))
+            return await main(setup, self._shadow)
 
         try:
             return run(at_work)
@@ -100,8 +100,8 @@ class Scene:
     def carry(self, events: list[Event] | None = None) -> Any:
         """Run one turn. Returns its deliveries, what the chat shows, the number of calls, and the time."""
 
-        async def main(office: PostOffice, shadow: Shadow) -> Any:
-            return await carried(office, shadow.watch("t", HERE), spoken() if events is None else events)
+        async def main(setup: DeliverySetup, shadow: Shadow) -> Any:
+            return await carried(setup, shadow.watch("t", HERE), spoken() if events is None else events)
 
         return self.run(main)
 
@@ -111,20 +111,20 @@ class Scene:
         return report
 
 
-async def carried(office: PostOffice, watched: ShadowTurn | None, events: list[Event], turn_id: str = "t") -> Any:
-    turn = await office.courier.begin(turn_id, HERE)
-    limits = office.channel.capabilities
+async def carried(setup: DeliverySetup, watched: ShadowTurn | None, events: list[Event], turn_id: str = "t") -> Any:
+    turn = await setup.courier.begin(turn_id, HERE)
+    limits = setup.channel.capabilities
     if watched is None:
-        rows = await present(paced(events), turn, limits, clock=office.clock)
+        rows = await present(paced(events), turn, limits, clock=setup.clock)
     else:
         with watched:
-            rows = await present(watched.observe(paced(events)), turn, limits, clock=office.clock)
-    return rows, office.platform.history("here"), dict(office.platform.counts), office.clock.monotonic()
+            rows = await present(watched.observe(paced(events)), turn, limits, clock=setup.clock)
+    return rows, setup.platform.history("here"), dict(setup.platform.counts), setup.clock.monotonic()
 
 
 def without_shadow() -> Any:
     async def main(simulation: Simulation) -> Any:
-        return await carried(PostOffice(simulation, LIMITS), None, spoken())
+        return await carried(DeliverySetup(simulation, LIMITS), None, spoken())
 
     return run(main)
 
@@ -304,12 +304,12 @@ def test_the_share_follows_from_the_ids_of_the_turns() -> None:
 def test_a_turn_outside_the_share_is_not_watched() -> None:
     scene = Scene(share=0.0)
 
-    async def main(office: PostOffice, shadow: Shadow) -> None:
+    async def main(setup: DeliverySetup, shadow: Shadow) -> None:
         watched = shadow.watch("t", HERE)
         events = paced(spoken())
         assert watched.observe(events) is events
         await events.aclose()  # type: ignore[attr-defined]  # it is a generator
-        await carried(office, watched, spoken())
+        await carried(setup, watched, spoken())
 
     scene.run(main)
     assert scene.reports == []
@@ -318,10 +318,10 @@ def test_a_turn_outside_the_share_is_not_watched() -> None:
 def test_a_turn_that_was_not_delivered_to_its_end_is_not_compared() -> None:
     scene = Scene()
 
-    async def main(office: PostOffice, shadow: Shadow) -> None:
-        going_on = asyncio.create_task(carried(office, shadow.watch("t", HERE), spoken()))
+    async def main(setup: DeliverySetup, shadow: Shadow) -> None:
+        going_on = asyncio.create_task(carried(setup, shadow.watch("t", HERE), spoken()))
         await asyncio.sleep(2.0)
-        await office.courier.drain()
+        await setup.courier.drain()
         going_on.cancel()
         await asyncio.wait({going_on})
 
@@ -349,10 +349,10 @@ def followed(other: Callable[[], AsyncIterator[Event]], **settings: Any) -> tupl
     """Run a turn whose shadow presents another stream. Returns the scene, and the result of the turn."""
     scene = Scene(**settings)
 
-    async def main(office: PostOffice, shadow: Shadow) -> Any:
+    async def main(setup: DeliverySetup, shadow: Shadow) -> Any:
         watched = shadow.watch("t", HERE)
         following = asyncio.create_task(watched.follow(other()))
-        done = await carried(office, watched, spoken())
+        done = await carried(setup, watched, spoken())
         await following
         return done
 
@@ -412,7 +412,7 @@ def test_a_flood_from_another_path_does_not_starve_the_turn() -> None:
             if name == "turn":
                 await asyncio.sleep(0)
 
-    async def main(_: PostOffice, shadow: Shadow) -> None:
+    async def main(_: DeliverySetup, shadow: Shadow) -> None:
         with shadow.watch("t", HERE) as watched:
             following = asyncio.create_task(watched.follow(events_of("other")))
             observed = [event async for event in watched.observe(events_of("turn"))]

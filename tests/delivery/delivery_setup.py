@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from msgspec.structs import replace
 
@@ -16,13 +18,33 @@ from tailrace.ledger.memory import MemoryLedger
 from tailrace.operations import Body, Delete, Edit, Post, Target
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
+from tailrace.testing.virtual_time import run
 from tailrace.testing.wire import Request, capabilities_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from tailrace.delivery import Spool
     from tailrace.ports import Channel, Ledger
     from tailrace.testing.faults import Fault, Rule
     from tailrace.testing.virtual_time import Simulation
+
+P = ParamSpec("P")
+
+
+def in_virtual_time(
+    scene: Callable[Concatenate[Simulation, P], Coroutine[Any, Any, None]],
+) -> Callable[P, None]:
+    """Run an async test in virtual time. Its first argument is the simulation, the others come from pytest."""
+
+    @wraps(scene)
+    def test(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(lambda simulation: scene(simulation, *args, **kwargs))
+
+    signature = inspect.signature(scene)
+    test.__dict__["__signature__"] = signature.replace(parameters=[*signature.parameters.values()][1:])
+    return test
+
 
 HERE = Target(channel="simulated", chat="here")
 THERE = Target(channel="simulated", chat="there")
@@ -36,7 +58,7 @@ def edit(message_id: str, text: str, target: Target = HERE) -> Edit:
     return Edit(target=target, message_id=message_id, body=Body(text=text))
 
 
-class PostOffice:
+class DeliverySetup:
     """One platform and one ledger; `crash` puts the next process in place of the one that runs."""
 
     def __init__(
@@ -73,11 +95,11 @@ class PostOffice:
         self.courier = self.courier_of(self.memory, connected=connected)
         return self.courier
 
-    async def say(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
+    async def send_turn(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
         turn = await self.courier.begin(turn_id, target)
         return await turn.end(*(post(text, target) for text in texts))
 
-    async def plan(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
+    async def record_turn(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
         """Record a turn as a process did that came to send none of it."""
         turn = await self.memory.begin(Turn(turn_id=turn_id, target=target))
         policy, now = self.courier.policy(target), self.clock.wall()
@@ -99,12 +121,12 @@ class PostOffice:
     def texts(self, target: Target = HERE) -> list[str]:
         return self.platform.texts(target.chat)
 
-    def shown(self, target: Target = HERE) -> str:
+    def message_id(self, target: Target = HERE) -> str:
         """The only message of a chat."""
         [message] = [message for message in self.platform.history(target.chat) if not message.deleted]
         return message.message_id
 
-    def take_away(self, message_id: str, target: Target = HERE) -> None:
+    def delete_message(self, message_id: str, target: Target = HERE) -> None:
         """The person deletes a message."""
         gone = Delete(target=target, message_id=message_id)
         self.platform.take(Request(operation=gone), self.clock.monotonic())
@@ -119,7 +141,7 @@ async def kill_everything_else() -> None:
         await asyncio.gather(*done, return_exceptions=True)
 
 
-async def settled_within(work: Any, seconds: float) -> Any:
+async def finished_within(work: Any, seconds: float) -> Any:
     """What the work gives, which takes no longer than so many seconds of virtual time."""
     async with asyncio.timeout(seconds):
         return await work
@@ -133,7 +155,7 @@ def with_window(window_s: float, scope: str = "") -> Capabilities:
     return Capabilities(idempotency=Keyed(window_s=window_s, scope=scope))
 
 
-class Unwritable(random.Random):
+class FullDisk(random.Random):
     """A chance by which an unsteady ledger cannot be written while `is_full`, and else can."""
 
     is_full = False
@@ -141,5 +163,5 @@ class Unwritable(random.Random):
     def random(self) -> float:
         return 0.0 if self.is_full else 0.9
 
-    def around(self, office: PostOffice) -> Ledger:
-        return unsteady(office.memory, self, longest_s=0.0, unavailable=0.5)
+    def around(self, setup: DeliverySetup) -> Ledger:
+        return unsteady(setup.memory, self, longest_s=0.0, unavailable=0.5)
