@@ -1,10 +1,11 @@
-"""A courier, a ledger, a channel and a platform in virtual time, and what tests ask of them."""
+"""A courier, a ledger, a channel and a platform in virtual time, with helpers for tests."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import random
+from collections import Counter
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
@@ -59,7 +60,7 @@ def edit(message_id: str, text: str, target: Target = HERE) -> Edit:
 
 
 class DeliverySetup:
-    """One platform and one ledger; `crash` puts the next process in place of the one that runs."""
+    """One platform and one ledger. `crash` replaces the running process by a new one."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class DeliverySetup:
         self.platform.script.add(*rules)
 
     async def crash(self, *, connected: bool = True) -> Courier:
-        """The process is killed, and the next one opens the ledger."""
+        """Kill the process; a new one opens the ledger."""
         self.memory = self.memory.reopen()
         await kill_everything_else()
         self.courier = self.courier_of(self.memory, connected=connected)
@@ -100,7 +101,7 @@ class DeliverySetup:
         return await turn.end(*(post(text, target) for text in texts))
 
     async def record_turn(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
-        """Record a turn as a process did that came to send none of it."""
+        """Record a turn like a process that was killed before it sent anything."""
         turn = await self.memory.begin(Turn(turn_id=turn_id, target=target))
         policy, now = self.courier.policy(target), self.clock.wall()
         planned = [
@@ -122,18 +123,22 @@ class DeliverySetup:
         return self.platform.texts(target.chat)
 
     def message_id(self, target: Target = HERE) -> str:
-        """The only message of a chat."""
+        """The id of the only message of a chat."""
         [message] = [message for message in self.platform.history(target.chat) if not message.deleted]
         return message.message_id
 
     def delete_message(self, message_id: str, target: Target = HERE) -> None:
-        """The person deletes a message."""
+        """A user deletes a message."""
         gone = Delete(target=target, message_id=message_id)
         self.platform.take(Request(operation=gone), self.clock.monotonic())
 
 
+def states(deliveries: list[Delivery]) -> list[State]:
+    return [delivery.state for delivery in deliveries]
+
+
 async def kill_everything_else() -> None:
-    """End every task but the test's own, as the end of a process does."""
+    """Cancel all tasks but the test's own, like the end of a process."""
     while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in tasks:
             task.cancel()
@@ -142,7 +147,7 @@ async def kill_everything_else() -> None:
 
 
 async def finished_within(work: Any, seconds: float) -> Any:
-    """What the work gives, which takes no longer than so many seconds of virtual time."""
+    """The result of the work, which must take at most so many seconds of virtual time."""
     async with asyncio.timeout(seconds):
         return await work
 
@@ -156,7 +161,7 @@ def with_window(window_s: float, scope: str = "") -> Capabilities:
 
 
 class FullDisk(random.Random):
-    """A chance by which an unsteady ledger cannot be written while `is_full`, and else can."""
+    """Makes a ledger unavailable while `is_full`."""
 
     is_full = False
 
@@ -165,3 +170,28 @@ class FullDisk(random.Random):
 
     def around(self, setup: DeliverySetup) -> Ledger:
         return unsteady(setup.memory, self, longest_s=0.0, unavailable=0.5)
+
+
+class SlowLedger:
+    """A ledger whose named calls take so many seconds. It returns copies of rows."""
+
+    def __init__(self, setup: DeliverySetup, **takes_s: float) -> None:
+        self.calls: Counter[str] = Counter()
+        self.takes_s = takes_s
+        self.epoch = setup.memory.epoch
+        self.save_snapshot = setup.memory.save_snapshot
+        self._ledger = setup.memory
+        setup.courier = setup.courier_of(self)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        call = getattr(self._ledger, name)
+
+        async def slow(*args: Any, **options: Any) -> Any:
+            self.calls[name] += 1
+            answer = await call(*args, **options)
+            if name in self.takes_s:
+                await asyncio.sleep(self.takes_s[name])
+            is_rows = isinstance(answer, list) and answer and isinstance(answer[0], Delivery)
+            return [replace(row) for row in answer] if is_rows else answer
+
+        return slow

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, THERE, DeliverySetup, edit, finished_within, in_virtual_time, post
+from delivery_setup import HERE, DeliverySetup, edit, finished_within, in_virtual_time, post, states
 from msgspec.structs import replace
 
 from random_turns.unsteady import unsteady
@@ -27,12 +27,7 @@ from tailrace.testing.faults import Delayed, NoAnswer, Refuse, Rule, Unreachable
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
-    from tailrace.deliveries import Delivery
     from tailrace.ports import Inbox
-
-
-def states(deliveries: list[Delivery]) -> list[State]:
-    return [delivery.state for delivery in deliveries]
 
 
 @in_virtual_time
@@ -59,16 +54,6 @@ async def test_turns_of_one_conversation_are_said_one_behind_the_other_in_the_or
 
 
 @in_virtual_time
-async def test_conversations_go_side_by_side_and_a_hanging_one_keeps_nobody(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation)
-    setup.fail(Rule(fault=NoAnswer(applied=False), chat="here"))
-    slow = asyncio.create_task(setup.send_turn("slow", "late"))
-    await finished_within(setup.send_turn("fast", "one", "two", target=THERE), 1.0)
-    assert setup.texts(THERE) == ["one", "two"]
-    assert states(await slow) == [State.DELIVERED]
-
-
-@in_virtual_time
 async def test_a_thread_is_a_conversation_of_its_own(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     thread = replace(HERE, thread="7")
@@ -92,16 +77,6 @@ async def test_a_turn_said_again_sends_only_what_is_missing(simulation: Simulati
     assert whole.is_finished
     assert states(await whole.end(post("one"), post("two"), post("three"))) == [State.DELIVERED] * 3
     assert setup.platform.counts["post"] == 3
-
-
-@in_virtual_time
-async def test_another_text_under_the_same_id_is_refused_and_nothing_is_sent(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation)
-    await setup.send_turn("t", "one")
-    with pytest.raises(TurnMismatch):
-        await setup.send_turn("t", "another")
-    assert setup.texts() == ["one"]
-    await finished_within(setup.send_turn("u", "goes on"), 5.0)
 
 
 @pytest.mark.parametrize("kind", ["keyed", "unkeyed", "readback", "repeatable"])
@@ -203,18 +178,6 @@ def test_a_channel_without_the_power_refuses_and_the_text_goes_on() -> None:
         assert plain.texts == ["⚠️ Part 1 of this answer is missing.", "text"]
 
     run(scene)
-
-
-@in_virtual_time
-async def test_a_turn_said_again_beside_a_new_one_leaves_both_delivered(simulation: Simulation) -> None:
-    # The new one is recorded as being sent; the other lets its lane read everything anew before that begins.
-    setup = DeliverySetup(simulation)
-    old = await setup.courier.begin("old", HERE)
-    old = await setup.courier.begin("old", HERE)
-    new = await setup.courier.begin("new", HERE)
-    said = await finished_within(asyncio.gather(new.send(post("new")), old.send(post("old"))), 30.0)
-    assert [states(rows) for rows in said] == [[State.DELIVERED]] * 2
-    assert setup.texts() == ["new", "old"]
 
 
 def test_acknowledgements_that_come_out_of_order_leave_everything_in_order() -> None:

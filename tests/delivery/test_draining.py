@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, DeliverySetup, FullDisk, edit, finished_within, in_virtual_time, post, with_deadline
+from delivery_setup import (
+    HERE,
+    DeliverySetup,
+    FullDisk,
+    SlowLedger,
+    edit,
+    finished_within,
+    in_virtual_time,
+    post,
+    states,
+    with_deadline,
+)
 
 from tailrace.capabilities import Capabilities, Rate, Unkeyed
 from tailrace.deliveries import FINAL, OPEN, State
-from tailrace.errors import LedgerUnavailable, UsageError
+from tailrace.errors import UsageError
 from tailrace.operations import (
     Body,
     Receipt,
@@ -21,12 +33,7 @@ from tailrace.testing.faults import Delayed, NoAnswer, Rule
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
-    from tailrace.deliveries import Delivery
     from tailrace.ports import Inbox
-
-
-def states(deliveries: list[Delivery]) -> list[State]:
-    return [delivery.state for delivery in deliveries]
 
 
 @in_virtual_time
@@ -241,15 +248,17 @@ async def test_leaving_the_courier_drains_it(simulation: Simulation) -> None:
     assert set(states(await setup.rows())) <= FINAL
 
 
-@in_virtual_time
-async def test_what_the_ledger_says_is_unavailable_is_no_error_of_the_turn(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation)
-    ledger = FullDisk()
-    ledger.is_full = True
-    with pytest.raises(LedgerUnavailable):
-        await ledger.around(setup).open_conversations()
-    setup.courier = setup.courier_of(ledger.around(setup))
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
-    await asyncio.sleep(60)
-    ledger.is_full = False
-    assert states(await finished_within(saying, 10.0)) == [State.DELIVERED]
+def test_an_error_after_the_deadline_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(simulation: Simulation) -> None:
+        setup = DeliverySetup(simulation)
+        setup.channel = LeakyChannel(late=True)
+        SlowLedger(setup, move=5.0)
+        sending = asyncio.create_task(setup.send_turn("t", "one"))
+        await asyncio.sleep(2)  # the deadline has passed, and the outcome is being recorded
+        await setup.courier.drain(timeout_s=0.0)
+        await sending
+        gc.collect()
+
+    caplog.set_level(logging.DEBUG)
+    run(scene)
+    assert SECRET not in caplog.text

@@ -153,15 +153,6 @@ async def test_row_33_outside_its_window_a_key_is_not_trusted(simulation: Simula
 
 
 @in_virtual_time
-async def test_row_33_a_window_that_passes_while_the_platform_puts_off_is_passed(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation, with_window(120.0))
-    setup.fail(NoAnswer(), TooMany(600.0))
-    [row] = await setup.send_turn("t", "one")
-    assert row.state is State.UNKNOWN
-    assert setup.texts().count("one") == 1
-
-
-@in_virtual_time
 async def test_row_34_a_key_is_never_used_for_another_body(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(NoAnswer())
@@ -398,32 +389,6 @@ async def test_row_51_a_wall_clock_that_jumps_makes_nobody_wait_for_longer(
     simulation.clock.jump(-seconds)
     await finished_within(saying, 100.0)
     assert setup.texts() == ["one", "two"]
-
-
-@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
-@in_virtual_time
-async def test_row_51_an_age_that_cannot_be_true_is_no_proof_that_a_key_is_known(
-    simulation: Simulation, seconds: float
-) -> None:
-    setup = DeliverySetup(simulation, "keyed")
-    setup.fail(NoAnswer())
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
-    await asyncio.sleep(0.5)
-    simulation.clock.jump(seconds)
-    [row] = await saying
-    assert row.state is State.UNKNOWN
-    assert setup.texts().count("one") == 1
-
-
-@in_virtual_time
-async def test_row_51_what_became_too_old_by_the_wall_clock_is_not_sent(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation, max_age_s=1800.0)
-    setup.fail(Unreachable())
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
-    await asyncio.sleep(0.2)
-    simulation.clock.jump(3600.0)
-    assert [row.state for row in await saying] == [State.DEAD]
-    assert setup.texts() == []
 
 
 @in_virtual_time

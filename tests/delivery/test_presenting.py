@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import pytest
-from delivery_setup import HERE, DeliverySetup
+from delivery_setup import HERE, DeliverySetup, in_virtual_time
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, DraftRules, EditRules, Keyed, Rate, StreamRules, Unkeyed
@@ -26,11 +27,12 @@ from tailrace.events import (
 from tailrace.operations import Edit, Target
 from tailrace.projector import Presentation, ProjectorSettings
 from tailrace.testing.faults import Late, NoAnswer, Refuse, Rule, TooMany
-from tailrace.testing.virtual_time import Simulation, run
+from tailrace.testing.virtual_time import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
+P = ParamSpec("P")
 ANSWER = "Let me look at that for you. " * 6 + "\n\n" + "Here is what I found in the files. " * 6
 LIMITS = Capabilities(
     idempotency=Keyed(window_s=300.0),
@@ -76,226 +78,197 @@ def words(setup: DeliverySetup, target: Target = HERE) -> list[str]:
     return " ".join(text for text in setup.texts(target) if "🔧" not in text).split()
 
 
-def in_an_office(
-    main: Callable[[DeliverySetup], Coroutine[Any, Any, None]], limits: Capabilities = LIMITS, **settings: Any
-) -> None:
-    async def at_work(simulation: Simulation) -> None:
-        setup = DeliverySetup(simulation, limits, **settings)
-        first = setup.courier
-        await main(setup)
-        if setup.courier is first:  # another process does not know what the one before it has spent
-            assert not setup.platform.complaints, "the pace was kept, and no key used for two things"
+def with_setup(
+    limits: Capabilities = LIMITS,
+) -> Callable[[Callable[Concatenate[DeliverySetup, P], Coroutine[Any, Any, None]]], Callable[P, None]]:
+    """Run an async test in virtual time. Its first argument is the setup, the others come from pytest."""
 
-    run(at_work)
+    def decorate(main: Callable[Concatenate[DeliverySetup, P], Coroutine[Any, Any, None]]) -> Callable[P, None]:
+        @wraps(main)
+        async def scene(simulation: Simulation, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            setup = DeliverySetup(simulation, limits)
+            first = setup.courier
+            await main(setup, *args, **kwargs)
+            if setup.courier is first:  # a new process does not know the calls of the one before
+                assert not setup.platform.complaints, "the rate limits were kept, and no key used for two messages"
+
+        return in_virtual_time(scene)
+
+    return decorate
 
 
 @pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final", "native", "tokens"])
-def test_the_answer_stands_once_whole_and_in_order_however_it_is_presented(presentation: Presentation) -> None:
-    async def main(setup: DeliverySetup) -> None:
-        delivered = await carried(setup, spoken(), presentation=presentation)
-        assert [delivery.state for delivery in delivered] == [State.DELIVERED] * len(delivered)
-        assert words(setup) == ANSWER.split()
-        assert await state_of(setup) is TurnState.DONE
-
-    in_an_office(main)
-
-
-def test_a_live_answer_is_seen_growing_and_is_finished_in_place() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        await carried(setup, spoken())
-        history = setup.platform.history("here")
-        assert len(history) == len(setup.texts()), "no message was taken away"
-        assert history[0].edits >= 2
-        assert not any("🔧" in text for text in setup.texts()), "what is at work is shown while it is"
-
-    in_an_office(main)
+@with_setup()
+async def test_the_answer_stands_once_whole_and_in_order_however_it_is_presented(
+    setup: DeliverySetup, presentation: Presentation
+) -> None:
+    delivered = await carried(setup, spoken(), presentation=presentation)
+    assert [delivery.state for delivery in delivered] == [State.DELIVERED] * len(delivered)
+    assert words(setup) == ANSWER.split()
+    assert await state_of(setup) is TurnState.DONE
 
 
-def test_a_short_answer_is_one_post_and_nothing_else() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        delivered = await carried(setup, [TextDelta(text="Yes."), TurnCompleted()])
-        assert [type(delivery.operation).__name__ for delivery in delivered] == ["Post"]
-        assert setup.platform.counts["edit"] == 0
-        assert setup.texts() == ["Yes."]
+@with_setup()
+async def test_a_live_answer_is_seen_growing_and_is_finished_in_place(setup: DeliverySetup) -> None:
+    await carried(setup, spoken())
+    history = setup.platform.history("here")
+    assert len(history) == len(setup.texts()), "no message was taken away"
+    assert history[0].edits >= 2
+    assert not any("🔧" in text for text in setup.texts()), "what is at work is shown while it is"
 
-    in_an_office(main)
+
+@with_setup()
+async def test_a_short_answer_is_one_post_and_nothing_else(setup: DeliverySetup) -> None:
+    delivered = await carried(setup, [TextDelta(text="Yes."), TurnCompleted()])
+    assert [type(delivery.operation).__name__ for delivery in delivered] == ["Post"]
+    assert setup.platform.counts["edit"] == 0
+    assert setup.texts() == ["Yes."]
 
 
-def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that_recovery_finishes() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        going_on = asyncio.create_task(carried(setup, spoken()))
-        await asyncio.sleep(3.5)
-        assert len(setup.texts()) == 1
-        going_on.cancel()
-        await setup.crash()
-        await setup.recovery().sweep()
-        first, *rest = setup.texts()
-        assert first.split() == ANSWER.split()[: len(first.split())]
-        assert rest == ["⚠️ The answer was interrupted here."]
-
-    in_an_office(main)
+@with_setup()
+async def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that_recovery_finishes(
+    setup: DeliverySetup,
+) -> None:
+    going_on = asyncio.create_task(carried(setup, spoken()))
+    await asyncio.sleep(3.5)
+    assert len(setup.texts()) == 1
+    going_on.cancel()
+    await setup.crash()
+    await setup.recovery().sweep()
+    first, *rest = setup.texts()
+    assert first.split() == ANSWER.split()[: len(first.split())]
+    assert rest == ["⚠️ The answer was interrupted here."]
 
 
 @pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final"])
 @pytest.mark.parametrize("dies_after_s", [0.3, 1.0, 2.2, 3.7, 5.2, 6.4, 7.3])
-def test_a_turn_that_is_said_again_after_a_crash_goes_on_from_what_is_there(
-    presentation: Presentation, dies_after_s: float
+@with_setup()
+async def test_a_turn_that_is_said_again_after_a_crash_goes_on_from_what_is_there(
+    setup: DeliverySetup, presentation: Presentation, dies_after_s: float
 ) -> None:
-    async def main(setup: DeliverySetup) -> None:
-        going_on = asyncio.create_task(carried(setup, spoken(), presentation=presentation))
-        await asyncio.wait({going_on}, timeout=dies_after_s)
-        going_on.cancel()
-        await setup.crash()
-        await carried(setup, spoken(), presentation=presentation)
-        assert words(setup) == ANSWER.split()
-        assert await state_of(setup) is TurnState.DONE
-
-    in_an_office(main)
+    going_on = asyncio.create_task(carried(setup, spoken(), presentation=presentation))
+    await asyncio.wait({going_on}, timeout=dies_after_s)
+    going_on.cancel()
+    await setup.crash()
+    await carried(setup, spoken(), presentation=presentation)
+    assert words(setup) == ANSWER.split()
+    assert await state_of(setup) is TurnState.DONE
 
 
-def test_an_interrupted_processing_message_does_not_claim_to_go_on() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        going_on = asyncio.create_task(carried(setup, spoken(), presentation="processing", processing_every_s=1.0))
-        await asyncio.sleep(3.0)
-        assert "⏳" in setup.texts()[0]
-        going_on.cancel()
-        await setup.crash()
-        await setup.recovery().sweep()
-        assert not any("⏳" in text for text in setup.texts())
-        assert setup.texts()[-1] == "⚠️ The answer was interrupted here."
-
-    in_an_office(main)
+@with_setup()
+async def test_an_interrupted_processing_message_does_not_claim_to_go_on(setup: DeliverySetup) -> None:
+    going_on = asyncio.create_task(carried(setup, spoken(), presentation="processing", processing_every_s=1.0))
+    await asyncio.sleep(3.0)
+    assert "⏳" in setup.texts()[0]
+    going_on.cancel()
+    await setup.crash()
+    await setup.recovery().sweep()
+    assert not any("⏳" in text for text in setup.texts())
+    assert setup.texts()[-1] == "⚠️ The answer was interrupted here."
 
 
-def test_an_error_comes_after_what_was_said_and_the_turn_counts_as_failed() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        events: list[Event] = [
-            TextDelta(text="Half of it"),
-            Error(message="a hiccup"),
-            TextDelta(text="And more"),
-            _failed(),
-        ]
-        await carried(setup, events)
-        assert setup.texts() == ["Half of it", "⚠️ a hiccup", "And more", "⚠️ the model is gone [gone]"]
-        assert await state_of(setup) is TurnState.FAILED
-
-    in_an_office(main)
+@with_setup()
+async def test_an_error_comes_after_what_was_said_and_the_turn_counts_as_failed(setup: DeliverySetup) -> None:
+    events: list[Event] = [
+        TextDelta(text="Half of it"),
+        Error(message="a hiccup"),
+        TextDelta(text="And more"),
+        _failed(),
+    ]
+    await carried(setup, events)
+    assert setup.texts() == ["Half of it", "⚠️ a hiccup", "And more", "⚠️ the model is gone [gone]"]
+    assert await state_of(setup) is TurnState.FAILED
 
 
 def _failed() -> TurnFailed:
     return TurnFailed(message="the model is gone", code="gone")
 
 
-def test_nothing_new_is_said_after_a_stop() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        await carried(setup, [*spoken()[:40], TurnCancelled(reason="stopped")])
-        posts = setup.platform.counts["post"]
-        assert posts == 1
-        assert await state_of(setup) is TurnState.CANCELLED
-        await asyncio.sleep(60.0)
-        assert setup.platform.counts["post"] == posts
-
-    in_an_office(main)
+@with_setup()
+async def test_nothing_new_is_said_after_a_stop(setup: DeliverySetup) -> None:
+    await carried(setup, [*spoken()[:40], TurnCancelled(reason="stopped")])
+    posts = setup.platform.counts["post"]
+    assert posts == 1
+    assert await state_of(setup) is TurnState.CANCELLED
+    await asyncio.sleep(60.0)
+    assert setup.platform.counts["post"] == posts
 
 
-def test_a_silent_answer_leaves_no_trace() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        await carried(setup, [*(TextDelta(text=letter) for letter in "NO_REPLY"), TurnCompleted()])
-        assert setup.platform.history("here") == []
-
-    in_an_office(main)
-
-
-def test_the_events_that_raise_end_the_turn_honestly_and_raise_on() -> None:
+@with_setup()
+async def test_the_events_that_raise_end_the_turn_honestly_and_raise_on(setup: DeliverySetup) -> None:
     async def failing() -> AsyncIterator[Event]:
         yield TextDelta(text="So far so good")
         raise ConnectionError("the model is gone")
 
-    async def main(setup: DeliverySetup) -> None:
-        turn = await setup.courier.begin("t", HERE)
-        with pytest.raises(ConnectionError):
-            await present(failing(), turn, LIMITS, clock=setup.clock)
-        assert setup.texts() == ["So far so good", "⚠️ The answer ended before it was complete."]
-        assert await state_of(setup) is TurnState.FAILED
-
-    in_an_office(main)
+    turn = await setup.courier.begin("t", HERE)
+    with pytest.raises(ConnectionError):
+        await present(failing(), turn, LIMITS, clock=setup.clock)
+    assert setup.texts() == ["So far so good", "⚠️ The answer ended before it was complete."]
+    assert await state_of(setup) is TurnState.FAILED
 
 
 @pytest.mark.parametrize(
     "fault", [TooMany(30.0), NoAnswer(applied=True), NoAnswer(applied=False), Late(after_s=1.0), Refuse(403, "no")]
 )
-def test_whatever_befalls_edits_in_between_the_answer_is_whole_in_the_end(fault: Any) -> None:
-    async def main(setup: DeliverySetup) -> None:
-        setup.fail(Rule(kind="edit", fault=fault, times=1))
-        await carried(setup, spoken())
-        assert words(setup) == ANSWER.split()
-
-    in_an_office(main)
-
-
-def test_a_message_that_somebody_took_away_is_said_again_in_the_end() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        going_on = asyncio.create_task(carried(setup, spoken()))
-        await asyncio.sleep(1.0)
-        setup.delete_message(setup.message_id())
-        await going_on
-        assert words(setup) == ANSWER.split()
-
-    in_an_office(main, replace(LIMITS, per_chat=None))
+@with_setup()
+async def test_whatever_befalls_edits_in_between_the_answer_is_whole_in_the_end(
+    setup: DeliverySetup, fault: Any
+) -> None:
+    setup.fail(Rule(kind="edit", fault=fault, times=1))
+    await carried(setup, spoken())
+    assert words(setup) == ANSWER.split()
 
 
-def test_drafts_are_shown_and_then_one_message_that_notifies() -> None:
-    limits = replace(LIMITS, native=DraftRules(lifetime_s=30.0, every_s=1.0), limit=4096, idempotency=Unkeyed())
-
-    async def main(setup: DeliverySetup) -> None:
-        await carried(setup, spoken(), presentation="native")
-        assert setup.platform.counts["draft"] >= 3
-        [message] = setup.platform.history("here")
-        assert message.edits == 0
-        assert message.text.split() == ANSWER.split()
-
-    in_an_office(main, limits)
+@with_setup(replace(LIMITS, per_chat=None))
+async def test_a_message_that_somebody_took_away_is_said_again_in_the_end(setup: DeliverySetup) -> None:
+    going_on = asyncio.create_task(carried(setup, spoken()))
+    await asyncio.sleep(1.0)
+    setup.delete_message(setup.message_id())
+    await going_on
+    assert words(setup) == ANSWER.split()
 
 
-def test_a_stream_that_ends_early_goes_on_as_a_message_that_is_edited() -> None:
-    rules = StreamRules(every_s=0.5, lifetime_s=4.0, per_call=100, tasks=True)
-    limits = replace(LIMITS, native=rules, limit=4096, per_chat=None)
-
-    async def main(setup: DeliverySetup) -> None:
-        setup.fail(Rule(kind="append_stream", fault=Refuse(400, "message_not_in_streaming_state"), times=1))
-        await carried(setup, spoken(), presentation="native")
-        assert words(setup) == ANSWER.split()
-        assert not any(message.streaming for message in setup.platform.history("here"))
-
-    in_an_office(main, limits)
+@with_setup(replace(LIMITS, native=DraftRules(lifetime_s=30.0, every_s=1.0), limit=4096, idempotency=Unkeyed()))
+async def test_drafts_are_shown_and_then_one_message_that_notifies(setup: DeliverySetup) -> None:
+    await carried(setup, spoken(), presentation="native")
+    assert setup.platform.counts["draft"] >= 3
+    [message] = setup.platform.history("here")
+    assert message.edits == 0
+    assert message.text.split() == ANSWER.split()
 
 
-def test_a_stream_that_is_refused_becomes_a_live_message() -> None:
-    limits = replace(LIMITS, native=StreamRules(every_s=0.5), limit=4096, per_chat=None)
-
-    async def main(setup: DeliverySetup) -> None:
-        setup.fail(Rule(kind="open_stream", fault=Refuse(400, "not here")))
-        delivered = await carried(setup, spoken(), presentation="native")
-        [message] = setup.platform.history("here")
-        assert message.text.split() == ANSWER.split()
-        assert message.edits >= 2
-        assert isinstance(delivered[-1].operation, Edit)
-        assert delivered[0].receipt is not None
-        assert delivered[0].receipt.degraded
-
-    in_an_office(main, limits)
+@with_setup(
+    replace(
+        LIMITS, native=StreamRules(every_s=0.5, lifetime_s=4.0, per_call=100, tasks=True), limit=4096, per_chat=None
+    )
+)
+async def test_a_stream_that_ends_early_goes_on_as_a_message_that_is_edited(setup: DeliverySetup) -> None:
+    setup.fail(Rule(kind="append_stream", fault=Refuse(400, "message_not_in_streaming_state"), times=1))
+    await carried(setup, spoken(), presentation="native")
+    assert words(setup) == ANSWER.split()
+    assert not any(message.streaming for message in setup.platform.history("here"))
 
 
-def test_a_courier_that_is_drained_leaves_the_turn_to_be_gone_on_with() -> None:
-    async def main(setup: DeliverySetup) -> None:
-        going_on = asyncio.create_task(carried(setup, spoken()))
-        await asyncio.sleep(2.0)
-        await setup.courier.drain()
-        going_on.cancel()
-        await asyncio.wait({going_on})
-        assert await state_of(setup) is TurnState.RUNNING
-        await setup.crash()
-        await carried(setup, spoken())
-        assert words(setup) == ANSWER.split()
+@with_setup(replace(LIMITS, native=StreamRules(every_s=0.5), limit=4096, per_chat=None))
+async def test_a_stream_that_is_refused_becomes_a_live_message(setup: DeliverySetup) -> None:
+    setup.fail(Rule(kind="open_stream", fault=Refuse(400, "not here")))
+    delivered = await carried(setup, spoken(), presentation="native")
+    [message] = setup.platform.history("here")
+    assert message.text.split() == ANSWER.split()
+    assert message.edits >= 2
+    assert isinstance(delivered[-1].operation, Edit)
+    assert delivered[0].receipt is not None
+    assert delivered[0].receipt.degraded
 
-    in_an_office(main)
+
+@with_setup()
+async def test_a_courier_that_is_drained_leaves_the_turn_to_be_gone_on_with(setup: DeliverySetup) -> None:
+    going_on = asyncio.create_task(carried(setup, spoken()))
+    await asyncio.sleep(2.0)
+    await setup.courier.drain()
+    going_on.cancel()
+    await asyncio.wait({going_on})
+    assert await state_of(setup) is TurnState.RUNNING
+    await setup.crash()
+    await carried(setup, spoken())
+    assert words(setup) == ANSWER.split()

@@ -1,32 +1,320 @@
-"""What is shown while an answer is written, and what it says at last: the latest wins, the final stays."""
+"""What is told of something that was shown in between: always something, never an error, and the truth."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from delivery_setup import HERE, THERE, DeliverySetup, edit, in_virtual_time, post
+import pytest
+from delivery_setup import HERE, THERE, DeliverySetup, edit, finished_within, in_virtual_time, post, states
+from msgspec.structs import replace
 
-from tailrace.capabilities import Capabilities, Rate, Unkeyed
+from tailrace.capabilities import Capabilities, Rate, StreamRules, Unkeyed
 from tailrace.deliveries import State
 from tailrace.operations import (
+    Ambiguous,
     AppendStream,
     Body,
     CloseStream,
     Delete,
+    Delivered,
+    Draft,
+    Interim,
+    NotNow,
     OpenStream,
+    Outcome,
+    Receipt,
+    Refused,
     Target,
+    Task,
     Typing,
 )
-from tailrace.testing.faults import NoAnswer, Refuse, Rule, TooMany
-from tailrace.testing.virtual_time import Simulation
+from tailrace.testing.faults import Cut, Delayed, Fault, NoAnswer, Refuse, Rule, ServerError, TooMany
+from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
-    from tailrace.deliveries import Delivery
+    from tailrace.delivery import OpenTurn
+    from tailrace.ports import Inbox
+
+NOT_SHOWN = NotNow("a durable operation came first", retry_after=0.0)
+SLOW = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=10.0))
 
 
-def states(deliveries: list[Delivery]) -> list[State]:
-    return [delivery.state for delivery in deliveries]
+def shown_as(message_id: str) -> Delivered:
+    return Delivered(Receipt(message_id=message_id))
+
+
+def draft(text: str, draft_id: int = 1) -> Draft:
+    return Draft(target=HERE, draft_id=draft_id, body=Body(text=text))
+
+
+def append(stream_id: str, text: str, *tasks: Task) -> AppendStream:
+    return AppendStream(target=HERE, stream_id=stream_id, text=text, tasks=tasks)
+
+
+def called(setup: DeliverySetup) -> list[str]:
+    return [call.kind for call in setup.platform.calls]
+
+
+async def begun(setup: DeliverySetup) -> tuple[OpenTurn, str]:
+    """A turn with a live message."""
+    turn = await setup.courier.begin("t", HERE)
+    [row] = await turn.send(post("a"))
+    assert row.receipt is not None
+    return turn, row.receipt.message_id
+
+
+@in_virtual_time
+async def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await begun(setup)
+    assert await turn.show(Typing(target=HERE)) == shown_as("")
+    assert await turn.show(draft("thinking", 7)) == shown_as("7")
+    assert [seen.text for seen in setup.platform.drafts("here", simulation.clock.monotonic())] == ["thinking"]
+    assert [await turn.show(edit(live, "b")) for _ in range(2)] == [shown_as(live)] * 2
+    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
+    assert row.receipt is not None
+    stream = row.receipt.message_id
+    assert await turn.show(append(stream, "t")) == shown_as(stream)
+    assert setup.texts() == ["b", "st"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        (Refuse(), Refused("the bot was blocked")),
+        (TooMany(30.0), NotNow("too many requests", retry_after=30.0)),
+        (ServerError(), NotNow("the platform has a problem")),
+        (Cut(), Ambiguous("the answer was cut")),
+        (NoAnswer(), Ambiguous("no answer within 5 s")),
+    ],
+)
+@in_virtual_time
+async def test_what_a_channel_answers_is_told_as_it_is(simulation: Simulation, fault: Fault, outcome: Outcome) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await begun(setup)
+    setup.fail(fault)
+    assert await finished_within(turn.show(edit(live, "b")), 5.1) == outcome
+
+
+@in_virtual_time
+async def test_a_message_that_is_gone_is_told_as_gone(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await begun(setup)
+    setup.delete_message(live)
+    assert await turn.show(edit(live, "b")) == Refused("there is no such message", gone=True)
+
+
+@in_virtual_time
+async def test_of_what_shows_the_same_the_latest_is_shown_and_the_others_are_told_so(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    edits = [turn.show(edit(live, text)) for text in ("b", "c", "d")]
+    drafts = [turn.show(draft(text, draft_id)) for text, draft_id in (("x", 1), ("y", 2), ("z", 1))]
+    typing = [turn.show(Typing(target=HERE)) for _ in range(2)]
+    assert await asyncio.gather(*edits) == [NOT_SHOWN, NOT_SHOWN, shown_as(live)]
+    assert await asyncio.gather(*drafts) == [NOT_SHOWN, shown_as("2"), shown_as("1")]
+    assert await asyncio.gather(*typing) == [NOT_SHOWN, shown_as("")]
+    assert setup.texts() == ["d"]
+    assert called(setup) == ["post", "edit", "draft", "draft", "typing"]
+    assert setup.platform.complaints == []
+    seen = setup.platform.drafts("here", simulation.clock.monotonic())
+    assert [each.text for each in seen] == ["z", "y"]
+
+
+@in_virtual_time
+async def test_what_is_appended_goes_together_with_each_step_in_its_latest_state(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
+    assert row.receipt is not None
+    stream = row.receipt.message_id
+    read, write = Task(id="1", title="read"), Task(id="2", title="write")
+    done = replace(read, status="complete")
+    shown = [
+        turn.show(append(stream, "t", read, write)),
+        turn.show(edit(live, "b")),
+        turn.show(append(stream, "", done)),
+        turn.show(append(stream, "u")),
+    ]
+    assert await asyncio.gather(*shown) == [shown_as(stream), shown_as(live), shown_as(stream), shown_as(stream)]
+    assert called(setup) == ["post", "open_stream", "append_stream", "edit"]
+    assert [(message.text, message.tasks) for message in setup.platform.history("here")][1] == (
+        "stu",
+        (done, write),
+    )
+
+
+@in_virtual_time
+async def test_no_more_is_appended_together_than_one_call_takes(simulation: Simulation) -> None:
+    rules = StreamRules(every_s=0.0, per_call=5)
+    setup = DeliverySetup(simulation, replace(SLOW, native=rules, unit="utf16"))
+    turn = await setup.courier.begin("t", HERE)
+    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="")))
+    assert row.receipt is not None
+    stream = row.receipt.message_id
+    texts = ["12", "345", "6", "789", "😀", "😀😀", "far too long"]
+    outcomes = await asyncio.gather(*(turn.show(append(stream, text)) for text in texts))
+    assert outcomes == [shown_as(stream)] * 6 + [Refused("the message is too long")]
+    assert setup.texts() == ["123456789😀😀😀"]
+    assert setup.platform.counts["append_stream"] == 5
+
+
+@in_virtual_time
+async def test_what_gives_way_to_something_that_stays_is_told_so(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    waiting = [turn.show(edit(live, "b")), turn.show(Typing(target=HERE)), turn.show(draft("c"))]
+    await asyncio.sleep(5)
+    ending = asyncio.create_task(turn.end(edit(live, "final")))
+    await asyncio.sleep(0)
+    assert [each.result() for each in waiting] == [NOT_SHOWN] * 3
+    assert await turn.show(edit(live, "after the end")) == NOT_SHOWN
+    assert await setup.courier.show(edit(live, "while it is under way")) == NOT_SHOWN
+    await ending
+    assert setup.platform.calls[-1].at == pytest.approx(10.05), "what gave way took no place"
+    assert setup.texts() == ["final"]
+
+
+@in_virtual_time
+async def test_what_waits_for_its_turn_can_still_be_replaced_and_what_is_more_urgent_overtakes(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    typing = turn.show(Typing(target=HERE))
+    await asyncio.sleep(5)
+    early = turn.show(edit(live, "early"))
+    await asyncio.sleep(4)
+    late = turn.show(edit(live, "late"))
+    assert await asyncio.gather(*[typing, early, late]) == [shown_as(""), NOT_SHOWN, shown_as(live)]
+    assert called(setup) == ["post", "edit", "typing"]
+    assert setup.texts() == ["late"]
+
+
+@in_virtual_time
+async def test_where_there_is_no_place_for_it_that_is_told_at_once(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, connected=False)
+    nowhere = setup.courier.show(Typing(target=HERE))
+    assert await finished_within(nowhere, 0.1) == NOT_SHOWN
+    setup.courier.connect(setup.channel)
+    _, live = await begun(setup)
+    await setup.crash()
+    again = await setup.courier.begin("t", HERE)
+    assert again.show(edit(live, "said before")).result() == NOT_SHOWN
+    await again.end()
+    over = await setup.courier.begin("t", HERE)
+    assert over.show(edit(live, "over")).result() == NOT_SHOWN
+    await setup.courier.drain()
+    assert setup.courier.show(Typing(target=HERE)).result() == NOT_SHOWN
+    assert setup.platform.counts["edit"] == 0
+
+
+@in_virtual_time
+async def test_a_platform_that_does_not_answer_is_not_asked_to_show_anything(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    turn, live = await begun(setup)
+    setup.fail(Rule(fault=ServerError(), times=5, kind="edit"))
+    for _ in range(5):
+        assert await turn.show(edit(live, "b")) == NotNow("the platform has a problem")
+    assert await turn.show(edit(live, "c")) == NOT_SHOWN
+    assert setup.platform.counts["edit"] == 5
+
+
+class MuteChannel:
+    """A channel that can post and nothing else."""
+
+    name = "simulated"
+    capabilities = Capabilities(idempotency=Unkeyed())
+
+    async def start(self, inbox: Inbox) -> None:
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        raise NotImplementedError
+
+    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("operation", [Typing(target=HERE), edit("m1", "b"), draft("c"), append("m1", "d")])
+@in_virtual_time
+async def test_what_a_channel_has_not_the_power_for_is_refused(simulation: Simulation, operation: Interim) -> None:
+    setup = DeliverySetup(simulation)
+    setup.courier.connect(MuteChannel())
+    name = type(operation).__name__
+    assert await setup.courier.show(operation) == Refused(f"the channel simulated cannot do this: {name}")
+
+
+@pytest.mark.parametrize("within_s", [0.0, 30.0])
+@pytest.mark.parametrize("fault", [Delayed(3.0), NoAnswer()])
+@in_virtual_time
+async def test_nobody_is_left_without_an_answer_when_everything_is_drained(
+    simulation: Simulation, fault: Fault, within_s: float
+) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    setup.fail(Rule(fault=fault, kind="typing"))
+    under_way = setup.courier.show(Typing(target=THERE))
+    turn, live = await begun(setup)
+    waiting = turn.show(edit(live, "b"))
+    await asyncio.sleep(1)
+    just_now = setup.courier.show(Typing(target=replace(HERE, chat="other")))
+    await setup.courier.drain(within_s)
+    assert (waiting.result(), just_now.result()) == (NOT_SHOWN, NOT_SHOWN)
+    assert under_way.result() == Ambiguous("the call was cancelled")
+    assert len(asyncio.all_tasks()) == 1
+
+
+@in_virtual_time
+async def test_somebody_who_waits_no_longer_harms_nobody(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, SLOW)
+    turn, live = await begun(setup)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(turn.show(edit(live, "b")), 1.0)
+    assert await turn.show(draft("c")) == shown_as("1")
+    assert setup.texts() == ["b"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
+    async def scene(simulation: Simulation) -> None:
+        source = simulation.source
+        setup = DeliverySetup(simulation, replace(SLOW, per_chat=Rate(calls=2, per_s=1.0)))
+        for fault in (TooMany(2.0), ServerError(), Cut(), NoAnswer(), Refuse(), Delayed(1.0)):
+            setup.fail(Rule(fault=fault, chance=0.05, times=None))
+        shown: list[asyncio.Future[Outcome]] = []
+
+        async def chatter(number: int) -> None:
+            target = Target(channel="simulated", chat=f"chat {number % 2}", thread=str(number))
+            for turn_number in range(3):
+                turn = await setup.courier.begin(f"turn {number} {turn_number}", target)
+                for part in range(3):
+                    await turn.send(post(f"part {part}", target))
+                    for _ in range(source.randrange(6)):
+                        operations: tuple[Interim, ...] = (
+                            edit("m1", str(source.random()), target),
+                            Typing(target=target),
+                            Draft(target=target, draft_id=source.randrange(2), body=Body(text="d")),
+                            AppendStream(target=target, stream_id="m2", text="s"),
+                        )
+                        shown.append(turn.show(source.choice(operations)))
+                        await asyncio.sleep(source.random())
+                await turn.end()
+
+        chatters = [asyncio.create_task(chatter(number)) for number in range(4)]
+        await asyncio.sleep(source.random() * 60)
+        setup.courier.disconnect("simulated")
+        await asyncio.sleep(source.random() * 5)
+        setup.courier.connect(setup.channel)
+        await asyncio.wait(chatters, timeout=source.random() * 60)
+        await setup.courier.drain(source.choice((0.0, 10.0)))
+        for task in chatters:
+            task.cancel()
+        await asyncio.gather(*chatters, return_exceptions=True)
+        assert len(shown) > 10
+        assert all(each.done() and not each.cancelled() and each.exception() is None for each in shown)
+
+    run(scene, seed=seed)
 
 
 @in_virtual_time
@@ -47,28 +335,6 @@ async def test_of_edits_in_between_the_latest_is_shown_and_none_is_recorded(simu
 
 
 @in_virtual_time
-async def test_what_is_shown_in_between_gives_way_to_what_stays_and_never_comes_after_it(
-    simulation: Simulation,
-) -> None:
-    capabilities = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=10.0))
-    setup = DeliverySetup(simulation, capabilities)
-    turn = await setup.courier.begin("t", HERE)
-    [row] = await turn.send(post("a"))
-    assert row.receipt is not None
-    live = row.receipt.message_id
-    turn.show(edit(live, "in between"))  # waits for the pace
-    ending = asyncio.create_task(turn.end(edit(live, "final")))
-    await asyncio.sleep(0)
-    turn.show(edit(live, "while it is recorded"))
-    await ending
-    turn.show(edit(live, "after the end"))
-    setup.courier.show(Typing(target=THERE))
-    await asyncio.sleep(100)
-    assert setup.texts() == ["final"]
-    assert setup.platform.counts["edit"] == 1
-
-
-@in_virtual_time
 async def test_a_turn_said_again_shows_nothing_over_what_stays(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
@@ -85,23 +351,6 @@ async def test_a_turn_said_again_shows_nothing_over_what_stays(simulation: Simul
     again.show(edit(live, "whole, and more"))
     await asyncio.sleep(5)
     assert setup.texts() == ["whole, and more"]
-
-
-@in_virtual_time
-async def test_typing_is_shown_and_what_fails_in_between_harms_nothing(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation)
-    setup.fail(Rule(fault=NoAnswer(), kind="typing"), Rule(fault=Refuse(), kind="edit"))
-    turn = await setup.courier.begin("t", HERE)
-    turn.show(Typing(target=HERE))
-    await asyncio.sleep(1)
-    await turn.send(post("a"))
-    turn.show(edit(setup.message_id(), "refused"))
-    await asyncio.sleep(5)
-    turn.show(Typing(target=HERE))
-    await asyncio.sleep(5)
-    assert setup.platform.counts["typing"] == 2
-    await turn.end(edit(setup.message_id(), "final"))
-    assert setup.texts() == ["final"]
 
 
 @in_virtual_time
@@ -163,18 +412,10 @@ async def test_where_the_live_message_is_gone_the_final_is_one_new_message(simul
     ended = await turn.end(edit(live, "final"), post("more"))
     assert setup.texts() == ["final", "more"]
     assert [(row.ordinal, row.state) for row in ended] == [(-2, State.DELIVERED), (3, State.DELIVERED)]
+    assert ended[0].receipt == Receipt(message_id=setup.platform.history("here")[1].message_id)
     assert await setup.states() == {
         1: State.DELIVERED,
         2: State.SUPERSEDED,
         -2: State.DELIVERED,
         3: State.DELIVERED,
     }
-
-
-@in_virtual_time
-async def test_not_modified_is_success(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation)
-    turn = await setup.courier.begin("t", HERE)
-    await turn.send(post("same"))
-    assert states(await turn.end(edit(setup.message_id(), "same"))) == [State.DELIVERED]
-    assert setup.texts() == ["same"]

@@ -87,6 +87,12 @@ def accumulator(chat: Chat, **options: Any) -> ProcessingMessageAccumulator:
     return ProcessingMessageAccumulator(chat, "chat-7", clock=chat.clock, **options)
 
 
+def started(chat: Chat, **options: Any) -> tuple[Chat, ProcessingMessageAccumulator]:
+    message = accumulator(chat, **options)
+    message.start()
+    return chat, message
+
+
 @in_virtual_time
 async def test_the_first_flush_creates_and_later_ones_update_the_same_message(simulation: Simulation) -> None:
     chat = Chat(simulation)
@@ -108,9 +114,7 @@ async def test_the_first_flush_creates_and_later_ones_update_the_same_message(si
 
 @in_virtual_time
 async def test_without_anything_new_there_is_no_call_and_progress_is_something_new(simulation: Simulation) -> None:
-    chat = Chat(simulation)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation))
     await asyncio.sleep(20.5)
     assert chat.calls == []
     message.handle_event(LS)
@@ -128,9 +132,7 @@ async def test_without_anything_new_there_is_no_call_and_progress_is_something_n
 @pytest.mark.parametrize("failing", [{1}, {1, 2, 3}, {2}, {2, 3}])
 @in_virtual_time
 async def test_a_call_that_fails_is_made_again_with_the_newest_text(simulation: Simulation, failing: set[int]) -> None:
-    chat = Chat(simulation, dict.fromkeys(failing, "fails"))
-    message = accumulator(chat, interval_ms=1000)
-    message.start()
+    chat, message = started(Chat(simulation, dict.fromkeys(failing, "fails")), interval_ms=1000)
     await asyncio.sleep(0.5)
     for n in range(1, 5):
         message.handle_event(TextDelta(text=f"{n} "))
@@ -160,9 +162,7 @@ async def test_a_last_update_that_fails_gets_a_second_chance_and_not_a_third(sim
 async def test_an_adapter_that_hangs_is_not_called_again_and_holds_the_answer_only_for_a_while(
     simulation: Simulation,
 ) -> None:
-    chat = Chat(simulation, {1: "hangs"})
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation, {1: "hangs"}))
     message.handle_event(LS)
     await asyncio.sleep(100)
     assert chat.kinds == [(5.0, "create")]
@@ -176,9 +176,7 @@ async def test_an_adapter_that_hangs_is_not_called_again_and_holds_the_answer_on
 
 @in_virtual_time
 async def test_a_slow_adapter_is_waited_for_so_that_the_message_is_not_created_twice(simulation: Simulation) -> None:
-    chat = Chat(simulation, takes_s=2.0)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation, takes_s=2.0))
     message.handle_event(LS)
     await asyncio.sleep(6)
     await message.stop()
@@ -189,9 +187,7 @@ async def test_a_slow_adapter_is_waited_for_so_that_the_message_is_not_created_t
 
 @in_virtual_time
 async def test_what_no_flush_has_shown_is_shown_by_stopping(simulation: Simulation) -> None:
-    chat = Chat(simulation)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation))
     message.handle_event(LS)
     await message.stop()
     assert chat.calls == [(0.0, "create", "🔧 Bash: ls")]
@@ -206,9 +202,7 @@ async def test_what_no_flush_has_shown_is_shown_by_stopping(simulation: Simulati
 async def test_the_end_of_the_turn_takes_the_last_line_away_and_stopping_has_nothing_to_add(
     simulation: Simulation,
 ) -> None:
-    chat = Chat(simulation)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation))
     message.handle_event(LS)
     await asyncio.sleep(6)
     message.handle_event(TurnCompleted(text="the answer"))
@@ -220,9 +214,7 @@ async def test_the_end_of_the_turn_takes_the_last_line_away_and_stopping_has_not
 
 @in_virtual_time
 async def test_a_turn_that_did_nothing_leaves_no_message(simulation: Simulation) -> None:
-    chat = Chat(simulation)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation))
     message.handle_event(TurnCompleted(text="the answer"))
     await asyncio.sleep(6)
     await message.stop()
@@ -231,9 +223,7 @@ async def test_a_turn_that_did_nothing_leaves_no_message(simulation: Simulation)
 
 @in_virtual_time
 async def test_text_that_is_taken_back_does_not_stand_when_nothing_else_is_left(simulation: Simulation) -> None:
-    chat = Chat(simulation)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation))
     message.handle_event(TextDelta(text="forbidden"))
     await asyncio.sleep(6)
     message.handle_event(TextRetracted(scope="turn"))
@@ -243,9 +233,7 @@ async def test_text_that_is_taken_back_does_not_stand_when_nothing_else_is_left(
 
 @in_virtual_time
 async def test_an_update_that_failed_may_have_been_made_so_the_next_one_is_not_spared(simulation: Simulation) -> None:
-    chat = Chat(simulation, {3: "fails late"})
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation, {3: "fails late"}))
     message.handle_event(LS)
     await asyncio.sleep(6)
     message.handle_event(TurnCompleted())
@@ -281,9 +269,7 @@ async def test_stopping_and_starting_too_often_is_harmless(simulation: Simulatio
 
 @in_virtual_time
 async def test_a_stop_that_is_cancelled_still_takes_the_last_line_away(simulation: Simulation) -> None:
-    chat = Chat(simulation, takes_s=2.0)
-    message = accumulator(chat)
-    message.start()
+    chat, message = started(Chat(simulation, takes_s=2.0))
     message.handle_event(LS)
     await asyncio.sleep(8)
     stopping = asyncio.create_task(message.stop())
@@ -355,9 +341,7 @@ async def test_what_cannot_work_is_refused_in_clear_words(simulation: Simulation
 async def test_whatever_happens_there_is_one_message_within_its_limit(
     simulation: Simulation, events: Sequence[Event], faults: dict[int, str], takes_s: float
 ) -> None:
-    chat = Chat(simulation, faults, takes_s)
-    message = accumulator(chat, interval_ms=1000, limit=100)
-    message.start()
+    chat, message = started(Chat(simulation, faults, takes_s), interval_ms=1000, limit=100)
     for event in events:
         message.handle_event(event)
         await asyncio.sleep(simulation.source.random())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,7 +36,7 @@ from tailrace.testing.simulated import in_process_channel
 from tailrace.testing.virtual_time import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 FINAL, FIRST, EDIT, TYPING = Urgency
 CHATS = ("a", "b", "c")
@@ -237,24 +236,6 @@ def call(pace: RateLimiter, chat: str, now: float, *, group: bool = False) -> fl
     return now
 
 
-def served(pace: RateLimiter, tickets: dict[PendingCall, str], until: float) -> Iterator[str]:
-    """The names on tickets in the order they are granted up to that time."""
-    now = 0.0
-    while True:
-        yield from (tickets[ticket] for ticket in pace.grant(now))
-        due = pace.due(now)
-        if due is None or due > until:
-            return
-        now = due
-
-
-@pytest.mark.parametrize("rate", [Rate(calls=1, per_s=1.0), Rate(calls=5, per_s=60.0)])
-def test_calls_that_were_saved_up_are_there_at_once(rate: Rate) -> None:
-    pace = RateLimiter(paced(per_chat=rate))
-    assert [call(pace, "a", 7.0) for _ in range(rate.calls)] == [7.0] * rate.calls
-    assert call(pace, "a", 7.0) == pytest.approx(7.0 + rate.per_s)
-
-
 def test_a_group_is_held_to_its_own_rate_as_well_also_where_that_is_told_late() -> None:
     pace = RateLimiter(paced(per_chat=EVERY_SECOND, per_group=Rate(calls=3, per_s=60.0)))
     assert [call(pace, "private", 0.0), call(pace, "private", 0.0)] == [0.0, 1.0]
@@ -286,14 +267,6 @@ def test_who_comes_is_told_about_when_behind_all_who_wait() -> None:
     assert pace.expected_at("busy", 0.0) == 20.0  # two go every ten seconds, and four are before
 
 
-def test_finals_go_before_first_posts_before_edits_before_typing() -> None:
-    for chat in ("one chat", "chat of {}"):
-        pace = RateLimiter(paced(overall=EVERY_SECOND))
-        call(pace, "before", 0.0)
-        tickets = {pace.enqueue(chat.format(urgency), urgency, 0.0): urgency.name for urgency in reversed(Urgency)}
-        assert list(served(pace, tickets, 60.0)) == ["FINAL", "FIRST", "EDIT", "TYPING"]
-
-
 def test_typing_takes_no_place() -> None:
     pace = RateLimiter(paced(per_chat=EVERY_SECOND, overall=EVERY_SECOND))
     assert [pace.try_call("a", TYPING, 0.0) for _ in range(5)] == [True] * 5
@@ -301,20 +274,6 @@ def test_typing_takes_no_place() -> None:
     assert pace.grant(0.0) == tickets
     assert pace.try_call("a", EDIT, 0.0)
     assert not pace.try_call("a", TYPING, 0.0)
-
-
-def test_a_chat_with_many_who_wait_has_no_larger_share_than_one_with_one() -> None:
-    pace = RateLimiter(paced(overall=EVERY_SECOND))
-    tickets = {pace.enqueue("many threads", FINAL, 0.0): "many" for _ in range(5)}
-    tickets |= {pace.enqueue(f"chat {number}", FINAL, 0.0): str(number) for number in range(2)}
-    assert list(served(pace, tickets, 60.0)) == ["many", "0", "1", "many", "many", "many", "many"]
-
-
-def test_the_chat_that_was_served_the_longest_ago_goes_first() -> None:
-    pace = RateLimiter(paced(overall=EVERY_SECOND))
-    times = [call(pace, chat, 0.0) for chat in ("b", "a", "c", "busy")]
-    tickets = {pace.enqueue(chat, FINAL, times[-1]): chat for chat in ("a", "b", "c", "never")}
-    assert list(served(pace, tickets, 60.0)) == ["never", "b", "a", "c"]
 
 
 def test_ever_new_chats_do_not_keep_out_one_that_waits() -> None:
@@ -353,27 +312,6 @@ def test_who_comes_when_a_place_is_free_does_not_overtake_who_waits_for_it(limit
     assert pace.grant(2.0) == [waiting]
     assert not pace.try_call(chat, FINAL, 2.9)
     assert pace.try_call(chat, FINAL, 3.0)
-
-
-def test_who_waits_for_his_own_chat_keeps_no_other_chat() -> None:
-    pace = RateLimiter(paced(per_chat=Rate(calls=1, per_s=60.0), overall=Rate(calls=30, per_s=1.0)))
-    call(pace, "a", 0.0)
-    pace.enqueue("a", FINAL, 0.0)
-    pace.grant(0.0)
-    assert pace.is_free("b", 0.0)
-    assert not pace.is_free("a", 59.0)
-
-
-def test_a_place_that_nobody_wants_any_more_goes_to_the_next() -> None:
-    pace = RateLimiter(paced(per_chat=EVERY_SECOND))
-    call(pace, "a", 0.0)
-    left, other = pace.enqueue("a", FINAL, 0.0), pace.enqueue("a", EDIT, 0.0)
-    pace.cancel(left)
-    pace.cancel(left)
-    assert (pace.grant(1.0), pace.grant(2.0)) == ([other], [])
-    pace.cancel(other)
-    assert pace.due(2.0) is None
-    assert call(pace, "a", 2.0) == 2.0
 
 
 def test_chats_that_were_long_silent_are_forgotten_and_so_is_who_left() -> None:
@@ -454,15 +392,6 @@ async def test_chats_take_turns_and_none_waits_for_another_that_must_wait_itself
     await asyncio.gather(busy.call(3), *(other.call() for other in others))
     assert busy.times == [0.0, 60.0, 120.0]
     assert sorted(time for other in others for time in other.times) == [1.0, 2.0, 3.0, 4.0, 5.0]
-
-
-@in_virtual_time
-async def test_with_one_budget_for_all_everybody_gets_a_like_share(simulation: Simulation) -> None:
-    outlet = outlet_of(paced(overall=Rate(calls=1, per_s=1.0)), simulation)
-    callers = [Caller(outlet, chat, simulation) for chat in CHATS]
-    await asyncio.gather(*(caller.call(10) for caller in callers))
-    for caller in callers:
-        assert {later - earlier for earlier, later in pairwise(caller.times)} == {3.0}
 
 
 @in_virtual_time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,6 @@ from delivery_setup import (
     THERE,
     DeliverySetup,
     FullDisk,
-    edit,
     finished_within,
     in_virtual_time,
     post,
@@ -20,13 +18,13 @@ from delivery_setup import (
 )
 from msgspec.structs import replace
 
-from tailrace.capabilities import Capabilities, EditRules, Rate, Unkeyed
-from tailrace.deliveries import FINAL, Snapshot, State, Turn, TurnState
+from tailrace.capabilities import EditRules
+from tailrace.deliveries import Snapshot, State, Turn, TurnState
 from tailrace.delivery import Recovery
 from tailrace.delivery.recovery import INTERRUPTED
 from tailrace.errors import LedgerUnusable
 from tailrace.operations import Target
-from tailrace.testing.faults import NoAnswer, Rule, TooMany, Unreachable
+from tailrace.testing.faults import NoAnswer, Rule, TooMany
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
 from tailrace.testing.virtual_time import Simulation, run
@@ -63,19 +61,6 @@ async def test_it_goes_on_at_the_first_unconfirmed_part(simulation: Simulation, 
     expected = {"keyed": 5, "repeatable": 5, "readback": 5 - applied, "unkeyed": 5}
     assert setup.platform.counts["post"] == expected[kind]
     assert setup.platform.counts["find"] == (kind == "readback")
-
-
-@in_virtual_time
-async def test_what_is_sent_again_where_nobody_can_tell_is_marked(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation, "unkeyed", on_unknown="resend")
-    setup.fail(NoAnswer())
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
-    await asyncio.sleep(1)
-    await setup.crash()
-    assert saying.cancelled()
-    await setup.recovery().sweep()
-    assert setup.texts() == ["one", "one"]
-    assert [row.may_be_double for row in await setup.rows()] == [True]
 
 
 @in_virtual_time
@@ -193,19 +178,6 @@ async def test_an_owner_that_was_replaced_ends_its_sweep_and_touches_nothing(sim
     await finished_within(replaced.sweep(), 10)
     assert setup.platform.counts == {}
     assert (await setup.memory.interrupted_turns())[0].turn_id == "t"
-
-
-@in_virtual_time
-async def test_what_is_too_old_dies_unsent_and_nobody_is_told(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation, max_age_s=3600.0)
-    await setup.record_turn("old", "one", "two")
-    await setup.crash()
-    await asyncio.sleep(3000)
-    await setup.record_turn("young", "three")
-    await asyncio.sleep(1000)
-    await setup.recovery().sweep()
-    assert setup.texts() == ["three"]
-    assert set((await setup.states("old")).values()) == {State.DEAD}
 
 
 @in_virtual_time
@@ -384,31 +356,3 @@ async def test_recovery_waits_for_a_ledger_that_cannot_be_read(simulation: Simul
     await asyncio.sleep(60)
     assert setup.texts() == ["one"]
     recovering.cancel()
-
-
-@in_virtual_time
-async def test_the_pace_of_a_chat_is_kept_between_turns_recovery_and_what_is_shown(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation, Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=2, per_s=5.0)))
-    await setup.record_turn("t", *"abcdef")
-    recovering = asyncio.create_task(setup.recovery().run())
-    await setup.send_turn("u", "g", "h")
-    setup.courier.show(edit("m1", "changed"))
-    await asyncio.sleep(30)
-    recovering.cancel()
-    assert setup.platform.complaints == []
-    assert setup.texts() == ["changed", *"bcdefgh"]
-    posts = [seen.at for seen in setup.platform.calls]
-    assert all(third - first >= 5.0 - 1e-6 for first, third in zip(posts, posts[2:], strict=False))
-    assert list(pairwise(posts))
-
-
-@in_virtual_time
-async def test_everything_ends_final(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation, "unkeyed", max_attempts=3)
-    setup.fail(Rule(fault=Unreachable(), times=None, kind="post", chat="here"))
-    await setup.record_turn("t", "one", "two")
-    recovering = asyncio.create_task(setup.recovery().run())
-    await asyncio.sleep(3 * 3600)
-    recovering.cancel()
-    assert set((await setup.states()).values()) <= FINAL
-    assert [row.attempt for row in await setup.rows()] == [3, 3, 3]

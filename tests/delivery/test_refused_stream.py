@@ -6,10 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, DeliverySetup, edit, in_virtual_time, post
+from delivery_setup import HERE, DeliverySetup, in_virtual_time
 from msgspec.structs import replace
 
-from tailrace.capabilities import Capabilities, StreamRules, Unkeyed
 from tailrace.deliveries import State
 from tailrace.operations import AppendStream, Body, CloseStream, OpenStream, Post, Receipt, Refused
 from tailrace.testing.faults import Cut, NoAnswer, Refuse, Reset, Rule, ServerError
@@ -39,17 +38,6 @@ async def test_a_stream_that_is_refused_is_a_message_and_the_turn_goes_on_in_it(
     assert setup.texts() == ["whole"]
     assert await setup.states() == {1: State.SUPERSEDED, -1: State.DELIVERED, 2: State.DELIVERED}
     assert (await setup.rows())[0].error == "no streams here"
-
-
-@in_virtual_time
-async def test_so_it_is_where_the_platform_has_streams_only_elsewhere(simulation: Simulation) -> None:
-    rules = StreamRules(every_s=1.0, in_threads_only=True)
-    setup = DeliverySetup(simulation, Capabilities(idempotency=Unkeyed(), native=rules))
-    turn = await setup.courier.begin("t", HERE)
-    [row, _more] = await turn.end(STREAM, post("more"))
-    assert row.receipt is not None
-    assert row.receipt.degraded == LOST
-    assert setup.texts() == ["begun", "more"]
 
 
 @pytest.mark.parametrize("fault", [ServerError(), NoAnswer(applied=False), Reset()])
@@ -131,14 +119,3 @@ async def test_somebody_who_takes_nothing_at_all_is_asked_once_more_and_it_count
     [row] = await turn.end(STREAM)
     assert (row.ordinal, row.state, row.receipt) == (-1, State.FAILED, None)
     assert setup.texts() == []
-
-
-@in_virtual_time
-async def test_nothing_is_lost_where_a_message_that_is_gone_is_said_anew(simulation: Simulation) -> None:
-    setup = DeliverySetup(simulation)
-    turn = await setup.courier.begin("t", HERE)
-    await turn.send(post("live"))
-    live = setup.message_id()
-    setup.delete_message(live)
-    [row] = await turn.end(edit(live, "final"))
-    assert row.receipt == Receipt(message_id=setup.message_id())

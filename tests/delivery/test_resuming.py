@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, DeliverySetup
+from delivery_setup import HERE, DeliverySetup, in_virtual_time
 
 from tailrace.capabilities import Capabilities, EditRules, Unkeyed
 from tailrace.deliveries import State
@@ -14,7 +14,7 @@ from tailrace.delivery.presenting import present
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
 from tailrace.projector import ProjectorSettings
 from tailrace.testing.faults import Fault, NoAnswer, Rule, TooMany
-from tailrace.testing.virtual_time import Simulation, run
+from tailrace.testing.virtual_time import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,35 +42,31 @@ async def presented(setup: DeliverySetup) -> list[Delivery]:
     [(TooMany(60.0), State.RETRY), (NoAnswer(applied=False), State.AMBIGUOUS)],
     ids=["waiting for its retry", "without an answer"],
 )
-def test_a_turn_is_resumed_with_an_unfinished_delivery(fault: Fault, left: State) -> None:
-    async def main(simulation: Simulation) -> None:
-        setup = DeliverySetup(simulation, LIMITS, on_unknown="resend")
-        setup.fail(Rule(fault=fault, kind="post"))
-        first = asyncio.create_task(presented(setup))
-        await asyncio.sleep(30.5)
-        assert await setup.states() == {1: left}
-        first.cancel()
-        await setup.crash()
-        assert [delivery.state for delivery in await presented(setup)] == [State.DELIVERED]
-        assert setup.texts() == [TEXT.strip()]
-
-    run(main)
+@in_virtual_time
+async def test_a_turn_is_resumed_with_an_unfinished_delivery(simulation: Simulation, fault: Fault, left: State) -> None:
+    setup = DeliverySetup(simulation, LIMITS, on_unknown="resend")
+    setup.fail(Rule(fault=fault, kind="post"))
+    first = asyncio.create_task(presented(setup))
+    await asyncio.sleep(30.5)
+    assert await setup.states() == {1: left}
+    first.cancel()
+    await setup.crash()
+    assert [delivery.state for delivery in await presented(setup)] == [State.DELIVERED]
+    assert setup.texts() == [TEXT.strip()]
 
 
-def test_a_courier_that_drains_while_a_turn_is_resumed_adds_nothing_to_it() -> None:
-    async def main(simulation: Simulation) -> None:
-        setup = DeliverySetup(simulation, LIMITS)
-        setup.fail(Rule(fault=TooMany(60.0), kind="post"))
-        first = asyncio.create_task(presented(setup))
-        await asyncio.sleep(5.0)
-        first.cancel()
-        await setup.crash()
-        resumed = asyncio.create_task(presented(setup))
-        await asyncio.sleep(5.0)
-        await setup.courier.drain()
-        assert [delivery.state for delivery in await resumed] == [State.RETRY]
-        await setup.crash()
-        await presented(setup)
-        assert setup.texts() == [TEXT.strip()]
-
-    run(main)
+@in_virtual_time
+async def test_a_courier_that_drains_while_a_turn_is_resumed_adds_nothing_to_it(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation, LIMITS)
+    setup.fail(Rule(fault=TooMany(60.0), kind="post"))
+    first = asyncio.create_task(presented(setup))
+    await asyncio.sleep(5.0)
+    first.cancel()
+    await setup.crash()
+    resumed = asyncio.create_task(presented(setup))
+    await asyncio.sleep(5.0)
+    await setup.courier.drain()
+    assert [delivery.state for delivery in await resumed] == [State.RETRY]
+    await setup.crash()
+    await presented(setup)
+    assert setup.texts() == [TEXT.strip()]
