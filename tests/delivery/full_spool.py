@@ -1,4 +1,4 @@
-"""A process whose disk takes no file of more than a mebibyte: says a picture that is longer, and text around it."""
+"""A process that cannot write files of more than a mebibyte: sends a larger picture with text around it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def text(*pieces: str) -> list[Event]:
 
 
 class Bridge:
-    """Callbacks that write down what they are given; those named in `broken` raise."""
+    """Callbacks that record their payloads; those named in `broken` raise."""
 
     def __init__(self, *broken: str) -> None:
         self.calls: list[tuple[str, ReplyPayload]] = []
@@ -72,7 +72,7 @@ class Bridge:
         return take
 
     @property
-    def said(self) -> list[tuple[str, str]]:
+    def replies(self) -> list[tuple[str, str]]:
         return [(name, payload.text) for name, payload in self.calls]
 
 
@@ -92,19 +92,108 @@ def process(
     return asyncio.run(adapter.process(stream(events), bridge.callbacks())), bridge
 
 
-def test_text_is_buffered_and_the_last_part_is_the_block_reply() -> None:
-    payloads, bridge = process([*text("Hel", "lo, ", "world."), DONE])
-    assert bridge.said == [("block", "Hello, world.")]
-    assert payloads == [ReplyPayload(text="Hello, world.", delivered=True)]
+LS = ToolStarted(id="1", name="ls")
+AFTER_CALL = [*text("A "), LS, *text("b")]
+
+
+def result(value: Any) -> list[Event]:
+    return [LS, ToolFinished(id="1", result=value), DONE]
+
+
+# By what it shows: the events of a turn, and its replies by callback.
+REPLIES: dict[str, tuple[list[Event], list[tuple[str, str]]]] = {
+    "text is one block": ([*text("Hel", "lo, ", "world."), DONE], [("block", "Hello, world.")]),
+    "empty deltas are skipped": ([*text("", "a", "", "b", ""), DONE], [("block", "ab")]),
+    "empty deltas are no text": ([*text("", ""), DONE], []),
+    "the start of a tool does nothing": ([*text("Hel"), LS, *text("lo"), DONE], [("block", "Hello")]),
+    "text comes before the result of a tool": (
+        [*text("Look."), LS, ToolFinished(id="1", result="found"), *text("There."), DONE],
+        [("partial", "Look."), ("tool", "ls: found"), ("block", "There.")],
+    ),
+    "a result is text": (result("plain"), [("tool", "ls: plain")]),
+    "an empty result is the name": (result(""), [("tool", "ls")]),
+    "a long result starts on its own line": (result("two\nlines"), [("tool", "ls:\ntwo\nlines")]),
+    "another result is JSON": (result({"a": [1, "ü", None]}), [("tool", 'ls: {"a": [1, "ü", null]}')]),
+    "a result of null is JSON": (result(None), [("tool", "ls: null")]),
+    "a result of 0 is JSON": (result(0), [("tool", "ls: 0")]),
+    "a result with a lone surrogate": (result("half \ud83d"), [("tool", "ls: half \ufffd")]),
+    "JSON with a lone surrogate": (result(["\ud83d"]), [("tool", 'ls: ["\ufffd"]')]),
+    "the result of an unknown tool has no name": ([ToolFinished(id="9", result="r"), DONE], [("tool", "r")]),
+    "a late result": (
+        [LS, *text("a"), DONE, ToolFinished(id="1", result="r")],
+        [("block", "a"), ("tool", "ls: r")],
+    ),
+    "a medium without url and path is skipped": (
+        [*text("a"), Media(caption="c"), Media(url="", path=""), *text("b"), DONE],
+        [("block", "ab")],
+    ),
+    "reasoning": (
+        [ReasoningDelta(text="h"), ReasoningDelta(text="m"), *text("a"), DONE],
+        [("thinking", "h"), ("thinking", "m"), ("block", "a")],
+    ),
+    "text comes before a failure": (
+        [*text("a"), TurnFailed(message="broken")],
+        [("partial", "a"), ("block", "broken")],
+    ),
+    "a cancelled turn gives its text": (
+        [*text("half an ans"), TurnCancelled(reason="stop")],
+        [("block", "half an ans")],
+    ),
+    "a cancelled turn without text": ([TurnCancelled()], []),
+    "an answer at the end": ([TurnCompleted(text="answer")], [("block", "answer")]),
+    "an answer at the end after text": ([*text("a"), TurnCompleted(text="answer")], [("block", "a")]),
+    "an answer at the end after text and a tool": (
+        [*text("a"), ToolFinished(id="1"), TurnCompleted(text="answer")],
+        [("partial", "a"), ("tool", "")],
+    ),
+    "an answer at the end after a retraction": (
+        [*text("a"), TextRetracted(), TurnCompleted(text="answer")],
+        [("block", "answer")],
+    ),
+    "two blocks": ([*text("One."), BlockFinal(), *text("Two."), DONE], [("partial", "One."), ("block", "Two.")]),
+    "no second block": ([*text("One."), BlockFinal(), *text("", ""), DONE], [("block", "One.")]),
+    "a final text that is equal": ([*text("Hel", "lo"), BlockFinal(text="Hello"), DONE], [("block", "Hello")]),
+    "a final text that is longer": (
+        [*text("Hel", "lo"), BlockFinal(text="Hello, you"), DONE],
+        [("block", "Hello, you")],
+    ),
+    "a final text that differs": ([*text("Hel", "lo"), BlockFinal(text="Howdy"), DONE], [("block", "Howdy")]),
+    "a final text that is shorter": ([*text("Hel", "lo"), BlockFinal(text="Hell"), DONE], [("block", "Hell")]),
+    "final texts without deltas": (
+        [BlockFinal(text="a"), BlockFinal(text="b"), DONE],
+        [("partial", "a"), ("block", "b")],
+    ),
+    "an empty final text removes the block": ([*text("a"), BlockFinal(text=""), DONE], []),
+    "a final text replaces the block after a call": ([*AFTER_CALL, BlockFinal(text="c"), DONE], [("block", "A c")]),
+    "a final text after a call is a block": (
+        [*text("A "), LS, BlockFinal(text="c"), DONE],
+        [("partial", "A"), ("block", "c")],
+    ),
+    "a retracted block": ([*text("a"), TextRetracted(), *text("b"), DONE], [("block", "b")]),
+    "a retracted final block": ([*text("a"), BlockFinal(), TextRetracted(), *text("b"), DONE], [("block", "b")]),
+    "a retracted block after a call": ([*AFTER_CALL, TextRetracted(), *text("c"), DONE], [("block", "A c")]),
+    "a retracted turn": ([*AFTER_CALL, TextRetracted(scope="turn"), *text("c"), DONE], [("block", "c")]),
+}
+
+
+@pytest.mark.parametrize(("events", "replies"), REPLIES.values(), ids=REPLIES)
+def test_events_become_replies(events: list[Event], replies: list[tuple[str, str]]) -> None:
+    payloads, bridge = process(events)
+    assert bridge.replies == replies
+    shown = [payload for name, payload in bridge.calls if name in {"partial", "block"}]
+    assert payloads == shown
+    assert [payload.text for payload in payloads if payload.is_error] == [
+        event.message for event in events if isinstance(event, TurnFailed)
+    ]
 
 
 def test_strings_are_text_deltas_alone_and_among_events() -> None:
     payloads, bridge = process(["Hel", "lo, ", "world."])
-    assert bridge.said == [("block", "Hello, world.")]
+    assert bridge.replies == [("block", "Hello, world.")]
     assert payloads == [ReplyPayload(text="Hello, world.", delivered=True)]
     call = [ToolStarted(id="1", name="ls"), ToolFinished(id="1", result="a.py")]
     _, bridge = process(["Look", *text(": "), *call, "done", DONE])
-    assert bridge.said == [("partial", "Look:"), ("tool", "ls: a.py"), ("block", "done")]
+    assert bridge.replies == [("partial", "Look:"), ("tool", "ls: a.py"), ("block", "done")]
 
 
 def test_strings_among_events_need_a_terminal_event() -> None:
@@ -118,7 +207,7 @@ def test_a_generator_of_strings_that_raises_fails_the_turn() -> None:
     assert [payload.text for payload in payloads] == ["a", "ValueError: no such model [runtime_raised]"]
 
 
-def test_past_the_limit_parts_are_given_while_the_turn_goes_on() -> None:
+def test_parts_past_the_limit_are_replied_while_the_turn_runs() -> None:
     bridge = Bridge()
     seen: list[int] = []
 
@@ -131,7 +220,7 @@ def test_past_the_limit_parts_are_given_while_the_turn_goes_on() -> None:
     adapter = DeliveryAdapter(DeliveryAdapterOptions(chunk_limit=20))
     payloads = asyncio.run(adapter.process(events(), bridge.callbacks()))
     assert 0 < seen[-1] < len(bridge.calls)
-    assert [name for name, _ in bridge.said] == ["partial"] * (len(payloads) - 1) + ["block"]
+    assert [name for name, _ in bridge.replies] == ["partial"] * (len(payloads) - 1) + ["block"]
     assert all(len(payload.text) <= 20 for payload in payloads)
     assert " ".join(payload.text for payload in payloads) == ("word " * 10).strip()
     assert all(payload.delivered for payload in payloads)
@@ -139,7 +228,7 @@ def test_past_the_limit_parts_are_given_while_the_turn_goes_on() -> None:
 
 def test_text_of_exactly_the_limit_is_one_payload() -> None:
     payloads, bridge = process([*text("a" * 20), DONE], limit=20)
-    assert bridge.said == [("block", "a" * 20)]
+    assert bridge.replies == [("block", "a" * 20)]
     assert len(payloads) == 1
     assert len(process([*text("a" * 21), DONE], limit=20)[0]) == 2
 
@@ -151,7 +240,7 @@ def test_the_default_limit_is_4000() -> None:
     assert len(asyncio.run(adapter.process(stream([*text("a" * 4001), DONE])))) == 2
 
 
-def test_code_is_closed_and_opened_again_where_it_is_cut() -> None:
+def test_a_code_block_is_closed_and_reopened_at_a_cut() -> None:
     code = "```python\n" + "x = 1\n" * 10 + "```\n"
     payloads, _ = process([*text(code), DONE], limit=40)
     assert len(payloads) > 1
@@ -161,24 +250,19 @@ def test_code_is_closed_and_opened_again_where_it_is_cut() -> None:
         assert payload.text.rstrip().endswith("\n```")
 
 
-def test_paragraphs_are_given_one_by_one_if_that_is_wished() -> None:
-    told = "One.\n\nTwo.\n\n```\na\n\nb\n```\n\nThree."
-    _, bridge = process([*text(*told), DONE], paragraphs=True)
-    assert bridge.said == [
+def test_paragraphs_are_replied_one_by_one_if_asked_for() -> None:
+    source = "One.\n\nTwo.\n\n```\na\n\nb\n```\n\nThree."
+    _, bridge = process([*text(*source), DONE], paragraphs=True)
+    assert bridge.replies == [
         ("partial", "One."),
         ("partial", "Two."),
         ("partial", "```\na\n\nb\n```"),
         ("block", "Three."),
     ]
-    assert process([*text(*told), DONE])[1].said == [("block", told)]
+    assert process([*text(*source), DONE])[1].replies == [("block", source)]
 
 
-def test_an_empty_delta_is_skipped() -> None:
-    assert process([*text("", "a", "", "b", ""), DONE])[1].said == [("block", "ab")]
-    assert process([*text("", ""), DONE])[0] == []
-
-
-def test_no_text_and_no_error_is_nothing() -> None:
+def test_a_turn_without_text_and_error_has_no_payload() -> None:
     quiet = [
         TurnStarted(turn_id="t"),
         ToolStarted(id="1", name="ls"),
@@ -202,69 +286,18 @@ def test_no_text_and_no_error_is_nothing() -> None:
     assert process([*text(" \n\n "), DONE])[0] == []
 
 
-def test_a_tool_that_starts_does_nothing() -> None:
-    _, bridge = process([*text("Hel"), ToolStarted(id="1", name="ls"), *text("lo"), DONE])
-    assert bridge.said == [("block", "Hello")]
-
-
-def test_text_goes_before_the_result_of_a_tool() -> None:
-    payloads, bridge = process(
-        [
-            *text("Let me look."),
-            ToolStarted(id="1", name="search"),
-            ToolFinished(id="1", result="found"),
-            *text("There."),
-            DONE,
-        ]
-    )
-    assert bridge.said == [("partial", "Let me look."), ("tool", "search: found"), ("block", "There.")]
-    assert [payload.text for payload in payloads] == ["Let me look.", "There."]
-
-
-@pytest.mark.parametrize(
-    ("result", "shown"),
-    [
-        ("plain", "ls: plain"),
-        ("", "ls"),
-        ("two\nlines", "ls:\ntwo\nlines"),
-        ({"a": [1, "ü", None]}, 'ls: {"a": [1, "ü", null]}'),
-        (None, "ls: null"),
-        (0, "ls: 0"),
-        ("half a pair \ud83d", "ls: half a pair \ufffd"),
-        (["\ud83d"], 'ls: ["\ufffd"]'),
-    ],
-)
-def test_a_result_is_shown_as_text(result: Any, shown: str) -> None:
-    _, bridge = process([ToolStarted(id="1", name="ls"), ToolFinished(id="1", result=result), DONE])
-    assert bridge.said == [("tool", shown)]
-
-
-def test_the_result_of_an_unknown_tool_has_no_name() -> None:
-    assert process([ToolFinished(id="9", result="r"), DONE])[1].said == [("tool", "r")]
-
-
 @pytest.mark.parametrize("is_error", [True, False])
-def test_a_result_is_an_error_as_the_event_says(is_error: bool) -> None:
+def test_a_tool_result_is_an_error_as_the_event_says(is_error: bool) -> None:
     _, bridge = process([ToolFinished(id="1", result="r", is_error=is_error), DONE])
     [(_, payload)] = bridge.calls
     assert payload == ReplyPayload(text="r", is_error=is_error, delivered=True)
 
 
-def test_a_late_result_is_given_too() -> None:
-    _, bridge = process([ToolStarted(id="1", name="ls"), *text("a"), DONE, ToolFinished(id="1", result="r")])
-    assert bridge.said == [("block", "a"), ("tool", "ls: r")]
-
-
-def test_media_follow_the_text_before_them() -> None:
+def test_text_comes_before_media() -> None:
     picture, sound = Media(url="http://x/a.png", caption="A"), Media(path="/b.ogg")
     payloads, bridge = process([*text("Look: "), picture, sound, *text("Nice?"), DONE])
-    assert bridge.said == [("partial", "Look:"), ("block", "A"), ("block", ""), ("block", "Nice?")]
+    assert bridge.replies == [("partial", "Look:"), ("block", "A"), ("block", ""), ("block", "Nice?")]
     assert [payload.media for payload in payloads] == [(), (picture,), (sound,), ()]
-
-
-def test_a_medium_that_is_nowhere_is_skipped() -> None:
-    _, bridge = process([*text("a"), Media(caption="c"), Media(url="", path=""), *text("b"), DONE])
-    assert bridge.said == [("block", "ab")]
 
 
 def test_the_same_medium_is_not_repeated() -> None:
@@ -285,19 +318,13 @@ def test_the_same_medium_is_not_repeated() -> None:
     ]
 
 
-def test_what_is_remembered_of_media_ends_with_the_turn() -> None:
+def test_the_same_medium_is_shown_again_in_the_next_turn() -> None:
     adapter = DeliveryAdapter()
     for _ in range(2):
         assert len(asyncio.run(adapter.process(stream([Media(url="u"), DONE])))) == 1
 
 
-def test_reasoning_is_for_thinking_alone() -> None:
-    payloads, bridge = process([ReasoningDelta(text="h"), ReasoningDelta(text="m"), *text("a"), DONE])
-    assert bridge.said == [("thinking", "h"), ("thinking", "m"), ("block", "a")]
-    assert [payload.text for payload in payloads] == ["a"]
-
-
-def test_an_error_follows_the_text_before_it_and_the_turn_goes_on() -> None:
+def test_text_comes_before_an_error_and_the_turn_continues() -> None:
     payloads, bridge = process([*text("a"), Error(message="slow down", code="rate"), *text("b"), DONE])
     assert [(name, payload.is_error) for name, payload in bridge.calls] == [
         ("partial", False),
@@ -309,26 +336,20 @@ def test_an_error_follows_the_text_before_it_and_the_turn_goes_on() -> None:
     assert payloads[2].text == "b"
 
 
-def test_a_failure_follows_the_text_before_it() -> None:
-    payloads, bridge = process([*text("a"), TurnFailed(message="broken")])
-    assert bridge.said == [("partial", "a"), ("block", "broken")]
-    assert [payload.is_error for payload in payloads] == [False, True]
-
-
-def test_an_end_without_a_terminal_is_a_failure() -> None:
+def test_a_stream_without_a_terminal_event_fails() -> None:
     for events in ([], text("a")):
         payloads, bridge = process(events)
         assert payloads[-1].is_error
         assert "missing_terminal" in payloads[-1].text
-        assert bridge.said[-1][0] == "block"
+        assert bridge.replies[-1][0] == "block"
 
 
-def test_what_the_agent_raises_is_a_failure() -> None:
+def test_an_exception_of_the_agent_is_a_failure() -> None:
     payloads, _ = process([*text("a"), ValueError("no such model")])
     assert [payload.text for payload in payloads] == ["a", "ValueError: no such model [runtime_raised]"]
 
 
-def test_what_is_no_event_is_a_failure() -> None:
+def test_a_value_that_is_not_an_event_is_a_failure() -> None:
     payloads, _ = process([*text("a"), b"garbage", *text("b")])
     assert payloads[0].text == "a"
     assert payloads[1].is_error
@@ -336,86 +357,30 @@ def test_what_is_no_event_is_a_failure() -> None:
     assert len(payloads) == 2
 
 
-def test_at_the_end_parts_before_the_last_are_partial() -> None:
+def test_all_parts_but_the_last_are_partial() -> None:
     _, bridge = process([*text("word " * 5), DONE], limit=10)
-    assert [name for name, _ in bridge.said] == ["partial"] * (len(bridge.said) - 1) + ["block"]
-    assert len(bridge.said) > 1
+    assert [name for name, _ in bridge.replies] == ["partial"] * (len(bridge.replies) - 1) + ["block"]
+    assert len(bridge.replies) > 1
 
 
-def test_a_cancelled_turn_gives_what_was_said_and_no_error() -> None:
-    payloads, bridge = process([*text("half an ans"), TurnCancelled(reason="stop")])
-    assert bridge.said == [("block", "half an ans")]
-    assert not payloads[0].is_error
-    assert process([TurnCancelled()])[0] == []
+def test_a_final_text_adds_only_what_was_not_replied_yet() -> None:
+    words = "word " * 5
+    _, bridge = process([*text(words), BlockFinal(text=words + "end"), DONE], limit=10)
+    assert " ".join(shown for _, shown in bridge.replies) == words + "end"
+    _, bridge = process([*text(words + "oops"), BlockFinal(text=words + "end"), DONE], limit=10)
+    assert " ".join(shown for _, shown in bridge.replies) == words + "end"
 
 
-def test_an_answer_at_the_end_counts_only_where_none_came() -> None:
-    assert process([TurnCompleted(text="answer")])[1].said == [("block", "answer")]
-    assert process([*text("a"), TurnCompleted(text="answer")])[1].said == [("block", "a")]
-    tool = [*text("a"), ToolFinished(id="1"), TurnCompleted(text="answer")]
-    assert process(tool)[1].said == [("partial", "a"), ("tool", "")]
-    assert process([*text("a"), TextRetracted(), TurnCompleted(text="answer")])[1].said == [("block", "answer")]
-    long = process([TurnCompleted(text="word " * 5)], limit=10)[1].said
-    assert [name for name, _ in long] == ["partial"] * (len(long) - 1) + ["block"]
-
-
-def test_a_sealed_block_is_not_glued_to_the_next() -> None:
-    assert process([*text("One."), BlockFinal(), *text("Two."), DONE])[1].said == [
-        ("partial", "One."),
-        ("block", "Two."),
-    ]
-    assert process([*text("One."), BlockFinal(), *text("", ""), DONE])[1].said == [("block", "One.")]
-
-
-@pytest.mark.parametrize(
-    ("final", "shown"),
-    [("Hello", "Hello"), ("Hello, world", "Hello, world"), ("Howdy", "Howdy"), ("Hell", "Hell")],
-)
-def test_a_final_text_completes_or_replaces_what_is_buffered(final: str, shown: str) -> None:
-    assert process([*text("Hel", "lo"), BlockFinal(text=final), DONE])[1].said == [("block", shown)]
-
-
-def test_a_final_text_without_a_block_is_one() -> None:
-    assert process([BlockFinal(text="a"), BlockFinal(text="b"), DONE])[1].said == [
-        ("partial", "a"),
-        ("block", "b"),
-    ]
-    assert process([*text("a"), BlockFinal(text=""), DONE])[0] == []
-
-
-def test_a_final_text_leaves_the_block_before_a_tool_alone() -> None:
-    events = [*text("A "), ToolStarted(id="1", name="ls"), *text("b"), BlockFinal(text="c"), DONE]
-    assert process(events)[1].said == [("block", "A c")]
-    events = [*text("A "), ToolStarted(id="1", name="ls"), BlockFinal(text="c"), DONE]
-    assert process(events)[1].said == [("partial", "A"), ("block", "c")]
-
-
-def test_what_was_given_away_is_not_said_again() -> None:
-    said = "word " * 5
-    _, bridge = process([*text(said), BlockFinal(text=said + "end"), DONE], limit=10)
-    assert " ".join(shown for _, shown in bridge.said) == said + "end"
-    _, bridge = process([*text(said + "oops"), BlockFinal(text=said + "end"), DONE], limit=10)
-    assert " ".join(shown for _, shown in bridge.said) == said + "end"
-
-
-def test_what_was_given_away_and_is_wrong_is_followed_by_what_is_right() -> None:
+def test_a_different_final_text_follows_what_was_replied() -> None:
     _, bridge = process([*text("wrong " * 5), BlockFinal(text="right"), DONE], limit=10)
-    assert bridge.said[-1] == ("block", "right")
-    assert "wrong" in bridge.said[0][1]
+    assert bridge.replies[-1] == ("block", "right")
+    assert "wrong" in bridge.replies[0][1]
 
 
-def test_what_is_buffered_can_be_taken_back() -> None:
-    assert process([*text("a"), TextRetracted(), *text("b"), DONE])[1].said == [("block", "b")]
-    assert process([*text("a"), BlockFinal(), TextRetracted(), *text("b"), DONE])[1].said == [("block", "b")]
-    tool = [*text("a "), ToolStarted(id="1", name="ls"), *text("b")]
-    assert process([*tool, TextRetracted(), *text("c"), DONE])[1].said == [("block", "a c")]
-    assert process([*tool, TextRetracted(scope="turn"), *text("c"), DONE])[1].said == [("block", "c")]
-
-
-def test_what_was_given_away_cannot_be_taken_back() -> None:
+def test_text_that_was_replied_cannot_be_retracted() -> None:
     _, bridge = process([*text("word " * 5), TextRetracted(), *text("new"), DONE], limit=10)
-    assert bridge.said[-1] == ("block", "new")
-    assert all("word" in shown for _, shown in bridge.said[:-1])
+    assert bridge.replies[-1] == ("block", "new")
+    assert all("word" in shown for _, shown in bridge.replies[:-1])
 
 
 def test_a_callback_that_raises_does_not_stop_the_turn(caplog: pytest.LogCaptureFixture) -> None:
@@ -429,7 +394,7 @@ def test_a_callback_that_raises_does_not_stop_the_turn(caplog: pytest.LogCapture
     ]
     with caplog.at_level(logging.WARNING):
         payloads, bridge = process(events, Bridge("partial", "tool", "thinking"))
-    assert [name for name, _ in bridge.said] == ["partial", "tool", "thinking", "block", "block"]
+    assert [name for name, _ in bridge.replies] == ["partial", "tool", "thinking", "block", "block"]
     assert [(payload.text, payload.delivered) for payload in payloads] == [
         ("a", False),
         ("m", True),
@@ -439,7 +404,7 @@ def test_a_callback_that_raises_does_not_stop_the_turn(caplog: pytest.LogCapture
     assert "on_partial_reply" in caplog.text
 
 
-def test_without_callbacks_nothing_is_delivered_and_all_is_returned() -> None:
+def test_without_callbacks_nothing_is_delivered() -> None:
     events = [
         *text("a"),
         ToolFinished(id="1"),
@@ -454,7 +419,7 @@ def test_without_callbacks_nothing_is_delivered_and_all_is_returned() -> None:
         assert not any(payload.delivered for payload in payloads)
 
 
-def test_a_cancelled_task_is_not_caught_and_closes_the_agent() -> None:
+def test_cancellation_passes_through_and_closes_the_agent() -> None:
     closed = asyncio.Event()
     inside = asyncio.Event()
 
@@ -489,7 +454,7 @@ def test_a_limit_of_one_works() -> None:
     assert "".join(payload.text for payload in process([*text("abc"), DONE], limit=1)[0]) == "abc"
 
 
-def test_one_adapter_serves_turns_side_by_side() -> None:
+def test_one_adapter_processes_several_turns_at_once() -> None:
     adapter = DeliveryAdapter()
 
     async def go() -> list[list[ReplyPayload]]:
@@ -501,9 +466,7 @@ def test_one_adapter_serves_turns_side_by_side() -> None:
 
 
 @given(st.lists(any_event, max_size=12), st.integers(1, 12), st.booleans())
-def test_whatever_comes_the_order_is_kept_and_nothing_escapes(
-    events: list[Event], limit: int, paragraphs: bool
-) -> None:
+def test_the_order_is_kept_for_any_events(events: list[Event], limit: int, paragraphs: bool) -> None:
     payloads, bridge = process(events, limit=limit, paragraphs=paragraphs)
     shown = [payload for name, payload in bridge.calls if name in {"partial", "block"}]
     assert shown == payloads
@@ -512,10 +475,10 @@ def test_whatever_comes_the_order_is_kept_and_nothing_escapes(
 
 
 @given(st.text("ab \n`#-*", max_size=60), st.integers(3, 20), st.data())
-def test_how_text_is_cut_into_deltas_does_not_matter(told: str, limit: int, data: st.DataObject) -> None:
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(told)), max_size=8)))
-    pieces = [told[a:b] for a, b in zip([0, *cuts], [*cuts, len(told)], strict=True)]
-    assert process([*text(*pieces), DONE], limit=limit)[0] == process([*text(told), DONE], limit=limit)[0]
+def test_the_size_of_deltas_does_not_matter(source: str, limit: int, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(source)), max_size=8)))
+    pieces = [source[a:b] for a, b in zip([0, *cuts], [*cuts, len(source)], strict=True)]
+    assert process([*text(*pieces), DONE], limit=limit)[0] == process([*text(source), DONE], limit=limit)[0]
 
 
 SECRET = "123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghi"

@@ -1,4 +1,4 @@
-"""Whether a platform is called: not after many failures in a row, then by one, then by all."""
+"""The circuit breaker: open after several failures in a row, then one probe, then closed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broken(failures: int = 5, now: float = 0.0) -> CircuitBreaker:
     return circuit
 
 
-def test_it_takes_several_failures_in_a_row() -> None:
+def test_several_failures_in_a_row_open_the_breaker() -> None:
     circuit = broken(4)
     assert circuit.is_closed
     circuit.record_answer()
@@ -37,7 +37,7 @@ def test_it_takes_several_failures_in_a_row() -> None:
     assert not circuit.is_closed
 
 
-def test_half_open_lets_one_through_and_the_others_wait_for_what_it_brings() -> None:
+def test_a_half_open_breaker_lets_one_call_through() -> None:
     circuit = broken()
     assert circuit.wait(0.0, probe_s=PROBE_S) == 1.0
     assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
@@ -46,14 +46,14 @@ def test_half_open_lets_one_through_and_the_others_wait_for_what_it_brings() -> 
     assert [circuit.wait(1.0, probe_s=PROBE_S) for _ in range(3)] == [0.0] * 3
 
 
-def test_a_probe_that_never_ends_keeps_nobody_for_ever() -> None:
+def test_a_probe_without_an_end_blocks_only_for_its_time() -> None:
     circuit = broken()
     assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
     assert circuit.wait(1.0 + PROBE_S, probe_s=PROBE_S) == 0.0
     assert circuit.wait(1.0 + PROBE_S, probe_s=PROBE_S) == PROBE_S
 
 
-def test_looking_is_no_probe() -> None:
+def test_due_in_takes_no_probe() -> None:
     circuit = broken()
     assert {circuit.due_in(1.0) for _ in range(3)} == {0.0}
     assert circuit.wait(1.0, probe_s=PROBE_S) == 0.0
@@ -61,7 +61,7 @@ def test_looking_is_no_probe() -> None:
 
 
 @given(failures=st.integers(5, 5000), jitter=st.floats(0, 1), now=st.floats(0, 1e9))
-def test_it_is_left_alone_for_longer_each_time_and_never_for_long(failures: int, jitter: float, now: float) -> None:
+def test_pauses_grow_up_to_a_minute(failures: int, jitter: float, now: float) -> None:
     circuit, waits = CircuitBreaker(), []
     for _ in range(min(failures, 40)):
         circuit.record_failure(now, jitter=jitter)
@@ -71,30 +71,30 @@ def test_it_is_left_alone_for_longer_each_time_and_never_for_long(failures: int,
 
 
 @in_virtual_time
-async def test_any_answer_is_one_and_being_put_off_for_a_time_too(simulation: Simulation) -> None:
-    channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
+async def test_any_answer_of_the_platform_closes_the_breaker(simulation: Simulation) -> None:
+    platform = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
     for answer in (Delivered(Receipt(message_id="m")), Refused("blocked"), NotNow("busy", retry_after=0.0)):
-        outlet = PacedChannel(channel, simulation.clock, lambda: 1.0)
+        channel = PacedChannel(platform, simulation.clock, lambda: 1.0)
         for _ in range(5):
-            outlet.learn("a", Ambiguous("no answer"))
-        assert not outlet.is_answering
-        outlet.learn("a", answer)
-        assert outlet.is_answering
+            channel.learn("a", Ambiguous("no answer"))
+        assert not channel.is_answering
+        channel.learn("a", answer)
+        assert channel.is_answering
 
 
 @in_virtual_time
-async def test_those_who_wait_do_not_all_come_when_it_opens(simulation: Simulation) -> None:
-    channel = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
-    outlet = PacedChannel(channel, simulation.clock, simulation.source.random)
+async def test_waiting_calls_do_not_all_go_when_the_breaker_closes(simulation: Simulation) -> None:
+    platform = in_process_channel(SimulatedPlatform(capabilities_of("unkeyed")), simulation.clock)
+    channel = PacedChannel(platform, simulation.clock, simulation.source.random)
     for _ in range(5):
-        outlet.learn("a", NotNow("unreachable"))
+        channel.learn("a", NotNow("unreachable"))
     times: list[float] = []
 
     async def call(chat: str) -> None:
-        await outlet.wait_to_call(chat)
+        await channel.wait_to_call(chat)
         times.append(simulation.clock.monotonic())
         await asyncio.sleep(1.0)
-        outlet.learn(chat, Delivered(Receipt(message_id="m")))
+        channel.learn(chat, Delivered(Receipt(message_id="m")))
 
     await asyncio.gather(*(call(f"chat {number}") for number in range(20)))
     first, second = sorted(times)[:2]

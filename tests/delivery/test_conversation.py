@@ -1,4 +1,4 @@
-"""One conversation and a ledger that takes its time: nothing is forgotten between recording and sending."""
+"""The sender of one conversation with a slow ledger: nothing is lost between recording and sending."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @in_virtual_time
-async def test_what_was_recorded_as_being_sent_is_sent_also_where_the_lane_reads_everything_anew(
+async def test_a_delivery_recorded_as_sending_survives_a_reload(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)
@@ -35,7 +35,7 @@ async def test_what_was_recorded_as_being_sent_is_sent_also_where_the_lane_reads
 
 
 @in_virtual_time
-async def test_what_is_handed_in_while_the_lane_reads_is_not_forgotten(simulation: Simulation) -> None:
+async def test_deliveries_added_during_a_reload_are_sent(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     ledger = SlowLedger(setup, adopt=1.0)
     await setup.record_turn("t", "one")
@@ -43,14 +43,12 @@ async def test_what_is_handed_in_while_the_lane_reads_is_not_forgotten(simulatio
     await asyncio.sleep(0.5)
     await setup.send_turn("u", "two")
     assert setup.texts() == ["one", "two"]
-    assert ledger.calls["find"] == 0  # nobody had to look where it is
+    assert ledger.calls["find"] == 0  # no delivery had to be looked up
 
 
 @pytest.mark.parametrize("parts", [1, 3])
 @in_virtual_time
-async def test_acknowledgements_in_another_order_than_the_rows_do_not_change_what_comes_first(
-    simulation: Simulation, parts: int
-) -> None:
+async def test_late_acknowledgements_do_not_change_the_order(simulation: Simulation, parts: int) -> None:
     setup = DeliverySetup(simulation)
     SlowLedger(setup, end=2.0)
     first = await setup.courier.begin("first", HERE)
@@ -62,7 +60,7 @@ async def test_acknowledgements_in_another_order_than_the_rows_do_not_change_wha
 
 
 @in_virtual_time
-async def test_while_something_is_recorded_its_conversation_is_neither_forgotten_nor_begun_twice(
+async def test_a_conversation_is_busy_while_its_deliveries_are_recorded(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)
@@ -70,19 +68,19 @@ async def test_while_something_is_recorded_its_conversation_is_neither_forgotten
     setup.fail(Rule(fault=Delayed(3.0), kind="post"))
     setup.courier.show(Typing(target=HERE))
     await asyncio.sleep(0.05)
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    sending = asyncio.create_task(setup.send_turn("t", "one"))
     await asyncio.sleep(0.5)
-    # What was shown in between is done, and yet the conversation is not at rest.
+    # The typing call is done, and yet the conversation is not idle.
     assert setup.courier.resume(HERE.conversation) is None
     ledger.takes_s.clear()
     await asyncio.sleep(1.0)
     await finished_within(setup.courier.drain(), 5.0)
-    assert [row.state for row in await finished_within(saying, 0.1)] == [State.DELIVERED]
+    assert [row.state for row in await finished_within(sending, 0.1)] == [State.DELIVERED]
     assert len(asyncio.all_tasks()) == 1
 
 
 @in_virtual_time
-async def test_nothing_is_shown_in_between_while_what_stays_is_recorded(simulation: Simulation) -> None:
+async def test_no_interim_edit_is_shown_while_a_delivery_is_recorded(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=2, per_s=10.0)))
     turn = await setup.courier.begin("t", HERE)
     await turn.send(post("a"))
@@ -98,7 +96,7 @@ async def test_nothing_is_shown_in_between_while_what_stays_is_recorded(simulati
 
 
 @in_virtual_time
-async def test_who_waits_for_a_platform_and_for_nobody_lets_others_have_the_place(simulation: Simulation) -> None:
+async def test_a_long_wait_without_a_caller_ends_the_sender(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(TooMany(600.0, everywhere=True))
     held = asyncio.create_task(setup.send_turn("t", "one"))
@@ -117,18 +115,18 @@ def thread(name: str, *, group: bool = False) -> Target:
 
 
 @in_virtual_time
-async def test_the_threads_of_a_chat_share_its_budget(simulation: Simulation) -> None:
+async def test_the_threads_of_a_chat_share_its_rate_limit(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=1.0)))
     turns = [await setup.courier.begin(name, thread(name)) for name in "abc"]
     await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 3) for turn in turns))
     assert [call.at for call in setup.platform.calls] == pytest.approx([0.05 + second for second in range(9)])
     assert setup.platform.complaints == []
-    # What was begun is finished before something else is begun.
+    # A turn that has started is finished before the next one starts.
     assert [message.thread for message in setup.platform.history("room")] == [*"aaabbbccc"]
 
 
 @in_virtual_time
-async def test_what_stays_in_one_thread_goes_before_an_edit_that_waits_in_another(simulation: Simulation) -> None:
+async def test_a_post_in_one_thread_overtakes_an_edit_in_another(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=10.0)))
     growing, other = [await setup.courier.begin(name, thread(name)) for name in "ab"]
     [row] = await growing.send(post("a", thread("a")))
@@ -143,7 +141,7 @@ async def test_what_stays_in_one_thread_goes_before_an_edit_that_waits_in_anothe
 
 
 @in_virtual_time
-async def test_a_group_is_held_to_the_pace_of_groups(simulation: Simulation) -> None:
+async def test_a_group_has_the_rate_limit_of_groups(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, TELEGRAM)
     turns = [await setup.courier.begin(name, thread(name, group=True)) for name in "ab"]
     await asyncio.gather(*(turn.end(*[post(".", turn.turn.target)] * 15) for turn in turns))
@@ -153,18 +151,18 @@ async def test_a_group_is_held_to_the_pace_of_groups(simulation: Simulation) -> 
 
 
 @in_virtual_time
-async def test_what_is_taken_up_again_in_a_group_keeps_to_its_pace_too(simulation: Simulation) -> None:
+async def test_resumed_deliveries_keep_the_rate_limit_of_a_group(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, TELEGRAM)
     room = thread("a", group=True)
     await setup.record_turn("t", *map(str, range(25)), target=room)
     resumed = setup.courier.resume(room.conversation, limit=25)
     assert resumed is not None
-    assert await resumed == 20  # then it would have to wait for long, and for nobody
+    assert await resumed == 20  # then it would have to wait long, and no caller waits
     assert setup.platform.complaints == []
 
 
 @in_virtual_time
-async def test_a_thread_whose_chat_must_wait_for_long_lets_others_have_the_place(simulation: Simulation) -> None:
+async def test_a_thread_of_a_waiting_chat_ends_its_sender(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(TooMany(600.0))
     held = asyncio.create_task(setup.send_turn("t", "one", target=thread("a")))

@@ -1,4 +1,4 @@
-"""The courier: in order, side by side, what is missing and no more, and told what did not arrive."""
+"""The courier: order, resumed turns, notices of missing parts, policies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_parts_arrive_in_order_each_with_a_receipt(simulation: Simulation)
 
 
 @in_virtual_time
-async def test_turns_of_one_conversation_are_said_one_behind_the_other_in_the_order_they_came(
+async def test_turns_of_a_conversation_are_sent_one_after_the_other(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)
@@ -63,7 +63,7 @@ async def test_a_thread_is_a_conversation_of_its_own(simulation: Simulation) -> 
 
 
 @in_virtual_time
-async def test_a_turn_said_again_sends_only_what_is_missing(simulation: Simulation) -> None:
+async def test_a_resumed_turn_sends_only_what_is_missing(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
     first = await turn.send(post("one"), post("two"))
@@ -81,16 +81,14 @@ async def test_a_turn_said_again_sends_only_what_is_missing(simulation: Simulati
 
 @pytest.mark.parametrize("kind", ["keyed", "unkeyed", "readback", "repeatable"])
 @in_virtual_time
-async def test_a_turn_that_was_over_when_its_process_died_is_not_sent_blindly_when_it_is_said_again(
-    simulation: Simulation, kind: str
-) -> None:
+async def test_a_turn_of_a_killed_process_is_repeated_without_duplicates(simulation: Simulation, kind: str) -> None:
     setup = DeliverySetup(simulation, kind)
     setup.fail(NoAnswer())
-    saying = asyncio.create_task(setup.send_turn("t", "once"))
+    sending = asyncio.create_task(setup.send_turn("t", "once"))
     await asyncio.sleep(1.0)
     assert (await setup.states())[1] is State.SENDING
     await setup.crash()
-    assert saying.done()
+    assert sending.done()
     [row] = await setup.send_turn("t", "once")
     assert setup.texts()[0] == "once"
     assert setup.texts().count("once") == 1
@@ -98,12 +96,12 @@ async def test_a_turn_that_was_over_when_its_process_died_is_not_sent_blindly_wh
 
 
 @in_virtual_time
-async def test_a_refused_part_suppresses_nothing_and_is_told_once_right_behind_it(simulation: Simulation) -> None:
+async def test_a_refused_part_is_followed_by_one_notice_and_the_rest(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(Rule(fault=Refuse(), at=2, times=2))
     ended = await setup.send_turn("t", "one", "two", "three", "four")
     assert states(ended) == [State.DELIVERED, State.FAILED, State.DELIVERED, State.DELIVERED]
-    # The notice of it was refused as well.
+    # Its notice was refused as well.
     assert setup.texts() == ["one", "three", "four"]
     setup.fail(Rule(fault=Refuse(), at=2), Rule(fault=Refuse(), at=4))
     await setup.send_turn("u", "1", "2", "3", "4")
@@ -111,7 +109,7 @@ async def test_a_refused_part_suppresses_nothing_and_is_told_once_right_behind_i
 
 
 @in_virtual_time
-async def test_halting_leaves_out_the_rest_of_the_turn_and_of_that_turn_alone(simulation: Simulation) -> None:
+async def test_on_dead_halt_cancels_the_rest_of_that_turn_only(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, on_dead="halt")
     setup.fail(Rule(fault=Refuse(), at=2))
     first = asyncio.create_task(setup.send_turn("t", "one", "two", "three", "four"))
@@ -122,7 +120,7 @@ async def test_halting_leaves_out_the_rest_of_the_turn_and_of_that_turn_alone(si
 
 
 @in_virtual_time
-async def test_a_halted_turn_says_nothing_more_later_either(simulation: Simulation) -> None:
+async def test_a_halted_turn_sends_nothing_later(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, on_dead="halt")
     setup.fail(Refuse())
     turn = await setup.courier.begin("t", HERE)
@@ -132,7 +130,7 @@ async def test_a_halted_turn_says_nothing_more_later_either(simulation: Simulati
 
 
 @in_virtual_time
-async def test_what_nobody_can_find_out_is_held_and_told_or_sent_again_and_marked(simulation: Simulation) -> None:
+async def test_an_unknown_part_is_held_with_a_notice_or_resent_and_marked(simulation: Simulation) -> None:
     hold = DeliverySetup(simulation, "unkeyed")
     hold.fail(NoAnswer())
     assert states(await hold.send_turn("t", "one", "two")) == [State.UNKNOWN, State.DELIVERED]
@@ -145,9 +143,9 @@ async def test_what_nobody_can_find_out_is_held_and_told_or_sent_again_and_marke
     assert resend.texts() == ["one", "one", "two"]
 
 
-def test_a_channel_without_the_power_refuses_and_the_text_goes_on() -> None:
+def test_an_operation_the_channel_cannot_do_fails_alone() -> None:
     class PlainChannel:
-        """A channel that can post, and nothing else."""
+        """A channel that can only post."""
 
         name = "simulated"
         capabilities = Capabilities(idempotency=Unkeyed())
@@ -180,7 +178,7 @@ def test_a_channel_without_the_power_refuses_and_the_text_goes_on() -> None:
     run(scene)
 
 
-def test_acknowledgements_that_come_out_of_order_leave_everything_in_order() -> None:
+def test_deliveries_keep_their_order_with_an_unreliable_ledger() -> None:
     async def scene(simulation: Simulation) -> None:
         setup = DeliverySetup(simulation)
         slow = unsteady(setup.memory, simulation.source, longest_s=5.0, unavailable=0.1)
@@ -198,7 +196,7 @@ def test_acknowledgements_that_come_out_of_order_leave_everything_in_order() -> 
 
 
 @in_virtual_time
-async def test_nothing_is_kept_of_conversations_that_rest(simulation: Simulation) -> None:
+async def test_idle_conversations_leave_no_sender_and_no_task(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
     setup.fail(Rule(fault=Refuse(), at=3, times=10), Rule(fault=Unreachable(), chance=0.3, times=None))
     targets = [Target(channel="simulated", chat=f"chat {number}") for number in range(200)]
@@ -213,7 +211,7 @@ async def test_nothing_is_kept_of_conversations_that_rest(simulation: Simulation
 
 
 @in_virtual_time
-async def test_a_turn_without_a_word_ends_too(simulation: Simulation) -> None:
+async def test_a_turn_without_deliveries_ends(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
     assert await turn.end(state=TurnState.CANCELLED) == []
@@ -221,7 +219,7 @@ async def test_a_turn_without_a_word_ends_too(simulation: Simulation) -> None:
 
 
 @pytest.mark.parametrize("max_age_s", [0.0, -1.0, float("nan")])
-def test_settings_with_which_nothing_could_be_sent_are_refused(max_age_s: float) -> None:
+def test_settings_that_send_nothing_are_refused(max_age_s: float) -> None:
     with pytest.raises(UsageError):
         CourierSettings(max_age_s=max_age_s)
     with pytest.raises(UsageError):

@@ -1,4 +1,4 @@
-"""A courier that must stop or wait: drained, cancelled, without its channel or its ledger; what it keeps to itself."""
+"""A courier that must stop or wait: draining, cancellation, a missing channel or ledger. Secrets stay out of logs."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 @in_virtual_time
-async def test_draining_finishes_what_is_being_sent_and_leaves_the_rest_open(simulation: Simulation) -> None:
+async def test_draining_finishes_calls_under_way_and_leaves_the_rest_open(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(Rule(fault=Delayed(3.0), times=None))
-    saying = [
+    sending = [
         asyncio.create_task(setup.send_turn("t", "one", "two")),
         asyncio.create_task(setup.send_turn("u", "three")),
     ]
     await asyncio.sleep(1.0)
     await setup.courier.drain()
-    ended = await finished_within(asyncio.gather(*saying), 0.1)
+    ended = await finished_within(asyncio.gather(*sending), 0.1)
     assert [states(rows) for rows in ended] == [[State.DELIVERED, State.PLANNED], [State.PLANNED]]
     assert setup.texts() == ["one"]
     late = await finished_within(setup.send_turn("v", "late"), 0.1)
@@ -56,26 +56,26 @@ async def test_draining_finishes_what_is_being_sent_and_leaves_the_rest_open(sim
 
 
 @in_virtual_time
-async def test_what_is_not_answered_while_draining_is_ambiguous(simulation: Simulation) -> None:
+async def test_a_call_without_an_answer_while_draining_is_ambiguous(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
     setup.fail(NoAnswer())
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    sending = asyncio.create_task(setup.send_turn("t", "one"))
     await asyncio.sleep(1.0)
     await setup.courier.drain(timeout_s=2.0)
-    await finished_within(saying, 0.1)
+    await finished_within(sending, 0.1)
     assert await setup.states() == {1: State.AMBIGUOUS}
     assert len(asyncio.all_tasks()) == 1
 
 
 @pytest.mark.parametrize("steps", range(8))
 @in_virtual_time
-async def test_draining_at_any_moment_leaves_nothing_as_being_sent(simulation: Simulation, steps: int) -> None:
+async def test_draining_at_any_moment_leaves_no_row_sending(simulation: Simulation, steps: int) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
-    saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two"))
     for _ in range(steps):
         await asyncio.sleep(0)
     await setup.courier.drain()
-    await finished_within(saying, 0.1)
+    await finished_within(sending, 0.1)
     assert State.SENDING not in states(await setup.rows())
     assert len(asyncio.all_tasks()) == 1
     await setup.crash()
@@ -85,63 +85,63 @@ async def test_draining_at_any_moment_leaves_nothing_as_being_sent(simulation: S
 
 
 @in_virtual_time
-async def test_draining_ends_also_where_the_ledger_cannot_be_written(simulation: Simulation) -> None:
+async def test_draining_ends_if_the_ledger_cannot_be_written(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
     ledger = FullDisk()
     setup.courier = setup.courier_of(ledger.around(setup))
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    sending = asyncio.create_task(setup.send_turn("t", "one"))
     await asyncio.sleep(0.06)
     ledger.is_full = True
     await finished_within(setup.courier.drain(timeout_s=2.0), 20.0)
-    await finished_within(saying, 0.1)
+    await finished_within(sending, 0.1)
 
 
 @in_virtual_time
-async def test_a_disconnected_channel_is_waited_for_and_costs_no_try(simulation: Simulation) -> None:
+async def test_waiting_for_a_disconnected_channel_costs_no_attempt(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, connected=False)
     with pytest.raises(UsageError):
         await setup.send_turn("t", "nobody knows this channel yet")
     setup.courier.connect(setup.channel)
     setup.courier.disconnect("simulated")
-    saying = asyncio.create_task(setup.send_turn("u", "one", "two"))
+    sending = asyncio.create_task(setup.send_turn("u", "one", "two"))
     await asyncio.sleep(5000)
     assert [row.attempt for row in await setup.rows()] == [0, 0]
     setup.courier.connect(setup.channel)
-    ended = await finished_within(saying, 1.0)
+    ended = await finished_within(sending, 1.0)
     assert [(row.state, row.attempt) for row in ended] == [(State.DELIVERED, 1)] * 2
 
 
 @in_virtual_time
-async def test_a_channel_that_goes_while_its_pace_is_waited_for_is_not_called(simulation: Simulation) -> None:
+async def test_a_channel_disconnected_during_a_wait_is_not_called(simulation: Simulation) -> None:
     capabilities = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=60.0))
     setup = DeliverySetup(simulation, capabilities)
-    saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two"))
     await asyncio.sleep(30)
     setup.courier.disconnect("simulated")
     await asyncio.sleep(100)
     assert setup.texts() == ["one"]
     setup.courier.connect(setup.channel)
-    assert [row.attempt for row in await saying] == [1, 1]
+    assert [row.attempt for row in await sending] == [1, 1]
     assert setup.platform.complaints == []
 
 
 @in_virtual_time
-async def test_without_an_intent_nothing_is_sent_and_it_goes_on_when_the_ledger_can_be_written(
+async def test_nothing_is_sent_while_the_ledger_cannot_be_written(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)
     ledger = FullDisk()
     setup.courier = setup.courier_of(ledger.around(setup))
     setup.fail(Rule(fault=Delayed(1.0), times=None))
-    saying = asyncio.create_task(setup.send_turn("t", "one", "two", "three"))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two", "three"))
     await asyncio.sleep(0.5)
     ledger.is_full = True
     beginning = asyncio.create_task(setup.send_turn("u", "four"))
     await asyncio.sleep(600)
     assert setup.texts() == ["one"]
-    assert not saying.done()
+    assert not sending.done()
     ledger.is_full = False
-    ended = await finished_within(asyncio.gather(saying, beginning), 30.0)
+    ended = await finished_within(asyncio.gather(sending, beginning), 30.0)
     assert {row.state for rows in ended for row in rows} == {State.DELIVERED}
     assert setup.texts() == ["one", "two", "three", "four"]
 
@@ -168,7 +168,7 @@ class LeakyChannel:
         try:
             await asyncio.sleep(30.0 if self._late else 0.1)
         except asyncio.CancelledError:
-            # As libraries do that take a cancellation for a lost connection.
+            # Some libraries take a cancellation for a lost connection.
             raise RuntimeError(f"https://example.org/bot{SECRET}/send {target} {body} {key}") from None
         raise RuntimeError(f"https://example.org/bot{SECRET}/send")
 
@@ -178,7 +178,7 @@ class LeakyChannel:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("drains", [False, True])
-def test_what_a_foreign_error_says_reaches_neither_the_ledger_nor_the_log(
+def test_secrets_in_errors_of_a_channel_are_not_stored_or_logged(
     late: bool, drains: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(simulation: Simulation) -> None:
@@ -188,11 +188,11 @@ def test_what_a_foreign_error_says_reaches_neither_the_ledger_nor_the_log(
         turn = await setup.courier.begin("t", HERE)
         turn.show(edit("m1", "hello"))
         await asyncio.sleep(1)
-        saying = asyncio.create_task(turn.end(post("hello")))
+        sending = asyncio.create_task(turn.end(post("hello")))
         await asyncio.sleep(0.05)
         if drains:
             await setup.courier.drain(timeout_s=0.0)
-        await finished_within(saying, 10.0)
+        await finished_within(sending, 10.0)
         await setup.courier.drain()
         for row in await setup.rows():
             assert SECRET not in repr(row)
@@ -205,7 +205,7 @@ def test_what_a_foreign_error_says_reaches_neither_the_ledger_nor_the_log(
 
 
 @in_virtual_time
-async def test_somebody_who_stops_waiting_takes_it_from_nobody_else(simulation: Simulation) -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_delivery_of_another(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(Delayed(5.0))
     turn = await setup.courier.begin("t", HERE)
@@ -220,7 +220,7 @@ async def test_somebody_who_stops_waiting_takes_it_from_nobody_else(simulation: 
 
 
 @in_virtual_time
-async def test_who_is_cancelled_while_it_is_recorded_takes_back_nothing_that_is_being_sent(
+async def test_a_caller_cancelled_while_recording_does_not_stop_a_call(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
@@ -237,13 +237,13 @@ async def test_who_is_cancelled_while_it_is_recorded_takes_back_nothing_that_is_
 
 
 @in_virtual_time
-async def test_leaving_the_courier_drains_it(simulation: Simulation) -> None:
+async def test_leaving_the_courier_block_drains_it(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, with_deadline("unkeyed", 5.0))
     setup.fail(Delayed(3.0))
     async with setup.courier:
-        saying = asyncio.create_task(setup.send_turn("t", "one"))
+        sending = asyncio.create_task(setup.send_turn("t", "one"))
         await asyncio.sleep(1)
-    assert states(await saying) == [State.DELIVERED]
+    assert states(await sending) == [State.DELIVERED]
     assert not OPEN & set(states(await setup.rows()))
     assert set(states(await setup.rows())) <= FINAL
 

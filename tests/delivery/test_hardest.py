@@ -1,4 +1,4 @@
-"""The hardest cases of deliveries: each is a failure that people saw elsewhere, shown here not to happen."""
+"""The hardest cases of deliveries: failures that users of other systems reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = ("keyed", "readback", "repeatable", "unkeyed")
 
 
 @in_virtual_time
-async def test_hardest_2_a_live_message_becomes_the_final_after_a_crash_and_there_is_no_second_one(
+async def test_hardest_2_after_a_crash_the_live_message_becomes_the_final(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation, replace(capabilities_of("keyed"), edits=EditRules(every_s=1.0)))
@@ -35,7 +35,9 @@ async def test_hardest_2_a_live_message_becomes_the_final_after_a_crash_and_ther
     turn.save_snapshot("Hello", None)
     await turn.send(post("Hello"))
     live = setup.message_id()
-    turn.save_snapshot("Hello, wor", live)  # at once: by what was kept before, it would be said in a second message
+    turn.save_snapshot(
+        "Hello, wor", live
+    )  # saved at once: with the snapshot before, recovery would send a second message
     turn.show(edit(live, "Hello, world, how"))
     await asyncio.sleep(1)
     await setup.crash()
@@ -46,7 +48,7 @@ async def test_hardest_2_a_live_message_becomes_the_final_after_a_crash_and_ther
 
 
 @in_virtual_time
-async def test_hardest_14_a_thousand_pending_rows_and_a_transport_that_comes_late(simulation: Simulation) -> None:
+async def test_hardest_14_a_thousand_open_rows_and_a_late_connection(simulation: Simulation) -> None:
     capabilities = Capabilities(
         idempotency=Keyed(window_s=300.0), per_chat=Rate(calls=1, per_s=1.0), overall=Rate(calls=30, per_s=1.0)
     )
@@ -57,7 +59,7 @@ async def test_hardest_14_a_thousand_pending_rows_and_a_transport_that_comes_lat
     for number in range(1000):
         chat = f"c{number % 100}"
         await setup.record_turn(f"new {number}", f"new {number}", target=Target(channel="simulated", chat=chat))
-    # Ten chats have blocked the bot: a hundred of the thousand are refused for good, with the lines that tell so.
+    # Ten chats have blocked the bot: a hundred of the thousand are refused for good, and their notices too.
     setup.fail(*(Rule(fault=Refuse(), chat=f"c{number}", times=None) for number in range(10)))
     await setup.crash(connected=False)
     recovering = asyncio.create_task(setup.recovery().run())
@@ -81,10 +83,10 @@ def check_the_thousand(rows: list[Delivery], setup: DeliverySetup, connected_at:
         expected = [f"new {10 * 10 * nth + number}" for nth in range(10)]
         assert setup.platform.texts(f"c{number}") == expected
     assert setup.platform.complaints == []
-    # No chat waits for another: with thirty calls a second all have their first one within a few seconds.
+    # No chat waits for another: with thirty calls a second each has its first call within a few seconds.
     first = {seen.chat: seen.at for seen in reversed(setup.platform.calls)}
     assert max(first.values()) <= connected_at + 30
-    # As fast as the paces allow: 1,100 calls at thirty a second, and twenty in the chats that refuse.
+    # As fast as the rates allow: 1,100 calls at thirty a second, and twenty in the chats that refuse.
     assert setup.platform.calls[-1].at <= connected_at + 120
 
 
@@ -103,20 +105,20 @@ async def test_hardest_6_two_recoveries_and_a_live_sender_send_a_row_once(simula
 
 @pytest.mark.parametrize("steps", range(12))
 @in_virtual_time
-async def test_hardest_6_at_whatever_moment_the_others_come(simulation: Simulation, steps: int) -> None:
+async def test_hardest_6_recoveries_at_any_moment_send_a_row_once(simulation: Simulation, steps: int) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
     second = setup.courier_of(setup.memory)
-    saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two"))
     for _ in range(steps):
         await asyncio.sleep(0)
-    await asyncio.gather(saying, Recovery(second).sweep(), setup.recovery().sweep())
+    await asyncio.gather(sending, Recovery(second).sweep(), setup.recovery().sweep())
     assert setup.texts() == ["one", "two"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", [NoAnswer(applied=True), NoAnswer(applied=False), Reset(), Reset(applied=False)])
 @in_virtual_time
-async def test_hardest_4_an_ambiguous_first_preview_is_neither_doubled_nor_silent(
+async def test_hardest_4_an_ambiguous_first_preview_is_not_doubled_or_lost(
     simulation: Simulation, kind: str, fault: Fault
 ) -> None:
     setup = DeliverySetup(simulation, kind)

@@ -1,4 +1,4 @@
-"""A turn carried whole: events in, a projector, the courier, a ledger and a platform, in virtual time."""
+"""Whole turns in virtual time: events, projector, courier, ledger, platform."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ LIMITS = Capabilities(
 )
 
 
-def spoken(text: str = ANSWER, *, end: Event | None = None) -> list[Event]:
-    """A turn that says the text in pieces, a tool in the middle."""
+def turn_events(text: str = ANSWER, *, end: Event | None = None) -> list[Event]:
+    """The events of a turn: text in small deltas, with a tool in the middle."""
     first, _, rest = text.partition("\n\n")
     begun = ToolStarted(id="1", name="bash", arguments={"command": "ls"})
     tool: list[Event] = [begun, ToolFinished(id="1", result="x")]
@@ -63,10 +63,10 @@ async def paced(events: Iterable[Event], every_s: float = 0.05) -> AsyncIterator
         yield event
 
 
-async def carried(setup: DeliverySetup, events: Iterable[Event], **settings: Any) -> list[Delivery]:
+async def present_turn(setup: DeliverySetup, events: Iterable[Event], **settings: Any) -> list[Delivery]:
     turn = await setup.courier.begin("t", HERE)
-    wished = ProjectorSettings(**settings)
-    return await present(paced(events), turn, setup.channel.capabilities, wished, clock=setup.clock)
+    chosen = ProjectorSettings(**settings)
+    return await present(paced(events), turn, setup.channel.capabilities, chosen, clock=setup.clock)
 
 
 async def state_of(setup: DeliverySetup) -> TurnState:
@@ -74,7 +74,7 @@ async def state_of(setup: DeliverySetup) -> TurnState:
 
 
 def words(setup: DeliverySetup, target: Target = HERE) -> list[str]:
-    """What stands there of the answer; the record of the tools is none of it."""
+    """The words of the answer in the chat, without the lines about tools."""
     return " ".join(text for text in setup.texts(target) if "🔧" not in text).split()
 
 
@@ -99,40 +99,38 @@ def with_setup(
 
 @pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final", "native", "tokens"])
 @with_setup()
-async def test_the_answer_stands_once_whole_and_in_order_however_it_is_presented(
-    setup: DeliverySetup, presentation: Presentation
-) -> None:
-    delivered = await carried(setup, spoken(), presentation=presentation)
+async def test_every_presentation_shows_the_whole_answer_once(setup: DeliverySetup, presentation: Presentation) -> None:
+    delivered = await present_turn(setup, turn_events(), presentation=presentation)
     assert [delivery.state for delivery in delivered] == [State.DELIVERED] * len(delivered)
     assert words(setup) == ANSWER.split()
     assert await state_of(setup) is TurnState.DONE
 
 
 @with_setup()
-async def test_a_live_answer_is_seen_growing_and_is_finished_in_place(setup: DeliverySetup) -> None:
-    await carried(setup, spoken())
+async def test_a_live_answer_grows_and_is_finished_in_place(setup: DeliverySetup) -> None:
+    await present_turn(setup, turn_events())
     history = setup.platform.history("here")
-    assert len(history) == len(setup.texts()), "no message was taken away"
+    assert len(history) == len(setup.texts()), "no message was deleted"
     assert history[0].edits >= 2
-    assert not any("🔧" in text for text in setup.texts()), "what is at work is shown while it is"
+    assert not any("🔧" in text for text in setup.texts()), "tools are shown only while they run"
 
 
 @with_setup()
-async def test_a_short_answer_is_one_post_and_nothing_else(setup: DeliverySetup) -> None:
-    delivered = await carried(setup, [TextDelta(text="Yes."), TurnCompleted()])
+async def test_a_short_answer_is_one_post(setup: DeliverySetup) -> None:
+    delivered = await present_turn(setup, [TextDelta(text="Yes."), TurnCompleted()])
     assert [type(delivery.operation).__name__ for delivery in delivered] == ["Post"]
     assert setup.platform.counts["edit"] == 0
     assert setup.texts() == ["Yes."]
 
 
 @with_setup()
-async def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_message_that_recovery_finishes(
+async def test_recovery_finishes_the_live_message_of_a_killed_process(
     setup: DeliverySetup,
 ) -> None:
-    going_on = asyncio.create_task(carried(setup, spoken()))
+    presenting = asyncio.create_task(present_turn(setup, turn_events()))
     await asyncio.sleep(3.5)
     assert len(setup.texts()) == 1
-    going_on.cancel()
+    presenting.cancel()
     await setup.crash()
     await setup.recovery().sweep()
     first, *rest = setup.texts()
@@ -143,24 +141,26 @@ async def test_a_process_that_dies_in_the_middle_of_live_edits_leaves_one_messag
 @pytest.mark.parametrize("presentation", ["live", "processing", "parts", "blocks", "final"])
 @pytest.mark.parametrize("dies_after_s", [0.3, 1.0, 2.2, 3.7, 5.2, 6.4, 7.3])
 @with_setup()
-async def test_a_turn_that_is_said_again_after_a_crash_goes_on_from_what_is_there(
+async def test_a_turn_resumed_after_a_crash_shows_the_whole_answer_once(
     setup: DeliverySetup, presentation: Presentation, dies_after_s: float
 ) -> None:
-    going_on = asyncio.create_task(carried(setup, spoken(), presentation=presentation))
-    await asyncio.wait({going_on}, timeout=dies_after_s)
-    going_on.cancel()
+    presenting = asyncio.create_task(present_turn(setup, turn_events(), presentation=presentation))
+    await asyncio.wait({presenting}, timeout=dies_after_s)
+    presenting.cancel()
     await setup.crash()
-    await carried(setup, spoken(), presentation=presentation)
+    await present_turn(setup, turn_events(), presentation=presentation)
     assert words(setup) == ANSWER.split()
     assert await state_of(setup) is TurnState.DONE
 
 
 @with_setup()
-async def test_an_interrupted_processing_message_does_not_claim_to_go_on(setup: DeliverySetup) -> None:
-    going_on = asyncio.create_task(carried(setup, spoken(), presentation="processing", processing_every_s=1.0))
+async def test_an_interrupted_processing_message_shows_no_progress(setup: DeliverySetup) -> None:
+    presenting = asyncio.create_task(
+        present_turn(setup, turn_events(), presentation="processing", processing_every_s=1.0)
+    )
     await asyncio.sleep(3.0)
     assert "⏳" in setup.texts()[0]
-    going_on.cancel()
+    presenting.cancel()
     await setup.crash()
     await setup.recovery().sweep()
     assert not any("⏳" in text for text in setup.texts())
@@ -168,14 +168,14 @@ async def test_an_interrupted_processing_message_does_not_claim_to_go_on(setup: 
 
 
 @with_setup()
-async def test_an_error_comes_after_what_was_said_and_the_turn_counts_as_failed(setup: DeliverySetup) -> None:
+async def test_errors_follow_the_text_and_the_turn_has_failed(setup: DeliverySetup) -> None:
     events: list[Event] = [
         TextDelta(text="Half of it"),
         Error(message="a hiccup"),
         TextDelta(text="And more"),
         _failed(),
     ]
-    await carried(setup, events)
+    await present_turn(setup, events)
     assert setup.texts() == ["Half of it", "⚠️ a hiccup", "And more", "⚠️ the model is gone [gone]"]
     assert await state_of(setup) is TurnState.FAILED
 
@@ -185,8 +185,8 @@ def _failed() -> TurnFailed:
 
 
 @with_setup()
-async def test_nothing_new_is_said_after_a_stop(setup: DeliverySetup) -> None:
-    await carried(setup, [*spoken()[:40], TurnCancelled(reason="stopped")])
+async def test_a_cancelled_turn_posts_nothing_new(setup: DeliverySetup) -> None:
+    await present_turn(setup, [*turn_events()[:40], TurnCancelled(reason="stopped")])
     posts = setup.platform.counts["post"]
     assert posts == 1
     assert await state_of(setup) is TurnState.CANCELLED
@@ -195,7 +195,7 @@ async def test_nothing_new_is_said_after_a_stop(setup: DeliverySetup) -> None:
 
 
 @with_setup()
-async def test_the_events_that_raise_end_the_turn_honestly_and_raise_on(setup: DeliverySetup) -> None:
+async def test_an_exception_of_the_events_ends_the_turn_and_is_raised(setup: DeliverySetup) -> None:
     async def failing() -> AsyncIterator[Event]:
         yield TextDelta(text="So far so good")
         raise ConnectionError("the model is gone")
@@ -211,26 +211,24 @@ async def test_the_events_that_raise_end_the_turn_honestly_and_raise_on(setup: D
     "fault", [TooMany(30.0), NoAnswer(applied=True), NoAnswer(applied=False), Late(after_s=1.0), Refuse(403, "no")]
 )
 @with_setup()
-async def test_whatever_befalls_edits_in_between_the_answer_is_whole_in_the_end(
-    setup: DeliverySetup, fault: Any
-) -> None:
+async def test_a_fault_of_an_interim_edit_does_not_harm_the_answer(setup: DeliverySetup, fault: Any) -> None:
     setup.fail(Rule(kind="edit", fault=fault, times=1))
-    await carried(setup, spoken())
+    await present_turn(setup, turn_events())
     assert words(setup) == ANSWER.split()
 
 
 @with_setup(replace(LIMITS, per_chat=None))
-async def test_a_message_that_somebody_took_away_is_said_again_in_the_end(setup: DeliverySetup) -> None:
-    going_on = asyncio.create_task(carried(setup, spoken()))
+async def test_a_deleted_live_message_is_replaced_at_the_end(setup: DeliverySetup) -> None:
+    presenting = asyncio.create_task(present_turn(setup, turn_events()))
     await asyncio.sleep(1.0)
     setup.delete_message(setup.message_id())
-    await going_on
+    await presenting
     assert words(setup) == ANSWER.split()
 
 
 @with_setup(replace(LIMITS, native=DraftRules(lifetime_s=30.0, every_s=1.0), limit=4096, idempotency=Unkeyed()))
-async def test_drafts_are_shown_and_then_one_message_that_notifies(setup: DeliverySetup) -> None:
-    await carried(setup, spoken(), presentation="native")
+async def test_drafts_are_followed_by_one_message(setup: DeliverySetup) -> None:
+    await present_turn(setup, turn_events(), presentation="native")
     assert setup.platform.counts["draft"] >= 3
     [message] = setup.platform.history("here")
     assert message.edits == 0
@@ -242,17 +240,17 @@ async def test_drafts_are_shown_and_then_one_message_that_notifies(setup: Delive
         LIMITS, native=StreamRules(every_s=0.5, lifetime_s=4.0, per_call=100, tasks=True), limit=4096, per_chat=None
     )
 )
-async def test_a_stream_that_ends_early_goes_on_as_a_message_that_is_edited(setup: DeliverySetup) -> None:
+async def test_a_stream_that_ends_early_continues_as_an_edited_message(setup: DeliverySetup) -> None:
     setup.fail(Rule(kind="append_stream", fault=Refuse(400, "message_not_in_streaming_state"), times=1))
-    await carried(setup, spoken(), presentation="native")
+    await present_turn(setup, turn_events(), presentation="native")
     assert words(setup) == ANSWER.split()
     assert not any(message.streaming for message in setup.platform.history("here"))
 
 
 @with_setup(replace(LIMITS, native=StreamRules(every_s=0.5), limit=4096, per_chat=None))
-async def test_a_stream_that_is_refused_becomes_a_live_message(setup: DeliverySetup) -> None:
+async def test_a_refused_stream_becomes_a_live_message(setup: DeliverySetup) -> None:
     setup.fail(Rule(kind="open_stream", fault=Refuse(400, "not here")))
-    delivered = await carried(setup, spoken(), presentation="native")
+    delivered = await present_turn(setup, turn_events(), presentation="native")
     [message] = setup.platform.history("here")
     assert message.text.split() == ANSWER.split()
     assert message.edits >= 2
@@ -262,13 +260,13 @@ async def test_a_stream_that_is_refused_becomes_a_live_message(setup: DeliverySe
 
 
 @with_setup()
-async def test_a_courier_that_is_drained_leaves_the_turn_to_be_gone_on_with(setup: DeliverySetup) -> None:
-    going_on = asyncio.create_task(carried(setup, spoken()))
+async def test_a_turn_can_be_resumed_after_its_courier_was_drained(setup: DeliverySetup) -> None:
+    presenting = asyncio.create_task(present_turn(setup, turn_events()))
     await asyncio.sleep(2.0)
     await setup.courier.drain()
-    going_on.cancel()
-    await asyncio.wait({going_on})
+    presenting.cancel()
+    await asyncio.wait({presenting})
     assert await state_of(setup) is TurnState.RUNNING
     await setup.crash()
-    await carried(setup, spoken())
+    await present_turn(setup, turn_events())
     assert words(setup) == ANSWER.split()

@@ -1,4 +1,4 @@
-"""What is told of something that was shown in between: always something, never an error, and the truth."""
+"""Interim operations: their outcomes, and their order among themselves and with deliveries."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def called(setup: DeliverySetup) -> list[str]:
     return [call.kind for call in setup.platform.calls]
 
 
-async def begun(setup: DeliverySetup) -> tuple[OpenTurn, str]:
+async def turn_with_message(setup: DeliverySetup) -> tuple[OpenTurn, str]:
     """A turn with a live message."""
     turn = await setup.courier.begin("t", HERE)
     [row] = await turn.send(post("a"))
@@ -65,9 +65,9 @@ async def begun(setup: DeliverySetup) -> tuple[OpenTurn, str]:
 
 
 @in_virtual_time
-async def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it(simulation: Simulation) -> None:
+async def test_the_outcome_of_a_shown_operation_is_its_receipt(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     assert await turn.show(Typing(target=HERE)) == shown_as("")
     assert await turn.show(draft("thinking", 7)) == shown_as("7")
     assert [seen.text for seen in setup.platform.drafts("here", simulation.clock.monotonic())] == ["thinking"]
@@ -90,25 +90,25 @@ async def test_what_was_shown_is_told_as_there_also_where_nothing_changed_by_it(
     ],
 )
 @in_virtual_time
-async def test_what_a_channel_answers_is_told_as_it_is(simulation: Simulation, fault: Fault, outcome: Outcome) -> None:
+async def test_the_outcome_is_the_answer_of_the_channel(simulation: Simulation, fault: Fault, outcome: Outcome) -> None:
     setup = DeliverySetup(simulation)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     setup.fail(fault)
     assert await finished_within(turn.show(edit(live, "b")), 5.1) == outcome
 
 
 @in_virtual_time
-async def test_a_message_that_is_gone_is_told_as_gone(simulation: Simulation) -> None:
+async def test_the_outcome_of_an_edit_of_a_deleted_message_is_gone(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     setup.delete_message(live)
     assert await turn.show(edit(live, "b")) == Refused("there is no such message", gone=True)
 
 
 @in_virtual_time
-async def test_of_what_shows_the_same_the_latest_is_shown_and_the_others_are_told_so(simulation: Simulation) -> None:
+async def test_only_the_latest_operation_per_message_is_shown(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, SLOW)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     edits = [turn.show(edit(live, text)) for text in ("b", "c", "d")]
     drafts = [turn.show(draft(text, draft_id)) for text, draft_id in (("x", 1), ("y", 2), ("z", 1))]
     typing = [turn.show(Typing(target=HERE)) for _ in range(2)]
@@ -123,9 +123,9 @@ async def test_of_what_shows_the_same_the_latest_is_shown_and_the_others_are_tol
 
 
 @in_virtual_time
-async def test_what_is_appended_goes_together_with_each_step_in_its_latest_state(simulation: Simulation) -> None:
+async def test_appended_texts_are_combined_with_the_latest_tasks(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, SLOW)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
     assert row.receipt is not None
     stream = row.receipt.message_id
@@ -146,7 +146,7 @@ async def test_what_is_appended_goes_together_with_each_step_in_its_latest_state
 
 
 @in_virtual_time
-async def test_no_more_is_appended_together_than_one_call_takes(simulation: Simulation) -> None:
+async def test_combined_texts_fit_into_one_call(simulation: Simulation) -> None:
     rules = StreamRules(every_s=0.0, per_call=5)
     setup = DeliverySetup(simulation, replace(SLOW, native=rules, unit="utf16"))
     turn = await setup.courier.begin("t", HERE)
@@ -161,9 +161,9 @@ async def test_no_more_is_appended_together_than_one_call_takes(simulation: Simu
 
 
 @in_virtual_time
-async def test_what_gives_way_to_something_that_stays_is_told_so(simulation: Simulation) -> None:
+async def test_a_durable_operation_drops_pending_interim_ones(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, SLOW)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     waiting = [turn.show(edit(live, "b")), turn.show(Typing(target=HERE)), turn.show(draft("c"))]
     await asyncio.sleep(5)
     ending = asyncio.create_task(turn.end(edit(live, "final")))
@@ -172,16 +172,16 @@ async def test_what_gives_way_to_something_that_stays_is_told_so(simulation: Sim
     assert await turn.show(edit(live, "after the end")) == NOT_SHOWN
     assert await setup.courier.show(edit(live, "while it is under way")) == NOT_SHOWN
     await ending
-    assert setup.platform.calls[-1].at == pytest.approx(10.05), "what gave way took no place"
+    assert setup.platform.calls[-1].at == pytest.approx(10.05), "a dropped operation used no capacity"
     assert setup.texts() == ["final"]
 
 
 @in_virtual_time
-async def test_what_waits_for_its_turn_can_still_be_replaced_and_what_is_more_urgent_overtakes(
+async def test_a_pending_operation_can_be_replaced_and_overtaken(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation, SLOW)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     typing = turn.show(Typing(target=HERE))
     await asyncio.sleep(5)
     early = turn.show(edit(live, "early"))
@@ -193,12 +193,12 @@ async def test_what_waits_for_its_turn_can_still_be_replaced_and_what_is_more_ur
 
 
 @in_virtual_time
-async def test_where_there_is_no_place_for_it_that_is_told_at_once(simulation: Simulation) -> None:
+async def test_an_operation_that_cannot_be_shown_is_dropped_at_once(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, connected=False)
     nowhere = setup.courier.show(Typing(target=HERE))
     assert await finished_within(nowhere, 0.1) == NOT_SHOWN
     setup.courier.connect(setup.channel)
-    _, live = await begun(setup)
+    _, live = await turn_with_message(setup)
     await setup.crash()
     again = await setup.courier.begin("t", HERE)
     assert again.show(edit(live, "said before")).result() == NOT_SHOWN
@@ -211,9 +211,9 @@ async def test_where_there_is_no_place_for_it_that_is_told_at_once(simulation: S
 
 
 @in_virtual_time
-async def test_a_platform_that_does_not_answer_is_not_asked_to_show_anything(simulation: Simulation) -> None:
+async def test_nothing_interim_is_sent_to_a_platform_that_does_not_answer(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     setup.fail(Rule(fault=ServerError(), times=5, kind="edit"))
     for _ in range(5):
         assert await turn.show(edit(live, "b")) == NotNow("the platform has a problem")
@@ -222,7 +222,7 @@ async def test_a_platform_that_does_not_answer_is_not_asked_to_show_anything(sim
 
 
 class MuteChannel:
-    """A channel that can post and nothing else."""
+    """A channel that can only post."""
 
     name = "simulated"
     capabilities = Capabilities(idempotency=Unkeyed())
@@ -239,7 +239,9 @@ class MuteChannel:
 
 @pytest.mark.parametrize("operation", [Typing(target=HERE), edit("m1", "b"), draft("c"), append("m1", "d")])
 @in_virtual_time
-async def test_what_a_channel_has_not_the_power_for_is_refused(simulation: Simulation, operation: Interim) -> None:
+async def test_an_interim_operation_the_channel_cannot_do_is_refused(
+    simulation: Simulation, operation: Interim
+) -> None:
     setup = DeliverySetup(simulation)
     setup.courier.connect(MuteChannel())
     name = type(operation).__name__
@@ -249,26 +251,24 @@ async def test_what_a_channel_has_not_the_power_for_is_refused(simulation: Simul
 @pytest.mark.parametrize("within_s", [0.0, 30.0])
 @pytest.mark.parametrize("fault", [Delayed(3.0), NoAnswer()])
 @in_virtual_time
-async def test_nobody_is_left_without_an_answer_when_everything_is_drained(
-    simulation: Simulation, fault: Fault, within_s: float
-) -> None:
+async def test_draining_resolves_all_futures(simulation: Simulation, fault: Fault, within_s: float) -> None:
     setup = DeliverySetup(simulation, SLOW)
     setup.fail(Rule(fault=fault, kind="typing"))
-    under_way = setup.courier.show(Typing(target=THERE))
-    turn, live = await begun(setup)
+    in_flight = setup.courier.show(Typing(target=THERE))
+    turn, live = await turn_with_message(setup)
     waiting = turn.show(edit(live, "b"))
     await asyncio.sleep(1)
     just_now = setup.courier.show(Typing(target=replace(HERE, chat="other")))
     await setup.courier.drain(within_s)
     assert (waiting.result(), just_now.result()) == (NOT_SHOWN, NOT_SHOWN)
-    assert under_way.result() == Ambiguous("the call was cancelled")
+    assert in_flight.result() == Ambiguous("the call was cancelled")
     assert len(asyncio.all_tasks()) == 1
 
 
 @in_virtual_time
-async def test_somebody_who_waits_no_longer_harms_nobody(simulation: Simulation) -> None:
+async def test_a_caller_that_stops_waiting_harms_nobody(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, SLOW)
-    turn, live = await begun(setup)
+    turn, live = await turn_with_message(setup)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(turn.show(edit(live, "b")), 1.0)
     assert await turn.show(draft("c")) == shown_as("1")
@@ -276,7 +276,7 @@ async def test_somebody_who_waits_no_longer_harms_nobody(simulation: Simulation)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
+def test_every_future_is_resolved_without_an_exception(seed: int) -> None:
     async def scene(simulation: Simulation) -> None:
         source = simulation.source
         setup = DeliverySetup(simulation, replace(SLOW, per_chat=Rate(calls=2, per_s=1.0)))
@@ -284,7 +284,7 @@ def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
             setup.fail(Rule(fault=fault, chance=0.05, times=None))
         shown: list[asyncio.Future[Outcome]] = []
 
-        async def chatter(number: int) -> None:
+        async def use_turns(number: int) -> None:
             target = Target(channel="simulated", chat=f"chat {number % 2}", thread=str(number))
             for turn_number in range(3):
                 turn = await setup.courier.begin(f"turn {number} {turn_number}", target)
@@ -301,16 +301,16 @@ def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
                         await asyncio.sleep(source.random())
                 await turn.end()
 
-        chatters = [asyncio.create_task(chatter(number)) for number in range(4)]
+        tasks = [asyncio.create_task(use_turns(number)) for number in range(4)]
         await asyncio.sleep(source.random() * 60)
         setup.courier.disconnect("simulated")
         await asyncio.sleep(source.random() * 5)
         setup.courier.connect(setup.channel)
-        await asyncio.wait(chatters, timeout=source.random() * 60)
+        await asyncio.wait(tasks, timeout=source.random() * 60)
         await setup.courier.drain(source.choice((0.0, 10.0)))
-        for task in chatters:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*chatters, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         assert len(shown) > 10
         assert all(each.done() and not each.cancelled() and each.exception() is None for each in shown)
 
@@ -318,7 +318,7 @@ def test_whatever_happens_everybody_gets_an_answer(seed: int) -> None:
 
 
 @in_virtual_time
-async def test_of_edits_in_between_the_latest_is_shown_and_none_is_recorded(simulation: Simulation) -> None:
+async def test_the_latest_interim_edit_is_shown_and_none_is_recorded(simulation: Simulation) -> None:
     capabilities = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=1.0))
     setup = DeliverySetup(simulation, capabilities)
     turn = await setup.courier.begin("t", HERE)
@@ -335,7 +335,7 @@ async def test_of_edits_in_between_the_latest_is_shown_and_none_is_recorded(simu
 
 
 @in_virtual_time
-async def test_a_turn_said_again_shows_nothing_over_what_stays(simulation: Simulation) -> None:
+async def test_a_resumed_turn_shows_no_older_text(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
     await turn.send(post("a"))
@@ -354,7 +354,7 @@ async def test_a_turn_said_again_shows_nothing_over_what_stays(simulation: Simul
 
 
 @in_virtual_time
-async def test_a_retry_after_told_to_an_edit_in_between_holds_the_final_as_well(simulation: Simulation) -> None:
+async def test_a_retry_after_of_an_interim_edit_delays_the_final_too(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
     await turn.send(post("a"))
@@ -367,7 +367,7 @@ async def test_a_retry_after_told_to_an_edit_in_between_holds_the_final_as_well(
 
 
 @in_virtual_time
-async def test_a_stream_grows_and_says_all_at_its_end_also_where_it_is_gone(simulation: Simulation) -> None:
+async def test_a_stream_ends_with_the_whole_text_even_if_it_was_deleted(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     for name, gone in (("t", False), ("u", True)):
         target = Target(channel="simulated", chat=name)
@@ -387,7 +387,7 @@ async def test_a_stream_grows_and_says_all_at_its_end_also_where_it_is_gone(simu
 
 
 @in_virtual_time
-async def test_a_message_is_taken_away_and_one_that_cannot_be_is_not_called_a_missing_part(
+async def test_a_failed_deletion_is_not_reported_as_a_missing_part(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)
@@ -403,7 +403,7 @@ async def test_a_message_is_taken_away_and_one_that_cannot_be_is_not_called_a_mi
 
 
 @in_virtual_time
-async def test_where_the_live_message_is_gone_the_final_is_one_new_message(simulation: Simulation) -> None:
+async def test_the_final_of_a_deleted_live_message_is_one_new_message(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
     turn = await setup.courier.begin("t", HERE)
     await turn.send(post("live"))

@@ -1,4 +1,4 @@
-"""The processing message: one per turn, brought up to date at its pace, whatever the adapter does."""
+"""The processing message: one per turn, updated once per interval, with any behaviour of the adapter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LS = ToolStarted(id="1", name="Bash", arguments={"command": "ls"})
 
 
 class Chat:
-    """An adapter whose messages can be looked at. Calls named in `faults` by their number fail, fail late, or hang."""
+    """An adapter that records its messages. The calls whose numbers are in `faults` fail, fail late, or hang."""
 
     def __init__(self, simulation: Simulation, faults: dict[int, str] | None = None, takes_s: float = 0.0) -> None:
         self.clock = simulation.clock.monotonic
@@ -43,8 +43,8 @@ class Chat:
         self.calls: list[tuple[float, str, str]] = []
         self.messages: dict[str, str] = {}
         self.given: list[tuple[str, Any]] = []
-        self.complaints: list[str] = []  # an adapter that raises is put up with, so what is wrong is written down
-        self.under_way = 0
+        self.complaints: list[str] = []  # exceptions of an adapter are ignored, so errors are recorded here
+        self.in_flight = 0
 
     async def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str:
         await self._call("create", source_id, text, metadata)
@@ -63,12 +63,12 @@ class Chat:
     async def _call(self, kind: str, source_id: str, text: str, metadata: Any) -> None:
         if not text:
             self.complaints.append("an empty message")
-        if self.under_way:
+        if self.in_flight:
             self.complaints.append("two calls at a time")
         self.calls.append((self.clock(), kind, text))
         self.given.append((source_id, metadata))
         fault = self.faults.get(len(self.calls))
-        self.under_way += 1
+        self.in_flight += 1
         try:
             if fault == "hangs":
                 await asyncio.Event().wait()
@@ -76,7 +76,7 @@ class Chat:
             if fault == "fails":
                 raise ConnectionError("no way")
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
 
     @property
     def kinds(self) -> list[tuple[float, str]]:
@@ -94,7 +94,7 @@ def started(chat: Chat, **options: Any) -> tuple[Chat, ProcessingMessageAccumula
 
 
 @in_virtual_time
-async def test_the_first_flush_creates_and_later_ones_update_the_same_message(simulation: Simulation) -> None:
+async def test_the_first_update_creates_the_message(simulation: Simulation) -> None:
     chat = Chat(simulation)
     message = ProcessingMessageAccumulator(chat, "chat-7", {"thread": 9}, clock=chat.clock)
     message.start()
@@ -113,7 +113,7 @@ async def test_the_first_flush_creates_and_later_ones_update_the_same_message(si
 
 
 @in_virtual_time
-async def test_without_anything_new_there_is_no_call_and_progress_is_something_new(simulation: Simulation) -> None:
+async def test_there_is_no_call_without_something_new(simulation: Simulation) -> None:
     chat, message = started(Chat(simulation))
     await asyncio.sleep(20.5)
     assert chat.calls == []
@@ -131,7 +131,7 @@ async def test_without_anything_new_there_is_no_call_and_progress_is_something_n
 
 @pytest.mark.parametrize("failing", [{1}, {1, 2, 3}, {2}, {2, 3}])
 @in_virtual_time
-async def test_a_call_that_fails_is_made_again_with_the_newest_text(simulation: Simulation, failing: set[int]) -> None:
+async def test_a_failed_call_is_repeated_with_the_newest_text(simulation: Simulation, failing: set[int]) -> None:
     chat, message = started(Chat(simulation, dict.fromkeys(failing, "fails")), interval_ms=1000)
     await asyncio.sleep(0.5)
     for n in range(1, 5):
@@ -144,7 +144,7 @@ async def test_a_call_that_fails_is_made_again_with_the_newest_text(simulation: 
 
 
 @in_virtual_time
-async def test_a_last_update_that_fails_gets_a_second_chance_and_not_a_third(simulation: Simulation) -> None:
+async def test_a_failed_last_update_is_repeated_once(simulation: Simulation) -> None:
     for faults, left in (({2: "fails"}, "🔧 Bash: ls"), ({2: "fails", 3: "fails"}, "⏳ Processing... (5s)")):
         chat = Chat(simulation, faults)
         began = chat.clock()
@@ -159,7 +159,7 @@ async def test_a_last_update_that_fails_gets_a_second_chance_and_not_a_third(sim
 
 
 @in_virtual_time
-async def test_an_adapter_that_hangs_is_not_called_again_and_holds_the_answer_only_for_a_while(
+async def test_a_hanging_adapter_delays_the_answer_only_for_a_while(
     simulation: Simulation,
 ) -> None:
     chat, message = started(Chat(simulation, {1: "hangs"}))
@@ -170,12 +170,12 @@ async def test_an_adapter_that_hangs_is_not_called_again_and_holds_the_answer_on
     assert chat.clock() == 105.0
     await asyncio.sleep(100)
     assert len(chat.calls) == 1
-    assert chat.under_way == 0
+    assert chat.in_flight == 0
     assert chat.complaints == []
 
 
 @in_virtual_time
-async def test_a_slow_adapter_is_waited_for_so_that_the_message_is_not_created_twice(simulation: Simulation) -> None:
+async def test_a_slow_adapter_does_not_create_the_message_twice(simulation: Simulation) -> None:
     chat, message = started(Chat(simulation, takes_s=2.0))
     message.handle_event(LS)
     await asyncio.sleep(6)
@@ -186,7 +186,7 @@ async def test_a_slow_adapter_is_waited_for_so_that_the_message_is_not_created_t
 
 
 @in_virtual_time
-async def test_what_no_flush_has_shown_is_shown_by_stopping(simulation: Simulation) -> None:
+async def test_stopping_shows_what_was_not_shown_yet(simulation: Simulation) -> None:
     chat, message = started(Chat(simulation))
     message.handle_event(LS)
     await message.stop()
@@ -199,7 +199,7 @@ async def test_what_no_flush_has_shown_is_shown_by_stopping(simulation: Simulati
 
 
 @in_virtual_time
-async def test_the_end_of_the_turn_takes_the_last_line_away_and_stopping_has_nothing_to_add(
+async def test_the_end_of_the_turn_removes_the_last_line(
     simulation: Simulation,
 ) -> None:
     chat, message = started(Chat(simulation))
@@ -222,7 +222,7 @@ async def test_a_turn_that_did_nothing_leaves_no_message(simulation: Simulation)
 
 
 @in_virtual_time
-async def test_text_that_is_taken_back_does_not_stand_when_nothing_else_is_left(simulation: Simulation) -> None:
+async def test_retracted_text_leaves_a_placeholder(simulation: Simulation) -> None:
     chat, message = started(Chat(simulation))
     message.handle_event(TextDelta(text="forbidden"))
     await asyncio.sleep(6)
@@ -232,7 +232,7 @@ async def test_text_that_is_taken_back_does_not_stand_when_nothing_else_is_left(
 
 
 @in_virtual_time
-async def test_an_update_that_failed_may_have_been_made_so_the_next_one_is_not_spared(simulation: Simulation) -> None:
+async def test_an_update_after_a_failed_one_is_always_made(simulation: Simulation) -> None:
     chat, message = started(Chat(simulation, {3: "fails late"}))
     message.handle_event(LS)
     await asyncio.sleep(6)
@@ -247,7 +247,7 @@ async def test_an_update_that_failed_may_have_been_made_so_the_next_one_is_not_s
 
 
 @in_virtual_time
-async def test_stopping_and_starting_too_often_is_harmless(simulation: Simulation) -> None:
+async def test_start_and_stop_may_be_called_twice(simulation: Simulation) -> None:
     chat = Chat(simulation)
     never_started = accumulator(chat)
     never_started.handle_event(LS)
@@ -268,7 +268,7 @@ async def test_stopping_and_starting_too_often_is_harmless(simulation: Simulatio
 
 
 @in_virtual_time
-async def test_a_stop_that_is_cancelled_still_takes_the_last_line_away(simulation: Simulation) -> None:
+async def test_a_cancelled_stop_still_removes_the_last_line(simulation: Simulation) -> None:
     chat, message = started(Chat(simulation, takes_s=2.0))
     message.handle_event(LS)
     await asyncio.sleep(8)
@@ -279,7 +279,7 @@ async def test_a_stop_that_is_cancelled_still_takes_the_last_line_away(simulatio
     assert chat.messages == {"m1": "🔧 Bash: ls"}
 
 
-def test_plain_functions_do_as_well() -> None:
+def test_an_adapter_may_have_plain_functions() -> None:
     class Printer:
         def __init__(self) -> None:
             self.said: list[str] = []
@@ -304,7 +304,7 @@ def test_plain_functions_do_as_well() -> None:
     run(scene)
 
 
-def test_what_is_no_event_and_what_is_a_broken_one_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_events_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
     broken: list[Any] = [None, {"type": "text_delta"}, TextDelta(text=None), ToolStarted(id=[], name=7)]  # type: ignore[arg-type]  # on purpose
 
     async def scene(simulation: Simulation) -> None:
@@ -322,7 +322,7 @@ def test_what_is_no_event_and_what_is_a_broken_one_is_passed_over(caplog: pytest
 
 
 @in_virtual_time
-async def test_what_cannot_work_is_refused_in_clear_words(simulation: Simulation) -> None:
+async def test_wrong_options_are_refused(simulation: Simulation) -> None:
     chat = Chat(simulation)
     with pytest.raises(ValueError, match="interval_ms is 0"):
         accumulator(chat, interval_ms=0)
@@ -338,7 +338,7 @@ async def test_what_cannot_work_is_refused_in_clear_words(simulation: Simulation
     st.sampled_from([0.0, 0.4, 1.7]),
 )
 @in_virtual_time
-async def test_whatever_happens_there_is_one_message_within_its_limit(
+async def test_there_is_at_most_one_message_within_its_limit(
     simulation: Simulation, events: Sequence[Event], faults: dict[int, str], takes_s: float
 ) -> None:
     chat, message = started(Chat(simulation, faults, takes_s), interval_ms=1000, limit=100)

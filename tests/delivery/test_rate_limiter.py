@@ -1,4 +1,4 @@
-"""When calls go out: never more than the rates in any stretch of time, who is urgent first, in turn, and as told."""
+"""The rate limiter: no rate is exceeded in any window, urgent calls go first, chats take turns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def paced(per_chat: Rate | None = None, overall: Rate | None = None, per_group: 
 
 
 def check_rate(times: list[float], rate: Rate | None) -> None:
-    """In no stretch of `per_s` are there more than `calls`."""
+    """No window of `per_s` has more than `calls`."""
     assert times == sorted(times)
     for first, one_too_many in zip(times, times[rate.calls :] if rate else [], strict=False):
         assert rate is not None
@@ -59,15 +59,15 @@ def check_rate(times: list[float], rate: Rate | None) -> None:
 # The laws, whatever happens.
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """Somebody comes to wait."""
+class Enqueue(msgspec.Struct, frozen=True):
+    """A call that waits."""
 
     chat: str
     urgency: Urgency
 
 
-class Leave(msgspec.Struct, frozen=True):
-    """One of those who wait leaves."""
+class Cancel(msgspec.Struct, frozen=True):
+    """One of the pending calls is cancelled."""
 
     nth: int
 
@@ -85,23 +85,23 @@ class Elapse(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Take(msgspec.Struct, frozen=True):
-    """Somebody calls at once, if the chat is free."""
+class TryCall(msgspec.Struct, frozen=True):
+    """A call that goes only if it can go at once."""
 
     chat: str
     urgency: Urgency
 
 
-Happening = Ask | Leave | Pause | Elapse | Take
+Step = Enqueue | Cancel | Pause | Elapse | TryCall
 
 rates = st.none() | st.builds(Rate, calls=st.integers(1, 4), per_s=st.sampled_from([0.5, 1.0, 15.0]))
 capabilities = st.builds(paced, per_chat=rates, overall=rates, per_group=rates)
 chats = st.sampled_from(CHATS)
-happenings = st.lists(
-    st.builds(Ask, chats, st.sampled_from(Urgency))
-    | st.builds(Ask, chats, st.sampled_from(Urgency))
-    | st.builds(Take, chats, st.sampled_from(Urgency))
-    | st.builds(Leave, st.integers(0, 9))
+steps = st.lists(
+    st.builds(Enqueue, chats, st.sampled_from(Urgency))
+    | st.builds(Enqueue, chats, st.sampled_from(Urgency))
+    | st.builds(TryCall, chats, st.sampled_from(Urgency))
+    | st.builds(Cancel, st.integers(0, 9))
     | st.builds(Pause, st.none() | chats, st.floats(0, 20))
     | st.builds(Elapse, st.floats(0, 12)),
     min_size=12,
@@ -109,58 +109,60 @@ happenings = st.lists(
 )
 
 
-class Witness:
-    """A pace, and all that was seen of it in a plain form; each grant is checked against that."""
+class CheckedLimiter:
+    """A rate limiter with a simple record of its calls; each grant is checked against the record."""
 
     def __init__(self, limits: Capabilities) -> None:
-        self.pace = RateLimiter(limits)
+        self.limiter = RateLimiter(limits)
         self.now = 0.0
-        self.waiting: list[tuple[PendingCall, Ask, float]] = []
+        self.waiting: list[tuple[PendingCall, Enqueue, float]] = []
         self.calls: list[tuple[str, float]] = []
         self.held: dict[str | None, float] = {}
         self._limits = limits
 
-    def see(self, happening: Happening) -> None:
-        match happening:
-            case Ask(chat=chat, urgency=urgency):
-                ticket = self.pace.enqueue(chat, urgency, self.now, group=chat == GROUP)
-                self.waiting.append((ticket, happening, self.now))
-            case Leave(nth=nth) if self.waiting:
-                self.pace.cancel(self.waiting.pop(nth % len(self.waiting))[0])
+    def do(self, step: Step) -> None:
+        match step:
+            case Enqueue(chat=chat, urgency=urgency):
+                pending = self.limiter.enqueue(chat, urgency, self.now, group=chat == GROUP)
+                self.waiting.append((pending, step, self.now))
+            case Cancel(nth=nth) if self.waiting:
+                self.limiter.cancel(self.waiting.pop(nth % len(self.waiting))[0])
             case Pause(chat=chat, seconds=seconds):
                 until = self.now + seconds
-                self.pace.pause(until, chat=chat, now=self.now)
+                self.limiter.pause(until, chat=chat, now=self.now)
                 self.held[chat] = max(self.held.get(chat, until), until)
-            case Take(chat=chat, urgency=urgency) if self.pace.try_call(chat, urgency, self.now, group=chat == GROUP):
+            case TryCall(chat=chat, urgency=urgency) if self.limiter.try_call(
+                chat, urgency, self.now, group=chat == GROUP
+            ):
                 assert self.can_call(chat)
                 assert not any(ask.chat == chat for _, ask, _ in self.waiting)
                 self.calls += [(chat, self.now)] * (urgency is not TYPING)
-            case Take(chat=chat):
-                assert not self.can_call(chat), "who could call may"
+            case TryCall(chat=chat):
+                assert not self.can_call(chat), "a call that may go is let through"
             case Elapse(seconds=seconds):
                 self.elapse(self.now + seconds)
         self.grant()
 
     def elapse(self, until: float) -> None:
-        """As the shell does: asked again when something is due."""
-        while (due := self.pace.due(self.now)) is not None and due <= until:
+        """Let time pass, and grant calls whenever some are due."""
+        while (due := self.limiter.due(self.now)) is not None and due <= until:
             self.now = due
             self.grant()
         self.now = max(self.now, until)
 
     def grant(self) -> None:
-        for ticket in self.pace.grant(self.now):
-            [ask] = [ask for waiting, ask, _ in self.waiting if waiting is ticket]
-            self.check_turn(ticket, ask)
-            self.waiting = [other for other in self.waiting if other[0] is not ticket]
+        for pending in self.limiter.grant(self.now):
+            [ask] = [ask for waiting, ask, _ in self.waiting if waiting is pending]
+            self.check_turn(pending, ask)
+            self.waiting = [other for other in self.waiting if other[0] is not pending]
             if ask.urgency is not TYPING:
                 self.calls.append((ask.chat, self.now))
-        assert not any(self.can_call(ask.chat) for _, ask, _ in self.waiting), "a free place is granted"
+        assert not any(self.can_call(ask.chat) for _, ask, _ in self.waiting), "a call that may go is granted"
 
-    def check_turn(self, granted: PendingCall, ask: Ask) -> None:
+    def check_turn(self, granted: PendingCall, ask: Enqueue) -> None:
         assert self.can_call(ask.chat)
         ranks = [(self.rank(other, since), nth) for nth, (_, other, since) in enumerate(self.waiting)]
-        [mine] = [rank for rank, (ticket, _, _) in zip(ranks, self.waiting, strict=True) if ticket is granted]
+        [mine] = [rank for rank, (pending, _, _) in zip(ranks, self.waiting, strict=True) if pending is granted]
         for rank, (_, other, _) in zip(ranks, self.waiting, strict=True):
             if other.chat == ask.chat:
                 assert mine <= rank
@@ -169,12 +171,12 @@ class Witness:
                 if mine[0] == rank[0] and self._limits.overall is not None:
                     assert self.last_call(ask.chat) <= self.last_call(other.chat)
 
-    def rank(self, ask: Ask, since: float) -> Urgency:
-        """How urgent somebody is by now."""
+    def rank(self, ask: Enqueue, since: float) -> Urgency:
+        """The urgency of a pending call by now."""
         return FINAL if ask.urgency is FIRST and since + FIRST_MESSAGE_WAIT_S <= self.now else ask.urgency
 
     def can_call(self, chat: str) -> bool:
-        """Whether nothing that is known forbids it."""
+        """Whether no limit and no pause forbids a call."""
         if max(self.held.get(chat, 0.0), self.held.get(None, 0.0)) > self.now:
             return False
         own = self.times(chat)
@@ -194,161 +196,157 @@ class Witness:
 
 
 @settings(max_examples=300)
-@given(limits=capabilities, happening=happenings)
-def test_whatever_happens_places_go_to_the_most_urgent_in_turn_and_never_above_a_rate(
-    limits: Capabilities, happening: list[Happening]
-) -> None:
-    witness = Witness(limits)
-    for each in happening:
-        witness.see(each)
-    witness.elapse(1e6)
-    assert witness.waiting == [], "everybody is served in the end"
-    assert witness.pace.due(witness.now) is None
-    check_rate([at for _, at in witness.calls], limits.overall)
+@given(limits=capabilities, actions=steps)
+def test_the_most_urgent_calls_go_first_and_no_rate_is_exceeded(limits: Capabilities, actions: list[Step]) -> None:
+    checked = CheckedLimiter(limits)
+    for each in actions:
+        checked.do(each)
+    checked.elapse(1e6)
+    assert checked.waiting == [], "every call is granted in the end"
+    assert checked.limiter.due(checked.now) is None
+    check_rate([at for _, at in checked.calls], limits.overall)
     for chat in CHATS:
-        check_rate(witness.times(chat), limits.per_chat)
-    check_rate(witness.times(GROUP), limits.per_group)
+        check_rate(checked.times(chat), limits.per_chat)
+    check_rate(checked.times(GROUP), limits.per_group)
 
 
-@given(limits=capabilities, happening=happenings)
-def test_looking_changes_nothing(limits: Capabilities, happening: list[Happening]) -> None:
-    seen, unseen = Witness(limits), Witness(limits)
-    for each in happening:
+@given(limits=capabilities, actions=steps)
+def test_asking_for_times_changes_nothing(limits: Capabilities, actions: list[Step]) -> None:
+    seen, unseen = CheckedLimiter(limits), CheckedLimiter(limits)
+    for each in actions:
         for chat in CHATS:
-            seen.pace.is_free(chat, seen.now, group=chat == GROUP)
-            assert seen.pace.expected_at(chat, seen.now) >= seen.now
-        seen.pace.due(seen.now)
-        seen.see(each)
-        unseen.see(each)
+            seen.limiter.is_free(chat, seen.now, group=chat == GROUP)
+            assert seen.limiter.expected_at(chat, seen.now) >= seen.now
+        seen.limiter.due(seen.now)
+        seen.do(each)
+        unseen.do(each)
     assert seen.calls == unseen.calls
 
 
 # Cases.
 
 
-def call(pace: RateLimiter, chat: str, now: float, *, group: bool = False) -> float:
-    """When a caller who comes now, and is the only one, may call."""
-    pace.enqueue(chat, FINAL, now, group=group)
-    while not pace.grant(now):
-        due = pace.due(now)
+def call(limiter: RateLimiter, chat: str, now: float, *, group: bool = False) -> float:
+    """When a new call goes if no other is pending."""
+    limiter.enqueue(chat, FINAL, now, group=group)
+    while not limiter.grant(now):
+        due = limiter.due(now)
         assert due is not None
         now = due
     return now
 
 
-def test_a_group_is_held_to_its_own_rate_as_well_also_where_that_is_told_late() -> None:
-    pace = RateLimiter(paced(per_chat=EVERY_SECOND, per_group=Rate(calls=3, per_s=60.0)))
-    assert [call(pace, "private", 0.0), call(pace, "private", 0.0)] == [0.0, 1.0]
-    times = [call(pace, "group", 0.0)]
+def test_a_group_has_one_rate_more() -> None:
+    limiter = RateLimiter(paced(per_chat=EVERY_SECOND, per_group=Rate(calls=3, per_s=60.0)))
+    assert [call(limiter, "private", 0.0), call(limiter, "private", 0.0)] == [0.0, 1.0]
+    times = [call(limiter, "group", 0.0)]
     for _ in range(4):
-        times.append(call(pace, "group", times[-1], group=True))
+        times.append(call(limiter, "group", times[-1], group=True))
     assert times == [0.0, 1.0, 2.0, 60.0, 61.0]
 
 
-def test_a_chat_is_held_alone_and_a_channel_as_a_whole() -> None:
-    pace = RateLimiter(paced())
-    pace.pause(30.0, chat="a", now=0.0)
-    assert (pace.expected_at("a", 0.0), pace.expected_at("b", 0.0)) == (30.0, 0.0)
-    assert (pace.is_free("a", 29.0), pace.is_free("a", 30.0), pace.is_free("b", 0.0)) == (False, True, True)
-    pace.pause(60.0, now=0.0)
-    assert (pace.expected_at("a", 0.0), pace.expected_at("b", 0.0)) == (60.0, 60.0)
-    pace.pause(10.0, now=0.0)
-    assert pace.expected_at("b", 0.0) == 60.0  # a shorter wait does not end a longer one
+def test_a_pause_holds_one_chat_or_the_whole_channel() -> None:
+    limiter = RateLimiter(paced())
+    limiter.pause(30.0, chat="a", now=0.0)
+    assert (limiter.expected_at("a", 0.0), limiter.expected_at("b", 0.0)) == (30.0, 0.0)
+    assert (limiter.is_free("a", 29.0), limiter.is_free("a", 30.0), limiter.is_free("b", 0.0)) == (False, True, True)
+    limiter.pause(60.0, now=0.0)
+    assert (limiter.expected_at("a", 0.0), limiter.expected_at("b", 0.0)) == (60.0, 60.0)
+    limiter.pause(10.0, now=0.0)
+    assert limiter.expected_at("b", 0.0) == 60.0  # a shorter wait does not end a longer one
 
 
-def test_who_comes_is_told_about_when_behind_all_who_wait() -> None:
-    pace = RateLimiter(paced(per_chat=Rate(calls=2, per_s=10.0), overall=Rate(calls=3, per_s=1.0)))
+def test_expected_at_counts_all_pending_calls() -> None:
+    limiter = RateLimiter(paced(per_chat=Rate(calls=2, per_s=10.0), overall=Rate(calls=3, per_s=1.0)))
     for number in range(15):
-        pace.enqueue(f"chat {number}", FINAL, 0.0)
-    pace.grant(0.0)
-    assert pace.expected_at("new", 0.0) == 5.0  # three go each second, and twelve are before
+        limiter.enqueue(f"chat {number}", FINAL, 0.0)
+    limiter.grant(0.0)
+    assert limiter.expected_at("new", 0.0) == 5.0  # three go each second, and twelve are before
     for _ in range(4):
-        pace.enqueue("busy", FINAL, 0.0)
-    assert pace.expected_at("busy", 0.0) == 20.0  # two go every ten seconds, and four are before
+        limiter.enqueue("busy", FINAL, 0.0)
+    assert limiter.expected_at("busy", 0.0) == 20.0  # two go every ten seconds, and four are before
 
 
-def test_typing_takes_no_place() -> None:
-    pace = RateLimiter(paced(per_chat=EVERY_SECOND, overall=EVERY_SECOND))
-    assert [pace.try_call("a", TYPING, 0.0) for _ in range(5)] == [True] * 5
-    tickets = [pace.enqueue("a", TYPING, 0.0) for _ in range(5)]
-    assert pace.grant(0.0) == tickets
-    assert pace.try_call("a", EDIT, 0.0)
-    assert not pace.try_call("a", TYPING, 0.0)
+def test_typing_uses_no_capacity() -> None:
+    limiter = RateLimiter(paced(per_chat=EVERY_SECOND, overall=EVERY_SECOND))
+    assert [limiter.try_call("a", TYPING, 0.0) for _ in range(5)] == [True] * 5
+    pending_calls = [limiter.enqueue("a", TYPING, 0.0) for _ in range(5)]
+    assert limiter.grant(0.0) == pending_calls
+    assert limiter.try_call("a", EDIT, 0.0)
+    assert not limiter.try_call("a", TYPING, 0.0)
 
 
-def test_ever_new_chats_do_not_keep_out_one_that_waits() -> None:
-    pace = RateLimiter(paced(overall=EVERY_SECOND))
-    call(pace, "old", 0.0)
-    old = pace.enqueue("old", EDIT, 0.0)
+def test_new_chats_do_not_starve_a_waiting_one() -> None:
+    limiter = RateLimiter(paced(overall=EVERY_SECOND))
+    call(limiter, "old", 0.0)
+    old = limiter.enqueue("old", EDIT, 0.0)
     for second in range(1, 1000):
         for number in range(2):
-            pace.enqueue(f"new {second} {number}", EDIT, float(second))
-        pace.grant(float(second))
+            limiter.enqueue(f"new {second} {number}", EDIT, float(second))
+        limiter.grant(float(second))
     assert not old.is_waiting
 
 
 @pytest.mark.parametrize(("urgency", "is_served"), [(FIRST, True), (EDIT, False), (TYPING, False)])
-def test_finals_without_an_end_keep_edits_waiting_and_a_first_post_only_for_a_while(
-    urgency: Urgency, is_served: bool
-) -> None:
-    pace = RateLimiter(paced(overall=EVERY_SECOND))
-    call(pace, "a", 0.0)
-    waiting = pace.enqueue("b", urgency, 0.0)
+def test_finals_delay_edits_for_ever_and_first_messages_for_a_while(urgency: Urgency, is_served: bool) -> None:
+    limiter = RateLimiter(paced(overall=EVERY_SECOND))
+    call(limiter, "a", 0.0)
+    waiting = limiter.enqueue("b", urgency, 0.0)
     served_at: list[int] = []
     for second in range(1, 100):
-        pace.enqueue(f"chat {second % 7}", FINAL, float(second))
-        if waiting in pace.grant(float(second)):
+        limiter.enqueue(f"chat {second % 7}", FINAL, float(second))
+        if waiting in limiter.grant(float(second)):
             served_at.append(second)
     assert served_at == [FIRST_MESSAGE_WAIT_S] * is_served
 
 
 @pytest.mark.parametrize(("limits", "chat"), [(paced(overall=EVERY_SECOND), "b"), (paced(per_chat=EVERY_SECOND), "a")])
-def test_who_comes_when_a_place_is_free_does_not_overtake_who_waits_for_it(limits: Capabilities, chat: str) -> None:
-    pace = RateLimiter(limits)
-    call(pace, "a", 0.0)
-    waiting = pace.enqueue("a", EDIT, 0.5)
-    assert pace.grant(0.5) == []
-    assert not pace.try_call(chat, FINAL, 2.0)  # nobody has looked yet whether the place is free again
-    assert pace.grant(2.0) == [waiting]
-    assert not pace.try_call(chat, FINAL, 2.9)
-    assert pace.try_call(chat, FINAL, 3.0)
+def test_a_new_call_does_not_overtake_a_pending_one(limits: Capabilities, chat: str) -> None:
+    limiter = RateLimiter(limits)
+    call(limiter, "a", 0.0)
+    waiting = limiter.enqueue("a", EDIT, 0.5)
+    assert limiter.grant(0.5) == []
+    assert not limiter.try_call(chat, FINAL, 2.0)  # `grant` was not called yet
+    assert limiter.grant(2.0) == [waiting]
+    assert not limiter.try_call(chat, FINAL, 2.9)
+    assert limiter.try_call(chat, FINAL, 3.0)
 
 
-def test_chats_that_were_long_silent_are_forgotten_and_so_is_who_left() -> None:
-    pace = RateLimiter(paced(per_chat=EVERY_SECOND, overall=Rate(calls=2, per_s=1.0)))
+def test_silent_chats_and_cancelled_calls_are_forgotten() -> None:
+    limiter = RateLimiter(paced(per_chat=EVERY_SECOND, overall=Rate(calls=2, per_s=1.0)))
     for second in range(20_000):
-        pace.cancel(pace.enqueue("left", EDIT, float(second)))
-        call(pace, f"chat {second}", float(second))
-    assert len(pace._chats) < 3000
-    assert len(pace._ready) + len(pace._resting) + len(pace._ageing) < 10
-    pace.pause(1e9, chat="held", now=20_000.0)
+        limiter.cancel(limiter.enqueue("left", EDIT, float(second)))
+        call(limiter, f"chat {second}", float(second))
+    assert len(limiter._chats) < 3000
+    assert len(limiter._ready) + len(limiter._resting) + len(limiter._ageing) < 10
+    limiter.pause(1e9, chat="held", now=20_000.0)
     for second in range(20_000, 30_000):
-        pace.cancel(pace.enqueue("held", FIRST, float(second)))
-        call(pace, f"chat {second}", float(second))
-    assert pace.expected_at("held", 30_000.0) == 1e9
-    assert len(pace._ready) + len(pace._resting) + len(pace._ageing) < 20
-    assert max(len(chat._pending) for chat in pace._chats.values()) < 20
+        limiter.cancel(limiter.enqueue("held", FIRST, float(second)))
+        call(limiter, f"chat {second}", float(second))
+    assert limiter.expected_at("held", 30_000.0) == 1e9
+    assert len(limiter._ready) + len(limiter._resting) + len(limiter._ageing) < 20
+    assert max(len(chat._pending) for chat in limiter._chats.values()) < 20
 
 
 HERE = Target(channel="simulated", chat="here")
-SAYS = Body(text="hello")
+BODY = Body(text="hello")
 
 
 @pytest.mark.parametrize(
     ("operation", "stays_first", "stays_later", "in_between"),
     [
-        (Post(target=HERE, body=SAYS), FIRST, FINAL, None),
+        (Post(target=HERE, body=BODY), FIRST, FINAL, None),
         (PostMedia(target=HERE, url="x:picture"), FIRST, FINAL, None),
-        (OpenStream(target=HERE, body=SAYS), FIRST, FINAL, None),
-        (CloseStream(target=HERE, stream_id="m", body=SAYS), FINAL, FINAL, None),
+        (OpenStream(target=HERE, body=BODY), FIRST, FINAL, None),
+        (CloseStream(target=HERE, stream_id="m", body=BODY), FINAL, FINAL, None),
         (Delete(target=HERE, message_id="m"), FINAL, FINAL, None),
-        (Edit(target=HERE, message_id="m", body=SAYS), FINAL, FINAL, EDIT),
+        (Edit(target=HERE, message_id="m", body=BODY), FINAL, FINAL, EDIT),
         (AppendStream(target=HERE, stream_id="m", text="more"), None, None, EDIT),
-        (Draft(target=HERE, draft_id=1, body=SAYS), None, None, EDIT),
+        (Draft(target=HERE, draft_id=1, body=BODY), None, None, EDIT),
         (Typing(target=HERE), None, None, TYPING),
     ],
 )
-def test_how_urgent_an_operation_is(
+def test_the_urgency_of_operations(
     operation: Operation, stays_first: Urgency | None, stays_later: Urgency | None, in_between: Urgency | None
 ) -> None:
     if stays_first is not None:
@@ -358,15 +356,15 @@ def test_how_urgent_an_operation_is(
         assert urgency_of(operation) is in_between
 
 
-# The shell: those who wait are woken in time, and nobody else.
+# The waiting around it: pending calls are woken in time, and no others.
 
 
 class Caller:
-    """Somebody with calls to one chat, one after the other; `times` is when they went."""
+    """Makes calls to one chat, one after the other. `times` are the times when they went."""
 
-    def __init__(self, outlet: PacedChannel, chat: str, simulation: Simulation) -> None:
+    def __init__(self, channel: PacedChannel, chat: str, simulation: Simulation) -> None:
         self.times: list[float] = []
-        self._outlet = outlet
+        self._outlet = channel
         self._chat = chat
         self._simulation = simulation
 
@@ -378,27 +376,29 @@ class Caller:
             await asyncio.sleep(0)
 
 
-def outlet_of(capabilities: Capabilities, simulation: Simulation, before: PacedChannel | None = None) -> PacedChannel:
+def paced_channel(
+    capabilities: Capabilities, simulation: Simulation, before: PacedChannel | None = None
+) -> PacedChannel:
     channel = in_process_channel(SimulatedPlatform(capabilities), simulation.clock)
     return PacedChannel(channel, simulation.clock, simulation.source.random, before=before)
 
 
 @in_virtual_time
-async def test_chats_take_turns_and_none_waits_for_another_that_must_wait_itself(simulation: Simulation) -> None:
+async def test_a_chat_at_its_limit_does_not_delay_others(simulation: Simulation) -> None:
     capabilities = paced(per_chat=Rate(calls=1, per_s=60.0), overall=Rate(calls=1, per_s=1.0))
-    outlet = outlet_of(capabilities, simulation)
-    busy = Caller(outlet, "busy", simulation)
-    others = [Caller(outlet, f"chat {number}", simulation) for number in range(5)]
+    channel = paced_channel(capabilities, simulation)
+    busy = Caller(channel, "busy", simulation)
+    others = [Caller(channel, f"chat {number}", simulation) for number in range(5)]
     await asyncio.gather(busy.call(3), *(other.call() for other in others))
     assert busy.times == [0.0, 60.0, 120.0]
     assert sorted(time for other in others for time in other.times) == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 @in_virtual_time
-async def test_several_who_call_one_chat_share_its_budget_and_the_urgent_one_goes_first(simulation: Simulation) -> None:
-    outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
-    callers = {urgency: Caller(outlet, "a", simulation) for urgency in reversed(Urgency)}
-    await outlet.wait_to_call("a")
+async def test_waiting_calls_of_a_chat_go_in_order_of_urgency(simulation: Simulation) -> None:
+    channel = paced_channel(paced(per_chat=EVERY_SECOND), simulation)
+    callers = {urgency: Caller(channel, "a", simulation) for urgency in reversed(Urgency)}
+    await channel.wait_to_call("a")
     await asyncio.gather(*(caller.call(urgency=urgency) for urgency, caller in callers.items()))
     assert {urgency: caller.times for urgency, caller in callers.items()} == {
         FINAL: [1.0],
@@ -409,10 +409,10 @@ async def test_several_who_call_one_chat_share_its_budget_and_the_urgent_one_goe
 
 
 @in_virtual_time
-async def test_who_is_cancelled_waits_no_longer_and_takes_no_place(simulation: Simulation) -> None:
-    outlet = outlet_of(paced(per_chat=EVERY_SECOND), simulation)
-    await outlet.wait_to_call("a")
-    stopped, other = Caller(outlet, "a", simulation), Caller(outlet, "a", simulation)
+async def test_a_cancelled_call_uses_no_capacity(simulation: Simulation) -> None:
+    channel = paced_channel(paced(per_chat=EVERY_SECOND), simulation)
+    await channel.wait_to_call("a")
+    stopped, other = Caller(channel, "a", simulation), Caller(channel, "a", simulation)
     waiting = asyncio.create_task(stopped.call())
     calling = asyncio.create_task(other.call(urgency=EDIT))
     await asyncio.sleep(0.5)
@@ -423,45 +423,45 @@ async def test_who_is_cancelled_waits_no_longer_and_takes_no_place(simulation: S
 
 @pytest.mark.parametrize("everywhere", [False, True])
 @in_virtual_time
-async def test_a_pause_is_obeyed_also_by_who_waits_already(simulation: Simulation, everywhere: bool) -> None:
-    outlet = outlet_of(paced(overall=Rate(calls=1, per_s=10.0)), simulation)
-    first, second = Caller(outlet, "a", simulation), Caller(outlet, "a" if everywhere else "b", simulation)
+async def test_a_pause_also_holds_pending_calls(simulation: Simulation, everywhere: bool) -> None:
+    channel = paced_channel(paced(overall=Rate(calls=1, per_s=10.0)), simulation)
+    first, second = Caller(channel, "a", simulation), Caller(channel, "a" if everywhere else "b", simulation)
     await first.call()
     waiting = asyncio.create_task(second.call())
     await asyncio.sleep(5.0)
-    outlet.learn("a" if everywhere else "b", NotNow("busy", retry_after=30.0, everywhere=everywhere))
+    channel.learn("a" if everywhere else "b", NotNow("busy", retry_after=30.0, everywhere=everywhere))
     await waiting
     assert second.times[0] == 35.0
 
 
 @pytest.mark.parametrize("retry_after", [1e9, -5.0, float("nan"), float("inf")])
 @in_virtual_time
-async def test_what_cannot_be_meant_holds_nobody_for_ever(simulation: Simulation, retry_after: float) -> None:
-    outlet = outlet_of(paced(), simulation)
-    outlet.learn("a", NotNow("busy", retry_after=retry_after, everywhere=True))
-    caller = Caller(outlet, "a", simulation)
+async def test_an_absurd_retry_after_holds_calls_only_for_hours(simulation: Simulation, retry_after: float) -> None:
+    channel = paced_channel(paced(), simulation)
+    channel.learn("a", NotNow("busy", retry_after=retry_after, everywhere=True))
+    caller = Caller(channel, "a", simulation)
     await caller.call()
     assert 0 < caller.times[0] <= 4 * 3600 + 1
 
 
 @in_virtual_time
-async def test_a_channel_that_is_connected_again_keeps_its_pace_and_who_waits_for_it(simulation: Simulation) -> None:
+async def test_a_reconnected_channel_keeps_its_limits_and_pending_calls(simulation: Simulation) -> None:
     capabilities = paced(per_chat=Rate(calls=1, per_s=60.0))
-    before = outlet_of(capabilities, simulation)
+    before = paced_channel(capabilities, simulation)
     await Caller(before, "a", simulation).call()
     before.learn("b", NotNow("busy", retry_after=500.0, everywhere=False))
-    after = outlet_of(capabilities, simulation, before)
+    after = paced_channel(capabilities, simulation, before)
     assert (after.due_in("a"), after.due_in("b")) == (60.0, 500.0)
-    assert outlet_of(paced(), simulation, before).due_in("a") == 0.0  # another pace than before: begun anew
+    assert paced_channel(paced(), simulation, before).due_in("a") == 0.0  # other limits than before: a new limiter
     early, late = Caller(before, "a", simulation), Caller(after, "a", simulation)
     await asyncio.gather(early.call(), late.call())
     assert (early.times, late.times) == ([60.0], [120.0])
 
 
 @in_virtual_time
-async def test_where_nothing_is_limited_nobody_waits(simulation: Simulation) -> None:
-    outlet = outlet_of(paced(), simulation)
-    callers = [Caller(outlet, f"chat {number % 3}", simulation) for number in range(30)]
+async def test_without_limits_no_call_waits(simulation: Simulation) -> None:
+    channel = paced_channel(paced(), simulation)
+    callers = [Caller(channel, f"chat {number % 3}", simulation) for number in range(30)]
     await asyncio.gather(*(caller.call(10, Urgency(number % 4)) for number, caller in enumerate(callers)))
     assert {time for caller in callers for time in caller.times} == {0.0}
-    assert outlet._limiter._chats == {}
+    assert channel._limiter._chats == {}

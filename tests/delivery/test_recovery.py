@@ -1,4 +1,4 @@
-"""What the next process does with what a killed one left: from the first unconfirmed part on, once, and in time."""
+"""Recovery: a new process finishes what a killed one left open, from the first unconfirmed part."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ KINDS = ("keyed", "readback", "repeatable", "unkeyed")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("applied", [False, True])
 @in_virtual_time
-async def test_it_goes_on_at_the_first_unconfirmed_part(simulation: Simulation, kind: str, applied: bool) -> None:
+async def test_recovery_resumes_at_the_first_unconfirmed_part(simulation: Simulation, kind: str, applied: bool) -> None:
     setup = DeliverySetup(simulation, kind)
     setup.fail(Rule(fault=NoAnswer(applied=applied), at=3))
-    saying = asyncio.create_task(setup.send_turn("t", "one", "two", "three", "four"))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two", "three", "four"))
     await asyncio.sleep(1)
     await setup.crash()
-    assert saying.cancelled()
+    assert sending.cancelled()
     await setup.recovery().sweep()
     rows = await setup.states()
     if kind == "unkeyed":
@@ -57,42 +57,42 @@ async def test_it_goes_on_at_the_first_unconfirmed_part(simulation: Simulation, 
     else:
         assert setup.texts() == ["one", "two", "three", "four"]
         assert set(rows.values()) == {State.DELIVERED}
-    # What the channel was not sure of is found out by its own means, and nothing else is called again.
+    # Only the part in doubt is repeated or looked up.
     expected = {"keyed": 5, "repeatable": 5, "readback": 5 - applied, "unkeyed": 5}
     assert setup.platform.counts["post"] == expected[kind]
     assert setup.platform.counts["find"] == (kind == "readback")
 
 
 @in_virtual_time
-async def test_the_policy_is_the_one_it_was_recorded_with(simulation: Simulation) -> None:
+async def test_a_delivery_keeps_its_recorded_policy(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed", on_unknown="hold")
     setup.fail(NoAnswer(applied=False))
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    sending = asyncio.create_task(setup.send_turn("t", "one"))
     await asyncio.sleep(1)
     setup.settings = replace(setup.settings, on_unknown="resend")
     await setup.crash()
-    assert saying.cancelled()
+    assert sending.cancelled()
     await setup.recovery().sweep()
     assert (await setup.states())[1] is State.UNKNOWN
 
 
 @in_virtual_time
-async def test_killed_again_and_again_in_recovery_it_still_goes_on(simulation: Simulation) -> None:
+async def test_recovery_that_is_killed_again_and_again_succeeds(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(Rule(fault=NoAnswer(), times=4))
-    saying = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two"))
     for _ in range(4):
         await asyncio.sleep(3)
         await setup.crash()
         sweeping = asyncio.create_task(setup.recovery().sweep())
-    assert saying.cancelled()
+    assert sending.cancelled()
     await sweeping
     assert setup.texts() == ["one", "two"]
     assert set((await setup.states()).values()) == {State.DELIVERED}
 
 
 @in_virtual_time
-async def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_into_the_live_message(
+async def test_a_long_snapshot_is_cut_into_the_live_message_and_new_ones(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation, replace(capabilities_of("unkeyed", limit=64), edits=EditRules(every_s=1.0)))
@@ -108,8 +108,8 @@ async def test_a_long_snapshot_is_cut_for_the_platform_and_its_first_part_goes_i
     assert setup.platform.complaints == []
 
 
-def test_a_live_message_that_cannot_be_edited_is_left_as_it_is() -> None:
-    """A platform may refuse the stream and take a post in its place, and have no edits either."""
+def test_a_live_message_that_cannot_be_edited_stays_as_it_is() -> None:
+    """A platform may refuse streams, and have no edits either."""
 
     async def scene(simulation: Simulation) -> None:
         setup = DeliverySetup(simulation, replace(capabilities_of("unkeyed"), edits=None))
@@ -125,7 +125,7 @@ def test_a_live_message_that_cannot_be_edited_is_left_as_it_is() -> None:
 
 
 @in_virtual_time
-async def test_a_turn_cut_off_long_ago_is_closed_without_a_word(simulation: Simulation) -> None:
+async def test_a_turn_interrupted_long_ago_is_closed_silently(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
     await turn.send(post("Hello"))
@@ -138,7 +138,7 @@ async def test_a_turn_cut_off_long_ago_is_closed_without_a_word(simulation: Simu
 
 
 @in_virtual_time
-async def test_a_turn_that_its_agent_takes_up_again_is_not_called_interrupted(simulation: Simulation) -> None:
+async def test_a_resumed_turn_is_not_closed_as_interrupted(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     turn = await setup.courier.begin("t", HERE)
     await turn.send(post("one"))
@@ -151,7 +151,7 @@ async def test_a_turn_that_its_agent_takes_up_again_is_not_called_interrupted(si
 
 
 @in_virtual_time
-async def test_turns_of_a_channel_that_is_away_keep_no_others_open(simulation: Simulation) -> None:
+async def test_turns_of_a_missing_channel_do_not_block_others(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     for number in range(600):
         away = Target(channel="away", chat=str(number))
@@ -168,7 +168,7 @@ def turn_of(turn_id: str, target: Target) -> Turn:
 
 
 @in_virtual_time
-async def test_an_owner_that_was_replaced_ends_its_sweep_and_touches_nothing(simulation: Simulation) -> None:
+async def test_a_replaced_owner_changes_nothing(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     await setup.memory.begin(turn_of("t", HERE))
     await setup.record_turn("u", "one", target=THERE)
@@ -181,7 +181,7 @@ async def test_an_owner_that_was_replaced_ends_its_sweep_and_touches_nothing(sim
 
 
 @in_virtual_time
-async def test_a_row_that_was_put_off_for_an_hour_leaves_after_that_hour_without_a_restart(
+async def test_a_row_put_off_for_an_hour_is_sent_after_an_hour(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)
@@ -201,7 +201,7 @@ async def test_a_row_that_was_put_off_for_an_hour_leaves_after_that_hour_without
 
 
 @in_virtual_time
-async def test_a_row_that_was_put_off_does_not_wait_for_a_clock_that_was_set_back(simulation: Simulation) -> None:
+async def test_a_clock_set_back_does_not_delay_a_row(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(TooMany(120.0))
     await setup.record_turn("t", "one")
@@ -210,13 +210,13 @@ async def test_a_row_that_was_put_off_does_not_wait_for_a_clock_that_was_set_bac
     simulation.clock.jump(-3600.0)
     await asyncio.sleep(100)
     assert setup.texts() == []
-    # By then the platform may be called again, and from then on the whole wait is waited at the most.
+    # The sender waits at most for the recorded time, counted from now.
     await asyncio.sleep(150)
     assert setup.texts() == ["one"]
     recovering.cancel()
 
 
-def test_what_waits_is_not_looked_at_more_often_than_needed() -> None:
+def test_waiting_rows_are_not_read_more_often_than_needed() -> None:
     class Counting(FullDisk):
         """Counts the calls of a ledger."""
 
@@ -242,7 +242,7 @@ def test_what_waits_is_not_looked_at_more_often_than_needed() -> None:
 
 
 @in_virtual_time
-async def test_a_conversation_that_cannot_be_read_is_left_alone_until_the_next_sweep(simulation: Simulation) -> None:
+async def test_a_damaged_conversation_waits_for_the_next_sweep(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     await setup.record_turn("t", "one")
     await setup.record_turn("u", "two", target=THERE)
@@ -254,7 +254,7 @@ async def test_a_conversation_that_cannot_be_read_is_left_alone_until_the_next_s
 
 
 class BrokenLedger:
-    """A ledger with a conversation whose rows are damaged."""
+    """A ledger in which the rows of one conversation are damaged."""
 
     def __init__(self, ledger: MemoryLedger, conversation: str) -> None:
         self.asked = 0
@@ -272,7 +272,7 @@ class BrokenLedger:
 
 
 @in_virtual_time
-async def test_a_channel_that_asked_to_wait_keeps_no_other_channel_waiting(simulation: Simulation) -> None:
+async def test_a_waiting_channel_does_not_delay_another_channel(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     beside = DeliverySetup(simulation)
     setup.courier.connect(Named(beside.channel, "other"))
@@ -290,7 +290,7 @@ async def test_a_channel_that_asked_to_wait_keeps_no_other_channel_waiting(simul
 
 
 class Named:
-    """A channel under another name."""
+    """The same channel with another name."""
 
     def __init__(self, channel: Channel, name: str) -> None:
         self.name = name
@@ -299,7 +299,7 @@ class Named:
 
 
 @in_virtual_time
-async def test_a_state_of_a_newer_version_blocks_its_conversation_and_no_other(simulation: Simulation) -> None:
+async def test_a_state_of_a_newer_version_blocks_only_its_conversation(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     [row, _] = await setup.record_turn("t", "one", "two")
     await setup.record_turn("u", "three", target=THERE)
@@ -315,20 +315,20 @@ async def test_a_state_of_a_newer_version_blocks_its_conversation_and_no_other(s
 async def test_a_key_of_another_scope_is_not_trusted_after_a_restart(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, with_window(3600.0, "device one"))
     setup.fail(NoAnswer())
-    saying = asyncio.create_task(setup.send_turn("t", "one"))
+    sending = asyncio.create_task(setup.send_turn("t", "one"))
     await asyncio.sleep(1)
     other = in_process_channel(SimulatedPlatform(with_window(3600.0, "device two")), setup.clock)
     other.platform = setup.platform
     setup.channel = other
     await setup.crash()
-    assert saying.cancelled()
+    assert sending.cancelled()
     await setup.recovery().sweep()
     assert setup.texts().count("one") == 1
     assert (await setup.states())[1] is State.UNKNOWN
 
 
 @in_virtual_time
-async def test_what_was_kept_long_enough_is_forgotten_and_silent_turns_with_it(simulation: Simulation) -> None:
+async def test_old_deliveries_and_turns_are_pruned(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
     await setup.send_turn("t", "one")
     silent = await setup.courier.begin("silent", HERE)

@@ -1,4 +1,4 @@
-"""A platform that takes no stream: its body is posted, whoever asked gets that, and the receipt says what was lost."""
+"""A platform that refuses streams: the body is posted instead, and the receipt says what was lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSED = Rule(fault=Refuse(400, "no streams here"), kind="open_stream")
 
 
 @in_virtual_time
-async def test_a_stream_that_is_refused_is_a_message_and_the_turn_goes_on_in_it(simulation: Simulation) -> None:
+async def test_a_refused_stream_is_posted_and_the_turn_continues_in_it(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     setup.fail(REFUSED)
     turn = await setup.courier.begin("t", HERE)
@@ -42,9 +42,7 @@ async def test_a_stream_that_is_refused_is_a_message_and_the_turn_goes_on_in_it(
 
 @pytest.mark.parametrize("fault", [ServerError(), NoAnswer(applied=False), Reset()])
 @in_virtual_time
-async def test_what_was_lost_is_told_also_where_the_message_took_several_tries(
-    simulation: Simulation, fault: Fault
-) -> None:
+async def test_the_receipt_is_degraded_after_several_attempts(simulation: Simulation, fault: Fault) -> None:
     setup = DeliverySetup(simulation, "keyed")
     setup.fail(REFUSED, Rule(fault=fault, kind="post", times=2))
     turn = await setup.courier.begin("t", HERE)
@@ -54,7 +52,7 @@ async def test_what_was_lost_is_told_also_where_the_message_took_several_tries(
 
 
 @in_virtual_time
-async def test_what_was_lost_is_told_also_where_the_platform_had_to_be_asked(simulation: Simulation) -> None:
+async def test_the_receipt_is_degraded_after_a_lookup(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "readback")
     setup.fail(REFUSED, Rule(fault=Cut(), kind="post"))
     turn = await setup.courier.begin("t", HERE)
@@ -64,14 +62,14 @@ async def test_what_was_lost_is_told_also_where_the_platform_had_to_be_asked(sim
 
 
 @in_virtual_time
-async def test_what_was_lost_is_told_also_by_the_next_process(simulation: Simulation) -> None:
+async def test_the_receipt_is_degraded_in_the_next_process(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "keyed")
     setup.fail(REFUSED, Rule(fault=ServerError(), kind="post", times=None))
     turn = await setup.courier.begin("t", HERE)
-    saying = asyncio.create_task(turn.end(STREAM))
+    sending = asyncio.create_task(turn.end(STREAM))
     await asyncio.sleep(0.3)
     await setup.crash()
-    assert saying.cancelled()
+    assert sending.cancelled()
     setup.platform.script.clear()
     assert await setup.states() == {1: State.SUPERSEDED, -1: State.RETRY}
     await asyncio.sleep(60)
@@ -96,7 +94,7 @@ async def test_a_channel_that_cannot_stream_posts(simulation: Simulation) -> Non
 
 
 @in_virtual_time
-async def test_where_a_stream_may_have_begun_nothing_is_posted_in_its_place(simulation: Simulation) -> None:
+async def test_a_stream_that_may_be_open_is_not_replaced(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, "keyed")
     setup.fail(Rule(fault=Reset(applied=True), kind="open_stream"), replace(REFUSED, at=2))
     turn = await setup.courier.begin("t", HERE)
@@ -110,7 +108,7 @@ async def test_where_a_stream_may_have_begun_nothing_is_posted_in_its_place(simu
 
 
 @in_virtual_time
-async def test_somebody_who_takes_nothing_at_all_is_asked_once_more_and_it_counts_as_missing(
+async def test_a_refused_replacement_is_a_missing_part(
     simulation: Simulation,
 ) -> None:
     setup = DeliverySetup(simulation)

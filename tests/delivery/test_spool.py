@@ -1,4 +1,4 @@
-"""Files on their way: kept until they are sent, forgotten then, and never in the way of the text around them."""
+"""The spool: a file is copied until it is sent, and a missing file does not block the text around it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 HERE = Target(channel="album", chat="here")
 
 
-class Album:
-    """A channel that takes files, and reads them when it does; `refuses` so many times before."""
+class MediaChannel:
+    """A channel that takes files and reads them. It refuses the first `refuses` of them."""
 
     name = "album"
     capabilities = Capabilities(idempotency=Unkeyed())
@@ -70,12 +70,12 @@ def states(deliveries: list[Delivery]) -> list[State]:
     return [delivery.state for delivery in deliveries]
 
 
-def test_a_file_that_is_gone_before_it_is_sent_is_sent_from_its_copy_which_is_then_forgotten(tmp_path: Path) -> None:
+def test_a_deleted_file_is_sent_from_its_copy(tmp_path: Path) -> None:
     async def scene() -> None:
-        album, picture, kept = Album(refuses=1), tmp_path / "../picture", tmp_path / "spool"
+        channel, picture, kept = MediaChannel(refuses=1), tmp_path / "../picture", tmp_path / "spool"
         picture.write_text("a picture")
         courier = Courier(MemoryLedger(), spool=Spool(kept))
-        courier.connect(album)
+        courier.connect(channel)
         turn = await courier.begin("../../t", HERE)
         [planned] = await turn._plan((media(picture),))
         picture.unlink()
@@ -84,58 +84,56 @@ def test_a_file_that_is_gone_before_it_is_sent_is_sent_from_its_copy_which_is_th
         assert kept.stat().st_mode & 0o777 == 0o700
         assert states(await courier.deliver(turn.turn, [planned])) == [State.DELIVERED]
         await courier.drain()
-        assert album.shown == ["a picture"]
+        assert channel.shown == ["a picture"]
         assert list(kept.iterdir()) == []
 
     asyncio.run(scene())
 
 
-def test_a_turn_said_again_keeps_no_second_copy_and_another_file_is_another_content(tmp_path: Path) -> None:
+def test_a_resumed_turn_makes_no_second_copy_and_refuses_another_file(tmp_path: Path) -> None:
     async def scene() -> None:
-        album, kept = Album(), tmp_path / "spool"
+        channel, kept = MediaChannel(), tmp_path / "spool"
         first, moved, other = tmp_path / "first", tmp_path / "moved", tmp_path / "other"
         first.write_text("a picture")
         moved.write_text("a picture")
         other.write_text("another")
         courier = Courier(MemoryLedger(), spool=Spool(kept))
-        courier.connect(album)
+        courier.connect(channel)
         for path in (first, moved):
             turn = await courier.begin("t", HERE)
             await turn.send(media(path))
-        assert album.shown == ["a picture"]
+        assert channel.shown == ["a picture"]
         assert list(kept.iterdir()) == []
         turn = await courier.begin("t", HERE)
         with pytest.raises(TurnMismatch):
             await turn.send(media(other))
-        assert album.shown == ["a picture"]
+        assert channel.shown == ["a picture"]
         await courier.drain()
 
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize("why", ["gone", "no place"])
-def test_row_15_where_no_copy_can_be_kept_the_part_fails_with_the_reason_and_the_text_goes_on(
-    why: str, tmp_path: Path
-) -> None:
+def test_row_15_without_a_copy_only_the_file_fails(why: str, tmp_path: Path) -> None:
     async def scene() -> None:
-        album, picture, kept = Album(), tmp_path / "picture", tmp_path / "spool"
+        channel, picture, kept = MediaChannel(), tmp_path / "picture", tmp_path / "spool"
         if why == "no place":
             picture.write_text("a picture")
             kept.write_text("no directory")
         courier = Courier(MemoryLedger(), spool=Spool(kept))
-        courier.connect(album)
+        courier.connect(channel)
         turn = await courier.begin("t", HERE)
         ended = await turn.end(media(picture), text("after"))
         assert states(ended) == [State.FAILED, State.DELIVERED]
         assert "could not be kept" in ended[0].error
         assert os.fspath(tmp_path) not in ended[0].error
-        assert album.shown == ["⚠️ Part 1 of this answer is missing.", "after"]
+        assert channel.shown == ["⚠️ Part 1 of this answer is missing.", "after"]
         await courier.drain()
 
     asyncio.run(scene())
 
 
-def test_row_15_a_full_spool_fails_the_file_alone_in_a_real_process(tmp_path: Path) -> None:
+def test_row_15_on_a_full_disk_only_the_file_fails(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"." * (2 * LARGEST))
     program = Path(__file__).with_name("full_spool.py")
     done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, check=True)
@@ -150,14 +148,14 @@ def test_row_15_a_full_spool_fails_the_file_alone_in_a_real_process(tmp_path: Pa
     assert list((tmp_path / "spool").iterdir()) == []
 
 
-def test_a_copy_of_what_was_refused_is_kept_to_be_sent_again_until_nobody_asks_for_it(tmp_path: Path) -> None:
+def test_the_copy_of_a_refused_file_is_kept_until_it_is_pruned(tmp_path: Path) -> None:
     async def scene() -> None:
         class NoMedia:
             """A channel that takes no files."""
 
             name = "album"
             capabilities = Capabilities(idempotency=Unkeyed())
-            start, stop, post = album.start, album.stop, album.post
+            start, stop, post = channel.start, channel.stop, channel.post
 
         kept, picture = tmp_path / "spool", tmp_path / "picture"
         picture.write_text("a picture")
@@ -175,22 +173,22 @@ def test_a_copy_of_what_was_refused_is_kept_to_be_sent_again_until_nobody_asks_f
         assert list(kept.iterdir()) == []
         await courier.drain()
 
-    album = Album()
+    channel = MediaChannel()
     asyncio.run(scene())
 
 
-def test_a_delivered_file_that_is_gone_does_not_keep_its_turn_from_being_said_again(tmp_path: Path) -> None:
+def test_a_turn_with_a_deleted_file_can_be_resumed(tmp_path: Path) -> None:
     async def scene() -> None:
-        album, picture, ledger = Album(), tmp_path / "picture", MemoryLedger()
+        channel, picture, ledger = MediaChannel(), tmp_path / "picture", MemoryLedger()
         picture.write_text("a picture")
         for _ in range(2):
             courier = Courier(ledger, spool=Spool(tmp_path / "spool"))
-            courier.connect(album)
+            courier.connect(channel)
             turn = await courier.begin("t", HERE)
             assert states(await turn.send(media(picture), text("after"))) == [State.DELIVERED] * 2
             await courier.drain()
             picture.unlink(missing_ok=True)
             ledger = ledger.reopen()
-        assert album.shown == ["a picture", "after"]
+        assert channel.shown == ["a picture", "after"]
 
     asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""A loop that does not answer is told of once, with the place where it hangs; one that answers is left alone."""
+"""A blocked event loop is logged once with its stack; one that answers is not."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Listener(logging.Handler):
-    """Keeps what is logged, and can be waited for by a thread that may not do anything else."""
+    """Keeps log messages, and lets a blocked thread wait for the next one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
-        self.heard = threading.Event()
+        self.messages: list[str] = []
+        self.logged = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.told.append(record.getMessage())
-        self.heard.set()
+        self.messages.append(record.getMessage())
+        self.logged.set()
 
 
 @pytest.fixture
@@ -37,29 +37,29 @@ def listener() -> Iterator[Listener]:
     log.removeHandler(handler)
 
 
-def test_each_stall_is_told_of_once_with_its_place(listener: Listener) -> None:
-    def hang_until_it_is_told() -> None:
-        assert listener.heard.wait(30)
-        listener.heard.clear()
+def test_each_blocked_loop_is_logged_once_with_its_stack(listener: Listener) -> None:
+    def block_until_logged() -> None:
+        assert listener.logged.wait(30)
+        listener.logged.clear()
 
     async def main() -> None:
         with Watchdog(timeout_s=0.05):
-            hang_until_it_is_told()
+            block_until_logged()
             await asyncio.sleep(0)
-            hang_until_it_is_told()
+            block_until_logged()
 
     asyncio.run(main())
-    assert len(listener.told) == 2
-    for told in listener.told:
-        assert "has not answered for 0.05 s" in told
-        assert "hang_until_it_is_told" in told
+    assert len(listener.messages) == 2
+    for message in listener.messages:
+        assert "has not answered for 0.05 s" in message
+        assert "block_until_logged" in message
 
 
-def test_it_ends_with_what_it_watches(listener: Listener) -> None:
+def test_the_watchdog_ends_with_its_block(listener: Listener) -> None:
     async def main() -> None:
         with Watchdog(timeout_s=60):
             await asyncio.sleep(0)
 
     asyncio.run(main())
-    assert listener.told == []
+    assert listener.messages == []
     assert "tailrace-watchdog" not in {thread.name for thread in threading.enumerate()}

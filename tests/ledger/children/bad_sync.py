@@ -1,4 +1,4 @@
-"""Works on a disk whose nth sync of a file fails once and would then succeed; says what it did, to the end."""
+"""Uses a disk on which the n-th sync of a file fails once and later ones succeed. Prints each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Works on with the files it has open, when no further one can be opened."""
+"""Uses a ledger when no more files can be opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fills its files up to a limit, is refused, gets more room, and goes on."""
+"""Fills the disk until the ledger refuses work, gets more space, and continues."""
 
 from __future__ import annotations
 

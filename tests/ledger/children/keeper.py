@@ -1,4 +1,4 @@
-"""Holds a ledger until its input ends."""
+"""Holds a ledger open until its input ends."""
 
 from __future__ import annotations
 

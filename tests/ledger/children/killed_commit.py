@@ -1,4 +1,4 @@
-"""Records turns of three parts until it is killed, before or after its nth commit; says which were acknowledged."""
+"""Records turns of three parts until it is killed before or after the n-th commit. Prints the acknowledged ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tailrace.ledger.connection import Value
 
 
-class Doomed:
-    """A connection that takes the process with it."""
+class KillingConnection:
+    """A connection that kills its process at a commit."""
 
     def __init__(self, connection: sqlite3.Connection, *, when: str, commit: int) -> None:
         self._connection = connection
@@ -36,20 +36,20 @@ class Doomed:
 
     def execute(self, sql: str, parameters: Sequence[Value] | Mapping[str, Value] = ()) -> sqlite3.Cursor:
         self._left -= sql == "COMMIT;"
-        doomed = self._left == 0 and sql == "COMMIT;"
-        if doomed and self._when == "before":
+        kills = self._left == 0 and sql == "COMMIT;"
+        if kills and self._when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         cursor = self._connection.execute(sql, parameters)
-        if doomed:
+        if kills:
             os.kill(os.getpid(), signal.SIGKILL)
         return cursor
 
 
 async def work(path: Path, when: str, commit: int) -> None:
-    def doomed(path: Path, *, readonly: bool) -> Doomed:
-        return Doomed(connect(path, readonly=readonly), when=when, commit=commit)
+    def killing(path: Path, *, readonly: bool) -> KillingConnection:
+        return KillingConnection(connect(path, readonly=readonly), when=when, commit=commit)
 
-    ledger = await SqliteLedger.open(path, connect=doomed)
+    ledger = await SqliteLedger.open(path, connect=killing)
 
     async def record(name: str) -> None:
         await ledger.plan([post(name, ordinal) for ordinal in (1, 2, 3)])

@@ -1,4 +1,4 @@
-"""Opens a ledger once for each of its statements, in processes that are killed there; says how often it was."""
+"""Opens copies of a ledger in processes that are killed at the n-th statement, for every n. Prints how many."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 SECOND = migration(
     2,
     """
-    ALTER TABLE turn ADD COLUMN mood TEXT;
-    CREATE TABLE mood (name TEXT PRIMARY KEY);
-    INSERT INTO mood VALUES ('calm');
+    ALTER TABLE turn ADD COLUMN extra TEXT;
+    CREATE TABLE extra (name TEXT PRIMARY KEY);
+    INSERT INTO extra VALUES ('row');
     PRAGMA user_version = 2;
     """,
 )
 
 
-class Doomed:
-    """A connection that takes the process with it at its nth statement."""
+class KillingConnection:
+    """A connection that kills its process at the n-th statement."""
 
     def __init__(self, connection: sqlite3.Connection, *, statement: int) -> None:
         self._connection = connection
@@ -53,16 +53,16 @@ class Doomed:
 
 
 async def open_once(path: Path, statement: int) -> None:
-    def doomed(path: Path, *, readonly: bool) -> Doomed:
-        return Doomed(connect(path, readonly=readonly), statement=0 if readonly else statement)
+    def killing(path: Path, *, readonly: bool) -> KillingConnection:
+        return KillingConnection(connect(path, readonly=readonly), statement=0 if readonly else statement)
 
     steps = (*migrations(), SECOND)
-    ledger = await SqliteLedger.open(path, connect=doomed, limits=LedgerLimits(migrations=steps))
+    ledger = await SqliteLedger.open(path, connect=killing, limits=LedgerLimits(migrations=steps))
     await ledger.close()
 
 
 def kill_everywhere(folder: Path) -> int:
-    """In a copy of the folder each, left for the parent to look at."""
+    """Each in a copy of the folder, which the test then reads."""
     for statement in range(1, 1000):
         copy = folder.with_name(f"{folder.name}-{statement}")
         shutil.copytree(folder, copy)
@@ -73,7 +73,7 @@ def kill_everywhere(folder: Path) -> int:
         if os.waitpid(child, 0)[1] == 0:
             shutil.rmtree(copy)
             return statement - 1
-    raise AssertionError("it has no end")
+    raise AssertionError("the opening never ends")
 
 
 print(kill_everywhere(Path(sys.argv[1])))

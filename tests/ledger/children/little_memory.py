@@ -1,4 +1,4 @@
-"""Hands in one delivery that does not fit into the memory that is left, among others that do."""
+"""Records a delivery that is too large for the memory, among others that are not."""
 
 from __future__ import annotations
 

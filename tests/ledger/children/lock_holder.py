@@ -1,4 +1,4 @@
-"""A database tool that holds the file locked until its input ends."""
+"""A database tool that keeps the file locked until its input ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens a ledger that may not be written: in a folder, and as a file, that may only be read."""
+"""Opens a ledger in a read-only folder, as a new and as an existing file."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def work(folder: Path) -> None:
 
 
 folder = Path(tempfile.mkdtemp())
-# Whoever gives up rights may lose the way to modules that are not loaded yet.
-with tempfile.TemporaryDirectory() as rehearsal:
-    asyncio.run(make(Path(rehearsal, "ledger.db")))
+# Load all modules first: without privileges their files may be unreadable.
+with tempfile.TemporaryDirectory() as scratch:
+    asyncio.run(make(Path(scratch, "ledger.db")))
 if os.getuid() == 0:
     os.chown(folder, NOBODY, NOBODY)
     os.setgid(NOBODY)

@@ -1,4 +1,4 @@
-"""Cancels tasks at their n-th await, whatever they are: so that it can be done at every one."""
+"""Cancels tasks at their n-th await, so that a test can try every await."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
 
 
-class Saboteur:
-    """Cancels tasks of one name when, all together, they wait for the n-th time, for each of the `moments`.
+class Canceller:
+    """Cancels tasks of one name at those awaits, counted over all of them, that are in `moments`.
 
-    `waits` is how often they did.
+    `waits` counts their awaits.
     """
 
     def __init__(self, name: str, *moments: int) -> None:
@@ -27,26 +27,26 @@ class Saboteur:
     def __exit__(self, *_: object) -> None:
         asyncio.get_running_loop().set_task_factory(None)
 
-    def strikes(self) -> bool:
+    def cancels_now(self) -> bool:
         self.waits += 1
         return self.waits in self._moments
 
     def _task(self, loop: asyncio.AbstractEventLoop, work: Any, context: Any = None) -> asyncio.Task[Any]:
         if work.__qualname__ == self._name:
-            work = _awaited(_Sabotaged(work, self))
+            work = _awaited(_Cancelled(work, self))
         return asyncio.Task(work, loop=loop, context=context)
 
 
-async def _awaited(work: _Sabotaged) -> Any:
+async def _awaited(work: _Cancelled) -> Any:
     return await work
 
 
-class _Sabotaged:
-    """A coroutine that is cancelled when it waits and the saboteur strikes, as a task does it."""
+class _Cancelled:
+    """A coroutine that is cancelled at an await like a task is."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], saboteur: Saboteur) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any], canceller: Canceller) -> None:
         self._work = work
-        self._saboteur = saboteur
+        self._canceller = canceller
 
     def __await__(self) -> Generator[Any, Any, Any]:
         error: BaseException | None = None
@@ -56,7 +56,7 @@ class _Sabotaged:
             except StopIteration as end:
                 return end.value
             error = None
-            if self._saboteur.strikes():
+            if self._canceller.cancels_now():
                 if isinstance(waited_for, asyncio.Future):
                     waited_for._asyncio_future_blocking = False
                     waited_for.cancel()
