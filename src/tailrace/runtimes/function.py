@@ -39,46 +39,35 @@ class FunctionRuntime:
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Call the function and yield its events. Closing this closes the function.
 
-        The turn starts with the first event. A function may yield `TurnStarted` itself and leave fields empty.
+        The turn starts with the first event. A function may yield `TurnStarted` itself and leave fields empty. If it
+        returns without a terminal event, the turn is complete.
         """
         started = TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        is_started = False
-        try:
-            async with aclosing(self._events(prompt)) as events:
-                async for event in events:
-                    if isinstance(event, TurnStarted):
-                        yield _completed(event, started)
-                    else:
-                        if not is_started:
-                            yield started
-                        yield event
-                    is_started = True
-        except Exception:
-            if not is_started:
-                yield started
-            raise
-
-    async def _events(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """The events of the function. If it returns without a terminal event, the turn is complete."""
-        is_ended = False
+        is_started = is_ended = False
         try:
             async with aclosing(self._function(prompt)) as items:
                 async for item in items:
+                    if not is_started and not isinstance(item, TurnStarted):
+                        yield started
+                    is_started = True
                     if _is_agui_event(item):
-                        yield TurnFailed(
-                            message=f"{self.name} yields events of AG-UI. {self._advice}", code="not_an_event"
-                        )
+                        message = f"{self.name} yields events of AG-UI. {self._advice}"
+                        yield TurnFailed(message=message, code="not_an_event")
                         return
                     is_ended = is_ended or isinstance(item, TurnCompleted | TurnFailed | TurnCancelled)
-                    yield TextDelta(text=item) if isinstance(item, str) else item
-        except (TypeError, AttributeError) as error:
+                    yield _event(item, started)
+        except Exception as error:
+            if not is_started:
+                yield started
             # Python's words when code uses the prompt as something else, most likely as the input of AG-UI.
-            if is_ended or "'Prompt' object" not in str(error):
+            is_misuse = isinstance(error, TypeError | AttributeError) and "'Prompt' object" in str(error)
+            if is_ended or not is_misuse:
                 raise
-            yield TurnFailed(
-                message=f"{self.name} raised {type(error).__name__}: {error}. {self._advice}", code="runtime_raised"
-            )
+            message = f"{self.name} raised {type(error).__name__}: {error}. {self._advice}"
+            yield TurnFailed(message=message, code="runtime_raised")
             return
+        if not is_started:
+            yield started
         if not is_ended:
             yield TurnCompleted()
 
@@ -92,11 +81,12 @@ class FunctionRuntime:
         )
 
 
-def _completed(event: TurnStarted, default: TurnStarted) -> TurnStarted:
-    """The event of the function, with empty fields filled in."""
-    return msgspec.structs.replace(
-        event, runtime=event.runtime or default.runtime, session_id=event.session_id or default.session_id
-    )
+def _event(item: Event | str, started: TurnStarted) -> Event:
+    """Text as a text delta, and the empty fields of `TurnStarted` filled in."""
+    if isinstance(item, TurnStarted):
+        runtime, session_id = item.runtime or started.runtime, item.session_id or started.session_id
+        return msgspec.structs.replace(item, runtime=runtime, session_id=session_id)
+    return TextDelta(text=item) if isinstance(item, str) else item
 
 
 def _is_agui_event(item: object) -> bool:

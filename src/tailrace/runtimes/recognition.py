@@ -7,10 +7,7 @@ A class is recognised by its name and the module that defines it, so that no fra
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class RecognisedAgent(NamedTuple):
@@ -35,15 +32,29 @@ _AGENTS = (
     _Agent("langgraph.", "Pregel", "a compiled graph of LangGraph", "langgraph"),
     _Agent("claude_agent_sdk.", "ClaudeAgentOptions", "options of the Claude Agent SDK", "claude-sdk"),
 )
-# Frameworks that have a package which serves their agents over AG-UI.
-_SERVED_OVER_AGUI = (
-    ("strands.", "Agent", "Strands"),
-    ("google.adk.", "BaseAgent", "Google's ADK"),
-    ("crewai.", "Agent", "CrewAI"),
-    ("crewai.", "Crew", "CrewAI"),
-    ("agno.", "Agent", "Agno"),
+_AGUI = "an agent of {}: serve it over AG-UI, and name its address as agui+URL"
+_APPLICATION = "a web application: start it with its server, and name its address as agui+URL or vercel+URL"
+# Classes whose objects are no agents here: where each is defined, its name, and what to name in its place.
+_MISTAKES = (
+    (
+        "langgraph.",
+        "StateGraph",
+        "a graph of LangGraph that is not compiled: write graph = builder.compile() and name that",
+    ),
+    (
+        "claude_agent_sdk.",
+        "ClaudeSDKClient",
+        "a client of the Claude Agent SDK: name its ClaudeAgentOptions, because each turn makes its own client",
+    ),
+    ("strands.", "Agent", _AGUI.format("Strands")),
+    ("google.adk.", "BaseAgent", _AGUI.format("Google's ADK")),
+    ("crewai.", "Agent", _AGUI.format("CrewAI")),
+    ("crewai.", "Crew", _AGUI.format("CrewAI")),
+    ("agno.", "Agent", _AGUI.format("Agno")),
+    ("starlette.", "Starlette", _APPLICATION),
+    ("quart.", "Quart", _APPLICATION),
+    ("litestar.", "Litestar", _APPLICATION),
 )
-_APPLICATIONS = (("starlette.", "Starlette"), ("quart.", "Quart"), ("litestar.", "Litestar"))
 _ASGI_PARAMETERS = ["scope", "receive", "send"]
 
 
@@ -61,60 +72,19 @@ def recognise_agent(found: Any) -> RecognisedAgent | None:
 
 def recognise_mistake(found: Any) -> str | None:
     """What the object is instead of an agent, and what to name in its place. None if it is nothing known."""
-    return next((text for check in _MISTAKES if (text := check(found)) is not None), None)
-
-
-def _agent_class(found: Any) -> str | None:
-    if not inspect.isclass(found):
-        return None
-    for agent in _AGENTS:
-        if _is_of(found, agent.module, agent.name):
-            article, _, rest = agent.description.partition(" ")
-            call = f"{found.__name__}(…)"
-            return f"the class of {article} {rest}, not an object of it: write agent = {call} and name that"
-    return None
-
-
-def _uncompiled_graph(found: Any) -> str | None:
-    if not _is_of(type(found), "langgraph.", "StateGraph"):
-        return None
-    return "a graph of LangGraph that is not compiled: write graph = builder.compile() and name that"
-
-
-def _claude_client(found: Any) -> str | None:
-    if not _is_of(type(found), "claude_agent_sdk.", "ClaudeSDKClient"):
-        return None
-    return "a client of the Claude Agent SDK: name its ClaudeAgentOptions, because each turn makes its own client"
-
-
-def _served_agent(found: Any) -> str | None:
-    for module, name, framework in _SERVED_OVER_AGUI:
+    if inspect.isclass(found):
+        for agent in _AGENTS:
+            if _is_of(found, agent.module, agent.name):
+                call = f"{found.__name__}(…)"
+                return f"the class of {agent.description}, not an object of it: write agent = {call} and name that"
+    for module, name, text in _MISTAKES:
         if _is_of(type(found), module, name):
-            return f"an agent of {framework}: serve it over AG-UI, and name its address as agui+URL"
+            return text
+    if callable(found) and _parameters(found) == _ASGI_PARAMETERS:
+        return _APPLICATION
+    if inspect.iscoroutine(found):
+        return "a coroutine that was called already: name an async generator function"
     return None
-
-
-def _web_application(found: Any) -> str | None:
-    is_known = any(_is_of(type(found), module, name) for module, name in _APPLICATIONS)
-    if not is_known and not (callable(found) and _parameters(found) == _ASGI_PARAMETERS):
-        return None
-    return "a web application: start it with its server, and name its address as agui+URL or vercel+URL"
-
-
-def _coroutine(found: Any) -> str | None:
-    if not inspect.iscoroutine(found):
-        return None
-    return "a coroutine that was called already: name an async generator function"
-
-
-_MISTAKES: tuple[Callable[[Any], str | None], ...] = (
-    _agent_class,
-    _uncompiled_graph,
-    _claude_client,
-    _served_agent,
-    _web_application,
-    _coroutine,
-)
 
 
 def _is_of(kind: type, module: str, name: str) -> bool:
