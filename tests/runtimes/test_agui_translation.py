@@ -37,21 +37,21 @@ def translated(*natives: Any) -> list[Event]:
     return [*events, *translator.close()]
 
 
-def said(role: str, content: Any, **more: Any) -> Native:
+def message(role: str, content: Any, **more: Any) -> Native:
     return {"id": f"{role}-{content}", "role": role, "content": content, **more}
 
 
 def snapshot(*messages: Native) -> Native:
-    return {"type": "MESSAGES_SNAPSHOT", "messages": [said("user", "q"), *messages]}
+    return {"type": "MESSAGES_SNAPSHOT", "messages": [message("user", "q"), *messages]}
 
 
 def answer(content: Any, **more: Any) -> Native:
-    return said("assistant", content, **more)
+    return message("assistant", content, **more)
 
 
-def thought(message: str, *deltas: str) -> list[Native]:
-    pieces = [{"type": "REASONING_MESSAGE_CONTENT", "messageId": message, "delta": delta} for delta in deltas]
-    start, end = ({"type": kind, "messageId": message} for kind in ("REASONING_START", "REASONING_END"))
+def thought(name: str, *deltas: str) -> list[Native]:
+    pieces = [{"type": "REASONING_MESSAGE_CONTENT", "messageId": name, "delta": delta} for delta in deltas]
+    start, end = ({"type": kind, "messageId": name} for kind in ("REASONING_START", "REASONING_END"))
     return [start, *pieces, end]
 
 
@@ -106,11 +106,11 @@ def interrupted(*interrupts: Native) -> Native:
         answer=["one stream"],
     ),
     # What only a snapshot holds
-    case("not streamed", snapshot(answer("older"), said("user", "and?"), answer("new")), answer=["new"]),
+    case("not streamed", snapshot(answer("older"), message("user", "and?"), answer("new")), answer=["new"]),
     case(
         "streamed in part",
         *[*text("m", "Let me ", "look."), call("c"), result("c")],
-        snapshot(answer("Let me look."), answer("", toolCalls=[{"id": "c"}]), said("tool", "found"), answer(PARTS)),
+        snapshot(answer("Let me look."), answer("", toolCalls=[{"id": "c"}]), message("tool", "found"), answer(PARTS)),
         answer=["Let me look.", "It is there."],
     ),
     case(

@@ -196,7 +196,7 @@ START = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
     ],
     ids=["dictionary", "object", "encoded"],
 )
-def test_a_function_that_yields_agui_events_is_told_what_to_write(first: Any) -> None:
+def test_a_function_that_yields_agui_events_gets_advice(first: Any) -> None:
     closed: list[bool] = []
 
     async def run(_: Any) -> AsyncGenerator[Any, None]:
@@ -212,7 +212,7 @@ def test_a_function_that_yields_agui_events_is_told_what_to_write(first: Any) ->
     assert closed == [True]
 
 
-def test_a_function_that_reads_the_prompt_as_agui_input_is_told_what_to_write() -> None:
+def test_a_function_that_reads_the_prompt_as_agui_input_gets_advice() -> None:
     async def run(question: Any) -> AsyncGenerator[Any, None]:
         yield question["messages"]
 

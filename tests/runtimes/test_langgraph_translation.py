@@ -224,7 +224,7 @@ def test_a_signature_is_passed_on_unchanged() -> None:
     ],
     ids=["cancelled", "failed", "finished"],
 )
-def test_the_end_is_the_cancellation_or_the_failure_or_the_end_of_the_stream(
+def test_the_end_is_the_cancellation_or_the_failure_or_the_completion(
     cancelled: bool, failed: bool, terminal: Event
 ) -> None:
     translator = LangGraphTranslator()
@@ -269,7 +269,7 @@ def test_a_turn_is_one_run_of_the_graph_and_a_session_is_a_thread() -> None:
     assert options["subgraphs"]
 
 
-def test_the_author_makes_the_input_and_each_turn_without_a_session_has_its_own_thread() -> None:
+def test_the_author_makes_the_input_and_a_turn_alone_has_its_own_thread() -> None:
     graph = Graph()
     runtime = LangGraphRuntime(graph, ask=lambda prompt: {"question": prompt.text})
     play(runtime, Prompt(text="hi"))
