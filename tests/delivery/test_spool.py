@@ -125,7 +125,7 @@ def test_row_15_without_a_copy_only_the_file_fails(why: str, tmp_path: Path) -> 
         turn = await courier.begin("t", HERE)
         ended = await turn.end(media(picture), text("after"))
         assert states(ended) == [State.FAILED, State.DELIVERED]
-        assert "could not be kept" in ended[0].error
+        assert "could not be copied" in ended[0].error
         assert os.fspath(tmp_path) not in ended[0].error
         assert channel.shown == ["⚠️ Part 1 of this answer is missing.", "after"]
         await courier.drain()
@@ -142,7 +142,7 @@ def test_row_15_on_a_full_disk_only_the_file_fails(tmp_path: Path) -> None:
     assert "Part 2 of this answer is missing" in shown
     assert "after" in shown
     assert told.splitlines()[1:] == [
-        "failed: the file could not be kept until it is sent: File too large",
+        "failed: the file could not be copied: File too large",
         "delivered: ",
     ]
     assert list((tmp_path / "spool").iterdir()) == []

@@ -1,7 +1,7 @@
-"""Carries what a turn says to where it is read: through callbacks of one's own, or written down and seen through.
+"""Delivery of turns: through callbacks of your own program, or through channels with a ledger.
 
-`DeliveryAdapter` and `ProcessingMessageAccumulator` are for people who send on their own. `Courier` sends through the
-ports and keeps a ledger of it, and `Recovery` goes on with what was left by whoever was there before.
+`DeliveryAdapter` and `ProcessingMessageAccumulator` are for programs that send messages themselves. `Courier` sends
+through channels and records each delivery in a ledger; `Recovery` sends what earlier processes left open.
 """
 
 from tailrace.delivery.adapter import BridgeCallbacks, DeliveryAdapter, DeliveryAdapterOptions, ReplyPayload

@@ -28,6 +28,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from tailrace.operations import AppendStream, Draft, Edit, OpenStream, Operation, Post, PostMedia, Typing
 
 if TYPE_CHECKING:
@@ -92,17 +94,14 @@ class _Limit:
         )
 
 
-class PendingCall:
-    """A call that waits for the rate limit of a chat."""
+class PendingCall(msgspec.Struct, eq=False):
+    """A call that waits for the rate limit of a chat, since a time."""
 
-    __slots__ = ("chat", "is_waiting", "number", "since", "urgency")
-
-    def __init__(self, chat: _Chat, urgency: Urgency, number: int, since: float) -> None:
-        self.chat = chat
-        self.urgency = urgency
-        self.number = number
-        self.since = since
-        self.is_waiting = True
+    chat: _Chat
+    urgency: Urgency
+    number: int
+    since: float
+    is_waiting: bool = True
 
 
 _Entry: TypeAlias = "tuple[float, int, int, _Chat]"

@@ -36,7 +36,7 @@ class Spool:
         try:
             copy = await asyncio.to_thread(self._copy, Path(media.path), _hashed_id(delivery))
         except OSError as error:
-            reason = f"the file could not be kept until it is sent: {error.strerror or type(error).__name__}"
+            reason = f"the file could not be copied: {error.strerror or type(error).__name__}"
             with_copy = replace(media, path=None)
         else:
             reason = ""

@@ -1,1 +1,1 @@
-"""Ledgers: the durable record of what was decided to be said, and of what is known to have arrived."""
+"""Ledgers: the durable record of deliveries and of what is known of their arrival."""

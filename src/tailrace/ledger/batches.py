@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from tailrace.deliveries import Delivery
 
 if TYPE_CHECKING:
@@ -25,29 +27,19 @@ class BatchRefused(Exception):
     """One row of several that one statement changes was refused."""
 
 
-class LedgerChange:
+class LedgerChange(msgspec.Struct, eq=False):
     """One submitted change, the future of its caller, and its result.
 
     `compound`: it needs several statements; if one fails, those before it must be undone. `single`: it changes one row,
     and can be combined with others.
     """
 
-    __slots__ = ("apply", "compound", "error", "future", "result", "single")
-
-    def __init__(
-        self,
-        apply: Callable[[], Any],
-        *,
-        compound: bool = False,
-        single: RowChange | None = None,
-        future: asyncio.Future[Any] | None = None,
-    ) -> None:
-        self.apply = apply
-        self.compound = compound
-        self.single = single
-        self.future = future
-        self.result: Any = None
-        self.error: BaseException | None = None
+    apply: Callable[[], Any]
+    compound: bool = False
+    single: RowChange | None = None
+    future: asyncio.Future[Any] | None = None
+    result: Any = None
+    error: BaseException | None = None
 
 
 def apply_batch(batch: Sequence[LedgerChange], rows: RowWriter, apply_alone: Callable[[LedgerChange], None]) -> None:

@@ -48,30 +48,21 @@ class LedgerLimits(msgspec.Struct, frozen=True, kw_only=True):
     migrations: tuple[Migration, ...] = ()
 
 
-class OpenedLedger:
+class OpenedLedger(msgspec.Struct, frozen=True):
     """A ledger that can be trusted, with everything that must be closed at the end.
 
     `checker` reads a file that is too large to be checked before it is used, while it is already in use.
     """
 
-    def __init__(
-        self,
-        files: WriterFiles,
-        rows: RowWriter,
-        reader: SqliteReader,
-        *,
-        checker: SqliteReader | None,
-        exit_stack: ExitStack,
-    ) -> None:
-        self.files = files
-        self.rows = rows
-        self.reader = reader
-        self.checker = checker
-        self._exit_stack = exit_stack
+    files: WriterFiles
+    rows: RowWriter
+    reader: SqliteReader
+    checker: SqliteReader | None
+    exit_stack: ExitStack
 
     def release(self) -> None:
         """Close the files, then free the lock."""
-        self._exit_stack.close()
+        self.exit_stack.close()
 
 
 def open_files(path: Path, connect: Connect, limits: LedgerLimits, *, adopt_restored: bool) -> OpenedLedger:
@@ -91,13 +82,13 @@ def open_files(path: Path, connect: Connect, limits: LedgerLimits, *, adopt_rest
             rows = RowWriter(connection, path, epoch=mark.epoch, restored_epoch=restored_epoch)
         except TRANSACTION_ERRORS as error:
             raise opening_error(error, path) from error
-        files = WriterFiles(connection, path, identity=FileIdentity(path), mark_file=mark_file, mark=mark)
+        files = WriterFiles(connection, path, FileIdentity(path), mark_file, mark)
         reader = SqliteReader.open_blocking(path, connect, steps, deadline_s=limits.deadline_s)
         exit_stack.callback(reader.release)
         checker = None if checked else SqliteReader.open_blocking(path, connect, steps, deadline_s=float("inf"))
         if checker is not None:
             exit_stack.callback(checker.release)
-        return OpenedLedger(files, rows, reader, checker=checker, exit_stack=exit_stack.pop_all())
+        return OpenedLedger(files, rows, reader, checker, exit_stack.pop_all())
     raise AssertionError("nothing above swallows an exception")
 
 

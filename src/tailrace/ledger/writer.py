@@ -17,6 +17,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from tailrace.errors import Fenced, LedgerError, LedgerLost
@@ -56,17 +57,14 @@ class _RolledBack(Exception):
         self.for_all = for_all
 
 
-class WriterFiles:
+class WriterFiles(msgspec.Struct):
     """The connection that only the writer uses, and the files that prove what it committed."""
 
-    def __init__(
-        self, connection: Connection, path: Path, *, identity: FileIdentity, mark_file: MarkFile, mark: HighWaterMark
-    ) -> None:
-        self.connection = connection
-        self.path = path
-        self.identity = identity
-        self.mark_file = mark_file
-        self.mark = mark
+    connection: Connection
+    path: Path
+    identity: FileIdentity
+    mark_file: MarkFile
+    mark: HighWaterMark
 
 
 class Writer:
@@ -142,10 +140,10 @@ class Writer:
                 continue
             try:
                 self._write(batch)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours must not leave everybody waiting for ever
+            except Exception as error:  # noqa: BLE001 - a bug must not leave the callers waiting for ever
                 self._fail_unexpectedly(error)
                 _refuse(batch, self._lost or error)
-            # A loop that is closed has nobody left who waits.
+            # If the loop is closed, no caller waits any more.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._answer, batch)
             try:
