@@ -133,13 +133,13 @@ def test_debug_shows_tracebacks() -> None:
     [
         (["nowhere_at_all:agent"], "there is no module 'nowhere_at_all'."),
         (["nobody"], "there is no agent 'nobody'. For what an agent can be: tailrace chat --help"),
-        (["agents:echo", "--fast"], "--fast is for the demo agent"),
+        (["agents:echo", "--fast"], "--fast works only with the demo agent"),
         (["--no-such-option"], "no such option: --no-such-option. For help: tailrace chat --help"),
         (["demo", "more"], "got unexpected extra argument(s) (more). For help: tailrace chat --help"),
         (["demo", "--permissions", "maybe"], "invalid value for '--permissions': 'maybe' is not one of 'ask', 'allow'"),
         (
             ["agents:echo", "--permissions", "ask"],
-            "--permissions has no effect here: agents:echo, an async generator function, asks for no permissions.",
+            "--permissions has no effect here: agents:echo, an async generator function, never asks for permission.",
         ),
     ],
 )

@@ -280,7 +280,7 @@ def test_a_file_is_sent_from_a_copy_that_is_gone_afterwards(tmp_path: Path, keye
 @pytest.mark.parametrize(
     ("given", "chat", "exit_code", "last_line"),
     [
-        (lines({"type": "turn_started"}, COMPLETED), "", 0, "nothing was said to simulated:room"),
+        (lines({"type": "turn_started"}, COMPLETED), "", 0, "nothing was sent to simulated:room: the answer is empty"),
         (
             lines(text("So far."), {"type": "turn_failed", "message": "no credit", "code": "quota"}),
             *("So far. ⚠️ no credit [quota]", 0, "2 parts delivered to simulated:room"),
@@ -340,8 +340,8 @@ def test_an_input_that_is_wrong_from_the_start_sends_nothing(
     [
         (("--channel", "simulatd", "--to", "x"), "there is no channel 'simulatd'. Did you mean 'simulated'?"),
         (("--channel", "simulated", "--to", "x"), "TAILRACE_SIMULATOR names no platform"),
-        (("--channel", "terminal", "--to", " "), "--to is ' ': give a name that can be read"),
-        (("--channel", "terminal", "--to", "x", "--turn", "a\x1bb"), "--turn is 'a\\x1bb': give a name"),
+        (("--channel", "terminal", "--to", " "), "--to is ' ': use at least one visible character"),
+        (("--channel", "terminal", "--to", "x", "--turn", "a\x1bb"), "--turn is 'a\\x1bb': use at least one visible"),
         (("--channel", "terminal"), "missing option '--to'"),
         (
             ("--channel", "terminal", "--to", "x", "--presentation", "lively"),
@@ -369,9 +369,12 @@ def test_a_plugin_that_cannot_be_sent_to_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(tmp_path)
     odd = folder.run("deliver", "--channel", "odd", "--to", "x", given=INPUT)
     assert odd.exit_code == 2
-    assert odd.err.startswith("tailrace: the channel 'odd' cannot be sent to: it has not all that")
+    assert odd.err.startswith("tailrace: the channel 'odd' cannot send: it must have all members")
     broken = folder.run("deliver", "--channel", "broken", "--to", "x", given=INPUT)
-    assert (broken.exit_code, broken.err) == (2, "tailrace: the channel 'broken' cannot be made: KeyError: 'token'\n")
+    assert (broken.exit_code, broken.err) == (
+        2,
+        "tailrace: the channel 'broken' cannot be created: KeyError: 'token'\n",
+    )
 
 
 def test_a_platform_that_cannot_be_reached_at_the_start(tmp_path: Path, keyed: PlatformProcess) -> None:

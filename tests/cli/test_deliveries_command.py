@@ -100,7 +100,7 @@ def test_the_newest_are_listed_first_with_what_to_do(known: CommandFolder) -> No
     ]
     assert rows[0].endswith(PARTS[3][:60].strip())
     assert done.err == (
-        f"1 of them did not surely arrive: `tailrace deliveries show t.2 --ledger {known.ledger}` says why, "
+        f"1 of them may not have arrived: `tailrace deliveries show t.2 --ledger {known.ledger}` says why, "
         f"`tailrace deliveries resend t.2 --ledger {known.ledger}` sends it again\n"
     )
     assert done.exit_code == 0
@@ -137,7 +137,7 @@ def test_without_a_ledger_none_is_made(tmp_path: Path, command: tuple[str, ...])
         done = folder.deliveries(*command)
         assert (done.exit_code, done.out) == (0, "")
         assert done.err == (
-            f"there is no ledger at {folder.ledger}: nothing was delivered yet, or it lies elsewhere (--ledger PATH)\n"
+            f"there is no ledger at {folder.ledger}: nothing was delivered yet, or it is elsewhere (--ledger PATH)\n"
         )
         assert [path.name for path in tmp_path.iterdir() if path != folder.ledger] == []
         folder.ledger.touch()
@@ -265,7 +265,7 @@ def test_an_unknown_part_is_sent_again_once_and_then_only_by_its_new_id(
     third = sendable.run("deliveries", "resend", "t/resend.2", "--json")
     [row] = third.objects
     assert (row["id"], row["again_of"], row["state"]) == ("t/resend/resend.2", "t/resend.2", "delivered")
-    assert "did not surely arrive" not in sendable.deliveries("list", "--state", "unknown").err
+    assert "may not have arrived" not in sendable.deliveries("list", "--state", "unknown").err
 
 
 def test_what_cannot_be_sent_again_is_explained(sendable: CommandFolder, unkeyed: PlatformProcess) -> None:
@@ -274,14 +274,14 @@ def test_what_cannot_be_sent_again_is_explained(sendable: CommandFolder, unkeyed
     assert refused.exit_code == 1
     assert refused.err.splitlines() == [
         "tried to send t.2 again, as t/resend.2, which is failed: the chat is gone",
-        "tailrace: 1 of 1 did not surely arrive",
+        "tailrace: 1 of 1 may not have arrived",
     ]
     unkeyed.close_port()
     unreachable = sendable.run("deliveries", "resend", "t/resend.2")
     assert unreachable.exit_code == 1
     assert unreachable.err.splitlines() == [
         "tailrace: the channel 'simulated' cannot be started: the platform could not be reached",
-        "tailrace: 1 of 1 did not surely arrive",
+        "tailrace: 1 of 1 may not have arrived",
     ]
     unkeyed.open_port()
     sendable.deliveries("purge", "--all", "--bodies")
@@ -331,7 +331,7 @@ def test_conversations_are_sent_at_the_same_time_and_stopped(sendable: CommandFo
     process.terminate()
     done = finish(process)
     assert done.exit_code == 1
-    assert done.err.endswith("tailrace: 3 of 3 did not surely arrive\n")
+    assert done.err.endswith("tailrace: 3 of 3 may not have arrived\n")
     assert len(sendable.states("--state", "retry")) == 3
 
 
@@ -402,7 +402,7 @@ def test_a_restored_ledger_is_refused_until_it_is_adopted(tmp_path: Path, keyed:
     assert refused.exit_code == 1
     assert "run `tailrace deliveries resend --adopt` to use what is left" in refused.err
     adopted = folder.run("deliveries", "resend", "--adopt")
-    assert adopted.err.startswith(f"{folder.ledger} can be used again; what was open in it counts as maybe sent\n")
+    assert adopted.err.startswith(f"{folder.ledger} can be used again; its open deliveries may have been sent\n")
     assert folder.deliver("--turn", "t").exit_code == 0
     assert [message.text for message in keyed.history("room") if message.thread is None] == PARTS
     again = folder.run("deliveries", "resend", "--adopt")

@@ -52,7 +52,7 @@ def _tailrace(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Carry what an AI agent says to chat channels.
+    """Send the answers of AI agents to chat channels.
 
     Start with: tailrace chat
     """
@@ -71,10 +71,10 @@ def main() -> None:
 
 
 def _explain(error: Any) -> None:
-    """Print an error of the command line in one line, as all other errors are, and name the help."""
+    """Print an error of the command line on one line, like all other errors, with the command that shows the help."""
     message = error.format_message()
     if "\n" in message:
-        print(message, file=sys.stderr)  # the help: the command was named alone
+        print(message, file=sys.stderr)  # the message is the help: the command was given without arguments
         return
     message = message.replace("Value error, ", "").rstrip(".")
     command = error.ctx.command_path if error.ctx is not None else "tailrace"
@@ -83,7 +83,7 @@ def _explain(error: Any) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open what was closed before we began, and is None in Python, so that writing to it does not fail."""
+    """Replace standard streams that were closed before the start (None in Python), so that writing does not fail."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 -- open as long as the process is

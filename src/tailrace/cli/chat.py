@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.plugins import FoundAgent
 
-# A person who types one of these words alone wants to leave, whatever the agent would say to it.
+# Each of these words alone leaves the chat. They are never sent to the agent.
 _QUIT = frozenset(("/quit", "/exit", "quit", "exit"))
 _HELP = """\
 Type what you want to say and press Enter. A pasted text is one prompt, with its line breaks.
@@ -40,7 +40,7 @@ Type what you want to say and press Enter. A pasted text is one prompt, with its
   Ctrl-D   leaves, as do /quit, quit and exit
   ↑ and ↓  bring back earlier prompts
   /help    shows this
-All else is for the agent, also words with a slash that it may know."""
+Everything else is sent to the agent, also other words with a slash."""
 
 
 class _Permissions(StrEnum):
@@ -70,7 +70,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
         _Permissions | None,
         typer.Option(
             "--permissions",
-            help="When the agent asks for permission: ask you, allow all or deny all. "
+            help="If the agent asks for permission: ask you, allow all or deny all. "
             "Default: ask at a terminal, deny in a pipe.",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
     """
     with errors_in_one_line(debug=debug):
         frontend = _json_frontend() if json else _text_frontend(reasoning=reasoning)
-        # What an agent prints on its own must not come between lines of JSON.
+        # Text that an agent prints directly must not get between the lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
             approver = TerminalApprovals(make_room=frontend.make_room)
             found = _find(agent, fast=fast, permissions=permissions, approver=approver)
@@ -107,7 +107,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
 
 
 class ChatFrontend(NamedTuple):
-    """What the person or program at the other end sees: the events, and around them notes, errors and the prompt."""
+    """How the command shows events, notes and errors; `screen` is where the prompt is written."""
 
     show: Callable[[Event], Awaitable[None]]
     note: Callable[[str], None]
@@ -140,10 +140,10 @@ def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
 
 
 def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) -> ChatFrontend:
-    """The same frontend, which shows nothing while the person is asked for permission.
+    """The same frontend, but while a permission question is on the screen nothing else is shown.
 
-    A status that comes meanwhile is dropped: it says that the agent waits for the answer. The end of a turn withdraws
-    the question.
+    A status that comes meanwhile is dropped, because it only says that the agent waits for the answer. When the turn
+    ends, the question is cancelled.
     """
 
     async def show(event: Event) -> None:
@@ -158,7 +158,7 @@ def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) 
 
 
 def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver: TerminalApprovals) -> FoundAgent:
-    """Find the agent, and give it the options of the command that its runtime takes."""
+    """Find the agent. Of the command's options it gets those that its runtime accepts."""
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
     options: dict[str, object] = {
         "permissions": policy.value,
@@ -167,10 +167,10 @@ def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver:
     }
     found = find_agent(agent, options)
     if fast and "pause" not in found.taken:
-        raise UsageError("--fast is for the demo agent: no other agent makes pauses. Leave it out.")
+        raise UsageError("--fast works only with the demo agent. Leave it out.")
     if permissions is not None and "permissions" not in found.taken:
         what = f", {found.description}," if found.description else ""
-        raise UsageError(f"--permissions has no effect here: {agent}{what} asks for no permissions. Leave it out.")
+        raise UsageError(f"--permissions has no effect here: {agent}{what} never asks for permission. Leave it out.")
     return found
 
 
@@ -190,8 +190,8 @@ def _converse(turns: Turns, frontend: ChatFrontend, *, title: str) -> int:
 
 
 def _answer_person(ask: Callable[[str], Terminal], frontend: ChatFrontend) -> None:
-    """Answer prompts until the person leaves. What happened until then does not change the exit code."""
-    # A program started in the background may have Ctrl-C ignored; at a terminal it is the person's.
+    """Answer prompts until the person leaves. Failed turns do not change the exit code."""
+    # A program started in the background may ignore SIGINT. At a terminal the person must be able to use Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     keyboard = Keyboard(prompt_to=frontend.screen)
     is_leaving = False
@@ -199,12 +199,12 @@ def _answer_person(ask: Callable[[str], Terminal], frontend: ChatFrontend) -> No
         try:
             is_leaving = not _answer_prompt(keyboard, ask, frontend)
         except KeyboardInterrupt:
-            # The line editor may report a Ctrl-C only with the next key, which may be the Ctrl-D: catch it out here.
+            # The line editor may report a Ctrl-C only at the next key. If that is Ctrl-D, the error is raised here.
             continue
 
 
 def _answer_prompt(keyboard: Keyboard, ask: Callable[[str], Terminal], frontend: ChatFrontend) -> bool:
-    """Read a prompt and have it answered. Returns False if the person wants to leave."""
+    """Read a prompt and run its turn. Returns False if the person wants to leave."""
     frontend.screen.write("\n")
     try:
         text = keyboard.read()
@@ -223,7 +223,7 @@ def _answer_prompt(keyboard: Keyboard, ask: Callable[[str], Terminal], frontend:
 
 
 def _answer_lines(ask: Callable[[str], Terminal]) -> int:
-    """Answer each line that is not blank; done if every turn was completed."""
+    """Answer each line that is not blank. Returns `DONE` if every turn was completed."""
     exit_code = DONE
     try:
         for line in piped_lines():

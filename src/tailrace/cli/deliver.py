@@ -1,4 +1,4 @@
-"""`tailrace deliver`: send what an agent says from standard input to a chat, whole, in order and once.
+"""`tailrace deliver`: send the events of a turn from standard input to a chat: complete, in order and once.
 
 Events are read while earlier messages are still being sent. A signal stops both.
 """
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 def deliver(  # noqa: PLR0913 -- one for each option of the command
     *,
-    channel: Annotated[str, typer.Option("--channel", help="The channel: terminal, or another that is installed.")],
-    to: Annotated[str, typer.Option("--to", metavar="CHAT", help="The chat on that channel, such as its id.")],
+    channel: Annotated[str, typer.Option("--channel", help="The channel: terminal, or another installed one.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="CHAT", help="The id of the chat on that channel; any name for terminal.")
+    ],
     thread: Annotated[str | None, typer.Option("--thread", help="The thread in the chat.")] = None,
     presentation: Annotated[
         Presentation,
@@ -57,14 +59,15 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
         typer.Option(
             "--turn",
             metavar="ID",
-            help="The id of the turn; without it a new one is made. Use it again to send only what is missing.",
+            help="The id of the turn; without it a new one is generated. Use it again to send only what is missing.",
         ),
     ] = None,
     ledger: LedgerOption = None,
     on_unknown: Annotated[
         Literal["hold", "resend"],
         typer.Option(
-            "--on-unknown", help="If it is not known whether a message arrived: hold it and say so, or resend it."
+            "--on-unknown",
+            help="If it is unknown whether a message arrived: hold it and report that in the chat, or resend it.",
         ),
     ] = "hold",
     on_dead: Annotated[
@@ -74,9 +77,10 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
     json: Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Deliver what an agent says: read events from standard input, one JSON object per line.
+    """Send an agent's answer to a chat. Reads its events from standard input, one JSON object per line.
 
-    Messages are sent while the input still comes. To resume a turn, run again with the same input and --turn ID.
+    Messages are sent while the input is still being read. To resume a turn, run again with the same
+    input and --turn ID.
     """
     with errors_in_one_line(debug=debug):
         target = Target(channel=channel, chat=_readable("--to", to), thread=thread and _readable("--thread", thread))
@@ -89,14 +93,14 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
             settings=CourierSettings(on_unknown=on_unknown, on_dead=on_dead),
             json=sys.stdout if json else None,
         )
-        # A channel that prints must not come between lines of JSON.
+        # Text that a channel prints must not get between the lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
             exit_code = asyncio.run(_deliver(options, debug=debug))
     raise typer.Exit(exit_code)
 
 
 class DeliverOptions(NamedTuple):
-    """What the command was asked to do."""
+    """The options of the command."""
 
     target: Target
     turn_id: str
@@ -119,7 +123,7 @@ class DeliverOptions(NamedTuple):
 
 def _readable(option: str, value: str) -> str:
     if not value.strip() or not value.isprintable():
-        raise UsageError(f"{option} is {value!r}: give a name that can be read")
+        raise UsageError(f"{option} is {value!r}: use at least one visible character, and no control characters")
     return value
 
 
@@ -138,7 +142,7 @@ async def _deliver(options: DeliverOptions, *, debug: bool) -> int:
 
 
 class DeliverCommand:
-    """One turn on its way from standard input to its chat."""
+    """Sends one turn from standard input to its chat."""
 
     def __init__(
         self, options: DeliverOptions, channel: Channel, courier: Courier, progress: Progress, stop: asyncio.Event
@@ -162,7 +166,7 @@ class DeliverCommand:
         try:
             self._is_stopped = await finish_or_drain(presenting, self._courier, self._stop, self._progress.status)
             if self._is_stopped:
-                presenting.cancel()  # it still waits for input
+                presenting.cancel()  # it may still wait for input
             with suppress(asyncio.CancelledError):
                 await presenting
             return self._summarize()
@@ -176,7 +180,7 @@ class DeliverCommand:
         lines = self._lines
         events = checked(self._read_events(), turn_id=self._options.turn_id, on_diagnostic=lines.refuse)
         async with aclosing(events):
-            # If the input is wrong from its beginning, say so before anything is sent.
+            # If the first line is already wrong, report it before anything is sent.
             first = [await anext(events), await anext(events)]
             if lines.problem:
                 raise UsageError(f"{lines.problem} Nothing was sent.")
@@ -195,7 +199,7 @@ class DeliverCommand:
         async with aclosing(self._lines.events()) as events:
             async for event in events:
                 yield event
-        # Ctrl-C also ends the program that writes to us. The turn is not over because the input ends then.
+        # Ctrl-C also ends the program that writes the input. That end of input is not the end of the turn.
         if self._stop.is_set() and not self._lines.has_ended:
             await asyncio.get_running_loop().create_future()
 
@@ -218,14 +222,14 @@ class DeliverCommand:
     async def _compare(self, events: AsyncIterator[Event], turn: OpenTurn) -> None:
         """Read the input of a turn that was delivered before. Raises `UsageError` if it has another text."""
         recorded = await turn.earlier_deliveries()
-        # If messages can be deleted, the projector asks for that where the new text is shorter.
+        # With `deletes` the projector asks for a deletion where the new text is shorter, so the difference shows.
         capabilities = replace(self._capabilities, deletes=True)
         earlier = restored_messages(recorded)
         projector = Projector(self._options.target, capabilities, self._settings, earlier=earlier)
         is_comparable = all(fingerprint_of(delivery.operation) == delivery.fingerprint for delivery in recorded)
         async for event in events:
             projector.feed(event, 0.0)
-            # What was taken back may stand in the chat all the same.
+            # Retracted text may have been sent, so the chat may differ from what the projector expects.
             is_comparable = is_comparable and not isinstance(event, TextRetracted)
         projector.close(0.0)
         if is_comparable and not isinstance(projector.next(0.0), Idle):
@@ -235,10 +239,10 @@ class DeliverCommand:
             )
 
     async def _wait_for_notice(self) -> None:
-        """Wait until the line about a missing part was sent, which comes behind that part."""
+        """Wait until the notice about a missing part has been sent. It is sent after that part."""
         conversation = self._options.target.conversation
         while (sending := self._courier.resume(conversation)) is None and not self._stop.is_set():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)  # the conversation is being sent, and there is nothing else to wait for
+            await asyncio.sleep(0.05)  # another sender has the conversation, and its end cannot be awaited
         if sending is not None:
             await sending
 
@@ -251,7 +255,7 @@ class DeliverCommand:
             self._progress.status.write(f"{which} deliveries that are not finished; `{command}` sends them")
 
     def _summarize(self) -> int:
-        """Say how the turn ended. Returns the exit code."""
+        """Write how the turn ended. Returns the exit code."""
         lines, progress = self._lines, self._progress
         progress.write_json_of_parts()
         conversation = self._options.target.conversation

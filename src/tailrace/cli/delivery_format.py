@@ -1,4 +1,4 @@
-"""How a delivery is shown to people and to programs: on one line, as JSON, with times as people read them."""
+"""Formats deliveries: as one line for people, with readable times, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one_line(text: str) -> str:
 
 
 def text_of(operation: Durable) -> str:
-    """The text of an operation, or a description of what has none."""
+    """The text of an operation, or a description if it has no text."""
     match operation:
         case Post() | Edit() | OpenStream() | CloseStream():
             return operation.body.text
@@ -52,7 +52,7 @@ def format_time(at: float) -> str:
 
 
 def format_wait(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT_S) -> str | None:
-    """What a delivery waits for, and how long. None if it waits for nothing, or not long enough to mention."""
+    """What a delivery waits for, and how long. None if it does not wait, or waits less than `at_least_s`."""
     left = (delivery.not_before or 0.0) - time.time()
     if delivery.not_before is None or delivery.state not in _WAITING or left < at_least_s:
         return None

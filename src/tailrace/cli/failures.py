@@ -32,7 +32,7 @@ _LIBRARIES = tuple(f"{folder}{os.sep}" for folder in (_OURS, *_INSTALLED))
 
 @contextmanager
 def errors_in_one_line(*, debug: bool = False) -> Iterator[None]:
-    """Turn whatever the block raises into one line on standard error and an exit code."""
+    """Turn any error that the block raises into one line on standard error and an exit code."""
     try:
         yield
     except UsageError as error:
@@ -42,7 +42,7 @@ def errors_in_one_line(*, debug: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         sys.exit(FAILED)
     except BrokenPipeError:
-        # The reader of our output has left. Nothing may be flushed into the pipe when the interpreter ends.
+        # The reader of our output has closed the pipe. Without this, the interpreter's last flush would fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except OSError as error:
@@ -90,7 +90,7 @@ class _OneLineHandler(logging.Handler):
 
 
 def print_traceback(error: BaseException) -> None:
-    """Write the traceback to standard error, with foreign control characters in it made visible."""
+    """Write the traceback to standard error, with control characters made visible."""
     sys.stderr.write(visible("".join(traceback.format_exception(error))))
 
 

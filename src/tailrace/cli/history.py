@@ -1,4 +1,4 @@
-"""Earlier prompts, for the arrow keys: kept in a private file where one can be written.
+"""Earlier prompts, for the arrow keys: kept in a private file if one can be written.
 
 The file holds plain lines of UTF-8, so every line editor that Python may be built with reads it. If it cannot be read
 or written, the history lasts for this session, and nothing is reported.

@@ -1,4 +1,4 @@
-"""The ledger that a command reads or writes: where its file is, and how it is opened and closed.
+"""The ledger of a command: finds its file, opens it and closes it.
 
 Of all command files only this one imports SQLite, and only when a ledger is opened.
 """
@@ -33,7 +33,7 @@ _PAGE = 200
 
 
 def ledger_path(given: Path | None) -> Path:
-    """The path of the ledger, resolved: the files beside it are found by it from any directory."""
+    """The absolute path of the ledger, so that the files next to it are found from any directory."""
     try:
         return (given or default_path()).resolve()
     except RuntimeError as error:
@@ -41,7 +41,7 @@ def ledger_path(given: Path | None) -> Path:
 
 
 def existing_ledger(given: Path | None) -> Path:
-    """The path of a ledger that is there. Raises `UsageError` if it is not."""
+    """The path of an existing ledger. Raises `UsageError` if there is none."""
     path = ledger_path(given)
     if not ledger_exists(path):
         raise UsageError(no_ledger(path))
@@ -49,18 +49,18 @@ def existing_ledger(given: Path | None) -> Path:
 
 
 def ledger_argument(given: Path | None) -> str:
-    """The argument by which a command that a message recommends finds the same ledger."""
+    """The `--ledger` argument for a command that a message suggests; empty for the default ledger."""
     return f" --ledger {shlex.quote(str(given))}" if given is not None else ""
 
 
 def ledger_exists(path: Path) -> bool:
-    """Whether there is a ledger; an empty file is none yet."""
+    """Whether there is a ledger; an empty file does not count."""
     return path.exists() and (not path.is_file() or path.stat().st_size > 0)
 
 
 def no_ledger(path: Path) -> str:
-    """The message that there is none."""
-    return f"there is no ledger at {path}: nothing was delivered yet, or it lies elsewhere (--ledger PATH)"
+    """The error text for a missing ledger."""
+    return f"there is no ledger at {path}: nothing was delivered yet, or it is elsewhere (--ledger PATH)"
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def read_ledger(path: Path) -> AsyncIterator[SqliteReader]:
 
 @asynccontextmanager
 async def write_ledger(path: Path, *, adopt_restored: bool = False) -> AsyncIterator[SqliteLedger]:
-    """Open the ledger as its one owner; it is made if there is none."""
+    """Open the ledger for writing, as its only owner. Creates it if there is none."""
     from tailrace.ledger.sqlite import SqliteLedger  # noqa: PLC0415 -- most commands need no SQLite
 
     ledger = await SqliteLedger.open(path, adopt_restored=adopt_restored)

@@ -17,7 +17,7 @@ class JsonLines:
         self._out = out
 
     async def show(self, event: Event) -> None:
-        """Write one event of a turn that has passed the contract. Keys that are not text become text."""
+        """Write one event that the contract has accepted. Keys that are not text become text."""
         try:
             line = encode_event(event)
         except ContractViolation:

@@ -1,4 +1,4 @@
-"""The options that say how an answer appears: a presentation, and settings of the projector as `name=value`."""
+"""The options for how an answer appears: a presentation, and settings of the projector as `name=value`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NAMES = ProjectorSettings.__struct_fields__
 
 
 def projector_settings(assignments: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:
-    """The settings after these assignments `name=value`. A value is JSON, or else the text itself.
+    """The settings with these assignments `name=value` applied. A value is JSON, or else the text itself.
 
-    Raises `UsageError` that names the assignment that is wrong, and what is possible.
+    Raises `UsageError`, which names the wrong assignment and what is allowed.
     """
     values: dict[str, Any] = {} if presentation is None else {"presentation": presentation}
     for assignment in assignments:

@@ -1,7 +1,7 @@
-"""How the deliveries of a turn are reported while they happen: one changing line on a terminal, lines anywhere else.
+"""Reports the deliveries of a turn while they are sent: as a status line on a terminal, as lines anywhere else.
 
-Everything goes to standard error but the JSON that was asked for. If the reader of the JSON leaves, the deliveries go
-on, and the exit code says that they were not read.
+All of it goes to standard error, except the JSON of `--json`. If the reader of the JSON leaves, sending continues, and
+the exit code reports a failure.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _VERDICTS = {
 class Progress:
     """The deliveries of one turn, and those that are sent before it in the same chat.
 
-    `json` is where each final delivery is written as an object. `quiet` leaves out what went well and shows no changing
-    line: for messages that appear on this very terminal.
+    Each final delivery is written to `json` as an object. `quiet` reports only problems and shows no status line: the
+    messages themselves appear on this terminal.
     """
 
     def __init__(self, turn_id: str, *, json: TextIO | None = None, quiet: bool = False) -> None:
@@ -46,7 +46,7 @@ class Progress:
 
     @property
     def parts(self) -> list[Delivery]:
-        """The deliveries of the turn in their order, each as it was last seen."""
+        """The deliveries of the turn in order, each in its last reported state."""
         own = [delivery for delivery in self._latest.values() if delivery.turn_id == self._turn_id]
         parts = [part for part in own if part.ordinal != NOTICE_ORDINAL and part.state is not State.SUPERSEDED]
         return sorted(parts, key=lambda part: abs(part.ordinal))
@@ -69,13 +69,13 @@ class Progress:
             self.status.show(f"{self._name(delivery)} is being sent…")
 
     async def tick(self) -> None:
-        """Show each second how long is still to wait, until cancelled."""
+        """Show the remaining wait every second, until cancelled."""
         while True:
             await asyncio.sleep(1)
             self._show_wait()
 
     def write_json_of_parts(self) -> None:
-        """Write the parts as JSON that were not written yet because they are not final."""
+        """Write the parts that are not final yet as JSON; the others were written already."""
         for part in self.parts:
             if part.id not in self._reported:
                 self._write_json(part)
@@ -114,5 +114,5 @@ class Progress:
             self._json.flush()
         except BrokenPipeError:
             self.is_reader_gone = True
-            # Nothing may be flushed into the pipe when the interpreter ends.
+            # Without this, the interpreter's last flush into the closed pipe would fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._json.fileno())

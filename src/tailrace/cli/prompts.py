@@ -1,7 +1,7 @@
-"""Where prompts come from: a line editor with history at a terminal, one line each from a pipe.
+"""Reads prompts: with a line editor and history at a terminal, one per line from a pipe.
 
-While an answer runs the terminal does not echo: what is typed ahead would appear in the middle of the answer. It is not
-lost, the next prompt shows it.
+While an answer runs the terminal does not echo, because typed text would appear in the middle of the answer. The text
+is not lost: the next prompt shows it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Keyboard:
 
 
 def _paste_as_one_prompt() -> None:
-    """Have pasted line breaks stay in the prompt, instead of each of them ending one.
+    """Keep pasted line breaks in the prompt, so that they do not end it.
 
-    GNU readline does it (bracketed paste): the terminal says where a paste begins and ends. Python turns that off,
-    because its own prompt runs one line at a time; `input` itself takes a line with breaks in it. Other line editors
-    pass over a setting that they do not know, and a dumb terminal would print the marks.
+    GNU readline can do this (bracketed paste): the terminal marks where a paste begins and ends. Python turns it off
+    for its interactive mode, which runs one line at a time; `input` accepts line breaks. Other line editors ignore
+    this setting. A dumb terminal would print the marks.
     """
     import readline  # noqa: PLC0415 -- not every Python has it
 

@@ -1,9 +1,8 @@
 """Records turns: one file per turn, a line for each event with its time, without secrets.
 
-`tailrace preview`, `shadow --replay`, `deliver` and the tests read these files. What looks like a secret is replaced
-before it is written: values of environment variables whose names say that they are secret, and tokens of known forms. A
-secret may come in pieces, with text of a subagent or a tool between them. So pieces of text wait until every source of
-text is at the end of a word.
+`tailrace preview`, `shadow --replay`, `deliver` and the tests read these files. Secrets are replaced before anything is
+written: values of environment variables with names such as `API_KEY`, and tokens of known forms. A secret may come in
+pieces, with text of a subagent or a tool between them. So text waits until every source of it is at the end of a word.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ class Recorder:
         self._file: BinaryIO | None = None
         self._began = 0.0
         self._waiting: list[tuple[float, _Piece | Usage | Status | ToolProgress]] = []
-        self._in_word: set[_Source] = set()  # their last word may go on
-        self._tails: dict[_Source, str] = {}  # the end of the text that waits, which may be half of a key's mark
-        self._in_key: set[_Source] = set()  # they are inside a private key, which has spaces in it
+        self._in_word: set[_Source] = set()  # their last word may not be complete
+        self._tails: dict[_Source, str] = {}  # the end of the waiting text: maybe half of a private key's BEGIN or END
+        self._in_key: set[_Source] = set()  # they are inside a private key, where a space does not end the secret
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -69,7 +68,7 @@ class Recorder:
         if isinstance(event, _Piece):
             self._record_piece(at, event)
         elif self._in_word and isinstance(event, Usage | Status | ToolProgress) and len(self._waiting) < _MAX_WAITING:
-            # These come in the middle of words; all other events end them.
+            # These events can come in the middle of a word. All others end it.
             self._waiting.append((at, event))
         else:
             self._write_waiting()
@@ -106,7 +105,7 @@ class Recorder:
         )
 
     def _write_waiting(self) -> None:
-        """Write the pieces as they came. Of a source with a secret, its first piece gets all of the redacted text."""
+        """Write the waiting events. If a source has a secret, its first event gets all of its redacted text."""
         redacted: dict[_Source, str | None] = {}
         for source in {_source(event) for _, event in self._waiting if isinstance(event, _Piece)}:
             text = self._waiting_text(source)
@@ -143,7 +142,7 @@ class Recorder:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """End the turn: write what waits, and close the file."""
+        """End the turn: write the waiting events, and close the file."""
         self._write_waiting()
         if self._file is not None:
             self._file.close()

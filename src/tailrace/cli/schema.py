@@ -17,7 +17,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _SchemaName(StrEnum):
-    """The schemas there are."""
+    """The available schemas."""
 
     EVENTS = "events"
     CHUNKS = "chunks"
@@ -33,7 +33,7 @@ def schema(
     name: Annotated[
         _SchemaName,
         typer.Argument(
-            metavar="NAME", help="events: what an agent says; chunks: what a message holds.", show_default=False
+            metavar="NAME", help="events: what an agent sends; chunks: what a message contains.", show_default=False
         ),
     ],
 ) -> None:
@@ -43,7 +43,7 @@ def schema(
 
 
 def _schema(title: str, union: Any) -> dict[str, Any]:
-    """The schema of a tagged union: one of its members, as the field `type` says."""
+    """The schema of a tagged union: the field `type` names the member."""
     members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
     for definition in definitions.values():
         # The rest of a docstring is for readers of the Python code.
@@ -53,7 +53,7 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
         definition = definitions[member["$ref"].rpartition("/")[2]]
         (tag,) = definition["properties"]["type"]["enum"]
         mapping[tag] = member["$ref"]
-        # msgspec takes a tag for optional, as any field with a default.
+        # msgspec counts the tag as optional, like any field with a default.
         definition["required"] = [
             "type",
             *(name for name in definition.get("required", ()) if name != "type"),

@@ -1,6 +1,6 @@
-"""What a command needs to send: the ledger, a courier, and the channels that are named.
+"""Opens what a command needs to send: the ledger, a courier and the channels. Closes them in the right order.
 
-It loads a channel by its name, and closes everything in the right order. It receives nothing that people write.
+Incoming messages are refused, because a command only sends.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
 
 _DRAIN_S = 5.0
 EXIT_AFTER_S = _DRAIN_S + 3.0
-"""When a command that is asked to stop ends at any rate; before, it waits for answers to what it is sending."""
+"""The seconds after which a stopped command exits in any case; until then it waits for answers to what it sends."""
 
 
 class _ClosedInbox:
-    """Refuses what people write, so that the platform keeps it for the process that answers."""
+    """Refuses incoming messages, so that the platform keeps them for the process that answers."""
 
     async def receive(self, inbound: Inbound) -> NoReturn:
         raise LedgerUnavailable(f"this command only sends; {inbound.event_id} is left for the process that answers")
 
 
 def load_channel(name: str) -> Channel:
-    """Make the channel of that name; it is not started. Raises `UsageError` if no such channel can send."""
+    """Create the channel of that name; it is not started. Raises `UsageError` if there is none, or it cannot send."""
     make = load("channel", name)
     try:
         channel: Any = make()
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"the channel {name!r} cannot be made: {type(error).__name__}: {error}") from error
+        raise UsageError(f"the channel {name!r} cannot be created: {type(error).__name__}: {error}") from error
     if not isinstance(channel, Channel):
         raise UsageError(
-            f"the channel {name!r} cannot be sent to: it has not all that `tailrace.ports.Channel` asks for "
+            f"the channel {name!r} cannot send: it must have all members of `tailrace.ports.Channel` "
             "(name, capabilities, start, stop, post)"
         )
     if channel.name != name:
-        raise UsageError(f"the channel {name!r} calls itself {channel.name!r}: a channel has one name")
+        raise UsageError(f"the channel {name!r} has the attribute name={channel.name!r}: the two must be equal")
     return channel
 
 
@@ -90,7 +90,7 @@ class Connections:
 async def open_courier(
     path: Path, settings: CourierSettings, on_change: Callable[[Delivery], None], *, adopt_restored: bool = False
 ) -> AsyncIterator[Connections]:
-    """Open the ledger and a courier. `on_change` gets each delivery that changes. Leaving drains the courier."""
+    """Open the ledger and a courier. `on_change` gets each changed delivery. At the end the courier is drained."""
     async with write_ledger(path, adopt_restored=adopt_restored) as ledger, AsyncExitStack() as channels:
         spool = Spool(path.with_name(f"{path.name}.spool"))
         courier = Courier(ObservedLedger(ledger, on_change), settings=settings, spool=spool)

@@ -1,7 +1,7 @@
-"""`tailrace shadow`: recorded turns presented in two ways, and what people would have seen otherwise.
+"""`tailrace shadow`: present recorded turns in two ways and compare what people would see.
 
-Nothing is sent: both are dry runs. So a change of settings, another projector or another path to the same agent is
-tried on what agents really said.
+Nothing is sent: both are dry runs. Use it to test other settings, another projector or another path to the same agent
+with real turns.
 """
 
 from __future__ import annotations
@@ -43,32 +43,34 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
         typer.Option("--against", metavar="DIR", help="The same turns, recorded on another path to the agent."),
     ] = None,
     channel: Annotated[ChannelName, typer.Option("--channel", help="The channel.")] = ChannelName.TELEGRAM,
-    group: Annotated[bool, typer.Option("--group", help="In a chat of several people.")] = False,
-    presentation: Annotated[Presentation | None, typer.Option("--presentation", help="The presentation now.")] = None,
+    group: Annotated[bool, typer.Option("--group", help="Assume a group chat.")] = False,
+    presentation: Annotated[
+        Presentation | None, typer.Option("--presentation", help="The current presentation.")
+    ] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting now; may be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A current setting; repeat it for more."),
     ] = None,
     shadow_presentation: Annotated[
         Presentation | None, typer.Option("--shadow-presentation", help="The presentation to try.")
     ] = None,
     shadow_assignments: Annotated[
         list[str] | None,
-        typer.Option("--shadow-set", metavar="NAME=VALUE", help="A setting to try; may be repeated."),
+        typer.Option("--shadow-set", metavar="NAME=VALUE", help="A setting to try; repeat it for more."),
     ] = None,
     shadow_projector: Annotated[
         str | None,
         typer.Option("--shadow-projector", metavar="MODULE:OBJECT", help="Another projector to try."),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="SECONDS", min=0.0, help="Less than this is no difference in time.")
+        float, typer.Option("--tolerance", metavar="SECONDS", min=0.0, help="Ignore smaller differences in time.")
     ] = TOLERANCE_S,
     json: Annotated[bool, typer.Option("--json", help="Write each turn as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Present recorded turns in two ways, and say what people would have seen otherwise.
+    """Present recorded turns in two ways and compare what people would see.
 
-    Nothing is sent. Ends with 1 if text would be lost, doubled or changed.
+    Nothing is sent. The exit code is 1 if text would be lost, doubled, changed or out of order.
     """
     with errors_in_one_line(debug=debug):
         capabilities = CHANNELS[channel.value]
@@ -92,7 +94,7 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
 
 
 class _Report:
-    """Compares turn by turn, writes how each differs, and a summary in the end."""
+    """Compares turn by turn, writes the differences of each, and a summary at the end."""
 
     def __init__(self, ours: Variant, theirs: Variant, target: Target, *, tolerance_s: float, json: bool) -> None:
         self._ours = ours
@@ -162,9 +164,9 @@ def _turns(folder: Path, option: str) -> dict[str, Path]:
 
 
 def _paired(folder: Path, against: Path) -> Iterator[tuple[str, Path | None, Path | None]]:
-    """Pair the turns of two folders by the names of their files, or else by the numbers that a recorder gave them.
+    """Pair the turns of two folders by file name, or else by the number that the recorder gave them.
 
-    Gives a name and both files; None for a file that is missing.
+    Yields a name and both files; None for a missing file.
     """
     ours, theirs = _turns(folder, "--replay"), _turns(against, "--against")
     by_number = {_number(name): name for name in theirs if _number(name) and name not in ours}
@@ -175,7 +177,7 @@ def _paired(folder: Path, against: Path) -> Iterator[tuple[str, Path | None, Pat
 
 
 def _number(name: str) -> str:
-    """The number that a recorder gave the turn; the id behind it differs in each recording."""
+    """The number that the recorder gave the turn. The id after it differs in each recording."""
     found = re.match(r"\d{4,}(?=-)", name)
     return found[0] if found is not None else ""
 

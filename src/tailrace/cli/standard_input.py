@@ -1,7 +1,7 @@
-"""Events from standard input: one JSON object per line, each given as soon as its line is there.
+"""Reads events from standard input: one JSON object per line, each yielded as soon as its line is complete.
 
-A line may also come from a recording, with the time of its event, which is ignored. A line that is no event fails the
-turn, as the contract says; what is wrong with it is kept, with the number of the line.
+A line may come from a recording: its time is ignored. A line that is not an event fails the turn; `problem` then holds
+the reason and the line number.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _RECORDED = re.compile(rb'^\s*\{"at":\s*[\d.e+-]+,\s*"event":\s*(\{.*\})\s*\}\s*
 class EventLines:
     """The events of the input.
 
-    `count` is how many there were, `has_ended` whether one of them ended the turn, and `problem` what is wrong with the
-    first bad line.
+    `count` is how many events were read, `has_ended` whether one of them was terminal, and `problem` what is wrong with
+    the first bad line.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class EventLines:
         self._line = 0
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Read the events. A line that is no event becomes a `turn_failed`, and nothing is read after it."""
+        """Read the events. A line that is not an event becomes a `turn_failed`, and reading stops."""
         try:
             async for line in _lines(sys.stdin.fileno()):
                 self._line += 1
@@ -59,14 +59,14 @@ class EventLines:
             raise
 
     def refuse(self, diagnostic: Diagnostic) -> None:
-        """Keep what is wrong with the current line, if nothing was wrong before."""
+        """Store what is wrong with the current line, unless an earlier line was wrong."""
         self.problem = self.problem or f"line {self._line} of the input: {diagnostic.message} [{diagnostic.code}]"
 
 
 async def _lines(descriptor: int) -> AsyncGenerator[bytes, None]:
     """The lines of a file, a pipe or a keyboard; the last one may lack its line end."""
     chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_MAX_CHUNKS_AHEAD)
-    # A thread, because no event loop can wait for a file. It may be abandoned in the middle of a read.
+    # A thread, because an event loop cannot wait for a file. As a daemon it does not keep the process alive.
     threading.Thread(target=_pump, args=(descriptor, asyncio.get_running_loop(), chunks), daemon=True).start()
     pieces: list[bytes] = []
     while chunk := await chunks.get():

@@ -1,4 +1,4 @@
-"""What a command writes while it works: lines that stay, and on a terminal one line below them that changes."""
+"""The output of a command while it works: permanent lines and, on a terminal, one status line below them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _EVERY = 1000
 
 
 class StatusLine:
-    """Standard error of a command. `is_live` is whether there is a line that changes: only on a terminal."""
+    """Writes to standard error. `is_live`: there is a status line, which only a terminal can have."""
 
     def __init__(self, *, is_live: bool = True) -> None:
         self._lines = TerminalWriter(sys.stderr)
         self.is_live = self._lines.in_place = self._lines.in_place and is_live
 
     def show(self, text: str) -> None:
-        """Show this in the line that changes."""
+        """Show this text in the status line."""
         if self.is_live:
             with suppress(OSError, ValueError):
                 line = TerminalLine(text)
@@ -28,7 +28,7 @@ class StatusLine:
                     self._lines.add("status", line, style=DIM)
 
     def count(self, action: str, done: int, total: str = "") -> None:
-        """Show how many things are done; without a terminal each thousandth is a line."""
+        """Show how many things are done; without a status line write every thousandth as a line."""
         text = f"{action}: {done}{total}"
         if self.is_live:
             self.show(text)
@@ -36,7 +36,7 @@ class StatusLine:
             self.write(text)
 
     def write(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         with suppress(OSError, ValueError):
             self._lines.withdraw("status")
             self._lines.space(1)
@@ -48,6 +48,6 @@ class StatusLine:
         typer.echo(text)
 
     def clear(self) -> None:
-        """Take the line that changes away."""
+        """Remove the status line."""
         with suppress(OSError, ValueError):
             self._lines.withdraw("status")

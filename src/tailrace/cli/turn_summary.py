@@ -1,4 +1,4 @@
-"""How a turn ended, in one line: all parts were delivered, or which are missing and what to do about them."""
+"""Summarizes a turn in one line: all parts were delivered, or some are missing and what to do about that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERDICTS: list[tuple[set[State], str]] = [
     ({State.FAILED}, "was refused"),
     ({State.DEAD}, "was given up"),
     ({State.CANCELLED}, "was left out"),
-    ({State.AMBIGUOUS}, "may have arrived, which is still being found out"),
+    ({State.AMBIGUOUS}, "may have arrived: the platform has to be asked"),
     ({State.PLANNED, State.SENDING, State.RETRY}, "is not sent yet"),
 ]
 
@@ -33,11 +33,13 @@ class TurnSummary(NamedTuple):
 
 
 def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str) -> TurnSummary:
-    """Count the parts; `ledger` is the argument by which a command finds them."""
+    """Summarize the parts; `ledger` is the `--ledger` argument for the suggested command."""
     missing = [part for part in parts if part.state is not State.DELIVERED]
     chat = one_line(conversation)
     if not missing:
-        text = f"{_count(len(parts))} delivered to {chat}" if parts else f"nothing was said to {chat}"
+        text = (
+            f"{_count(len(parts))} delivered to {chat}" if parts else f"nothing was sent to {chat}: the answer is empty"
+        )
         doubled = [part for part in parts if part.may_be_double]
         text += f"; may be there twice: {_numbers(doubled)}" if doubled else ""
         return TurnSummary(is_complete=True, is_open=False, text=text)
@@ -54,14 +56,14 @@ def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str) -> T
 
 
 def _arguments(parts: list[Delivery]) -> str:
-    """How to name the parts on a command line: one by one while they are few."""
+    """The arguments that select the parts on a command line: their ids if they are few, else options."""
     if len(parts) > _FEW and all(part.state in UNDELIVERED for part in parts):
         return f"--turn {shlex.quote(parts[0].turn_id)}"
     return shlex.join(part.id for part in parts)
 
 
 def _numbers(parts: list[Delivery]) -> str:
-    """The numbers of the parts, neighbours as a range."""
+    """The numbers of the parts, consecutive ones as a range."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(abs(part.ordinal) for part in parts):
         if ranges and ranges[-1][1] == number - 1:

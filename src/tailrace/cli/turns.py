@@ -1,15 +1,15 @@
 """Turns of an agent, one after the other on one event loop. Ctrl-C can end each of them.
 
-The event loop runs only while a turn does; between turns the main thread is free to wait for input. An agent may ignore
-any one way of being stopped, so during a turn each Ctrl-C does more:
+The event loop runs only during a turn; between turns the main thread waits for input. An agent may ignore a request to
+stop, so during a turn each further Ctrl-C does more:
 
-    first       the turn is cancelled; the agent has `GRACE_S` to end
-    second      the agent is left running at once, as it is when `GRACE_S` is over
-    unnoticed   when the event loop has not noticed a press until the next one, the agent blocks the loop: a
-                KeyboardInterrupt is raised in the agent's own code, because nothing else reaches it
-    after that  Ctrl-C kills the process, as it would without us
+    first       cancel the turn; the agent has `GRACE_S` to end
+    second      stop waiting for the agent and leave it running, as also happens after `GRACE_S`
+    unnoticed   if the event loop has not noticed one Ctrl-C before the next, the agent blocks the loop: raise
+                KeyboardInterrupt in the agent's own code, because nothing else reaches it
+    after that  Ctrl-C kills the process, as in any other program
 
-An agent that was left running may go on in the background; its further events are not shown.
+An agent that was left running may continue in the background; its further events are not shown.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Turns:
                 try:
                     self._loop.run_until_complete(supervision)
                 except KeyboardInterrupt:
-                    # It left the agent's code and the loop, which takes no harm from it. The supervision ends the turn.
+                    # It ended the agent's code; the event loop can run on, and `supervise` ends the turn.
                     continue
         if turn.left_running is not None:
             self._left_running.append(turn.left_running)
@@ -80,9 +80,9 @@ class Turns:
         return supervision.result()
 
     def close(self, exit_code: int) -> None:
-        """Give what the agent left running a moment to end, then exit in any case.
+        """Wait a moment for the agent's remaining tasks and threads, then exit in any case.
 
-        Tasks and threads that do not end would otherwise keep the process for as long as they like.
+        Without a limit, a task or thread that does not end would keep the process alive.
         """
         stop_handling((signal.SIGINT,))
         exit_later(self._grace_s, exit_code)
@@ -130,7 +130,7 @@ class _Turn:
         self._terminal: Terminal | None = None
 
     async def supervise(self, prompt: Prompt, turn_id: str) -> Terminal:
-        """Run the turn. If it is to stop and does not, end it without the agent."""
+        """Run the turn. If it does not stop in time when asked, end the turn and leave the agent running."""
         running = asyncio.create_task(self._run(prompt, turn_id))
         await _first_of(running, self.stop.first)
         if not running.done():
@@ -140,7 +140,7 @@ class _Turn:
             self.left_running = running
         elif not running.cancelled():
             error = running.exception()
-            # A KeyboardInterrupt ended an agent that blocked the loop; any other error is one of `show`.
+            # A KeyboardInterrupt ended an agent that blocked the loop. Any other error comes from `show`: raise it.
             if error is not None and not isinstance(error, KeyboardInterrupt):
                 raise error
         if self._terminal is None:
@@ -149,7 +149,7 @@ class _Turn:
         return self._terminal
 
     async def _run(self, prompt: Prompt, turn_id: str) -> None:
-        """Show the events of the turn as the contract passes them on."""
+        """Show the events of the turn after the contract was applied."""
         events = checked(self._until_stopped(prompt), turn_id=turn_id, cancelled=lambda: self.stop.asked)
         async with _closing(events):
             async for event in events:
@@ -160,7 +160,7 @@ class _Turn:
                     self._terminal = event
 
     async def _until_stopped(self, prompt: Prompt) -> AsyncIterator[Event]:
-        """The agent's events until the turn is to stop. Then the stream just ends, whatever the agent does."""
+        """The agent's events until a stop is requested; then the stream ends, even if the agent continues."""
         try:
             async with _closing(self._runtime.run(prompt)) as events:
                 async for event in events:
@@ -170,13 +170,13 @@ class _Turn:
         except asyncio.CancelledError as error:
             if not self.stop.asked:
                 raise RuntimeFault("something the agent waited for was cancelled") from error
-            # The request to cancel is met: what follows in this task is not to be cancelled again.
+            # This was the requested cancellation. `uncancel` tells timeouts and task groups that it is done.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
         except SystemExit as error:
             raise RuntimeFault(f"the agent called sys.exit({error.code!r})") from error
         except (KeyboardInterrupt, GeneratorExit):
-            # How Ctrl-C reaches an agent that blocks the loop, and how this stream is closed.
+            # KeyboardInterrupt stops an agent that blocks the loop; GeneratorExit closes this stream.
             raise
         except BaseException as error:
             if self.stop.asked:
@@ -188,7 +188,7 @@ class _Turn:
             raise RuntimeFault(f"the agent raised {type(error).__name__}: {error}") from error
 
     def _locate(self, error: BaseException) -> None:
-        """Show where the agent failed, or say how to see it. An error of our own says enough by itself."""
+        """Show where the agent failed, or how to see it. A tailrace error needs no location: its text is enough."""
         if self._debug:
             print_traceback(error)
         elif not isinstance(error, TailraceError):
@@ -197,7 +197,7 @@ class _Turn:
 
 
 async def _first_of(task: asyncio.Task[None], event: asyncio.Event, timeout_s: float | None = None) -> None:
-    """Wait until the task is done, the event is set or the time is over; the task is left as it is."""
+    """Wait until the task is done, the event is set, or the timeout. The task is not cancelled."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({task, waiting}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -1,7 +1,7 @@
-"""`tailrace deliveries`: what was sent, as the ledger knows it, and what a person can do about it.
+"""`tailrace deliveries`: list, show, resend and delete the deliveries in a ledger.
 
-Each of its commands is a file. `list`, `show` and `purge --dry-run` only read the ledger, also while another process
-writes it; `resend` and `purge` need the ledger for themselves.
+Each command has a file of its own. `list`, `show` and `purge --dry-run` only read the ledger, also while another
+process writes it; for `resend` and `purge` no other process may have it open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tailrace.cli.deliveries.showing import show
 
 
 class _CommandAnywhere(TyperGroup):
-    """Takes options before the command as well as behind it. Without a command it lists."""
+    """Accepts options before and after the command. Without a command it runs `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         index = self._index_of_command(args)
@@ -42,8 +42,8 @@ class _CommandAnywhere(TyperGroup):
 deliveries = typer.Typer(
     cls=_CommandAnywhere,
     add_completion=False,
-    help="List what was sent, show it, send it again, or delete it. Without a command it lists; options may stand "
-    "before the command or behind it.",
+    help="List, show, resend or delete deliveries. Without a command it lists them; options may come before or after "
+    "the command.",
 )
 deliveries.command("list")(list_deliveries)
 deliveries.command()(show)

@@ -53,7 +53,7 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
     to: ToOption = None,
     channel: ChannelOption = None,
     older_than: OlderOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Not more than this many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many.")] = 50,
     ledger: LedgerOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -80,7 +80,7 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
 
 
 async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
-    """The deliveries and one more, the ids of those that may be missing and were not sent again, and damaged rows."""
+    """Up to `limit` + 1 deliveries, the ids of those that may be missing and were not resent, and damaged rows."""
     async with read_ledger(path) as reader:
         found, damaged = await reader.find_readable(query, limit=limit + 1)
         missing = []
@@ -94,7 +94,7 @@ async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], l
 
 
 def _print(shown: list[Delivery]) -> None:
-    """Print a table; on a terminal its last column takes the room that is left."""
+    """Print a table; on a terminal its last column takes the remaining width."""
     rows = [_cells(delivery) for delivery in shown]
     widths = [max(len(row[column]) for row in (_HEADS, *rows)) for column in range(len(_HEADS) - 1)]
     is_styled = TerminalWriter(sys.stdout).styled
@@ -129,12 +129,14 @@ def _color(delivery: Delivery) -> str | None:
 
 
 def _hints(shown: list[Delivery], missing: list[str], ledger: str, *, is_all: bool) -> list[str]:
-    """What a person may want to do next."""
+    """Lines that suggest what the person can do next."""
     if not shown:
         return ["no delivery matches, or there is none yet"]
     hints = [] if is_all else [f"there are more: --limit {2 * len(shown)} shows further back"]
     if missing:
-        which = "1 of them did not surely arrive" if len(missing) == 1 else f"{len(missing)} did not surely arrive"
+        which = (
+            "1 of them may not have arrived" if len(missing) == 1 else f"{len(missing)} of them may not have arrived"
+        )
         example = one_line(missing[-1])
         hints.append(
             f"{which}: `tailrace deliveries show {example}{ledger}` says why, "

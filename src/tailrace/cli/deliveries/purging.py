@@ -41,19 +41,22 @@ _BATCH = 500
 def purge(  # noqa: PLR0913 -- one for each option of the command
     *,
     older_than: OlderOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="Of any age.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Finished deliveries of any age.")] = False,
     state: StateOption = None,
     turn: TurnOption = None,
     to: ToOption = None,
     channel: ChannelOption = None,
-    bodies: Annotated[bool, typer.Option("--bodies", help="Delete only the texts; the rows stay.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count: nothing is changed.")] = False,
+    bodies: Annotated[
+        bool, typer.Option("--bodies", help="Delete only the texts; keep the rest of each delivery.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     ledger: LedgerOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Delete deliveries that are finished. Open ones always stay.
 
-    A turn that was deleted is not known any more: to deliver it again sends it again.
+    Give at least --older-than, --turn or --all. A deleted turn is forgotten: to deliver it again sends all of it
+    again.
     """
     with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
         if older_than is None and turn is None and not everything:
@@ -77,7 +80,7 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
 
 
 async def _delete(path: Path, query: Query, *, bodies: bool) -> int:
-    """Delete in small batches, so that no other writer waits long for the disk."""
+    """Delete in small batches, so that no other writer has to wait long."""
     count, status = 0, StatusLine()
     async with write_ledger(path) as ledger:
         while deleted := await ledger.prune(query, limit=_BATCH, bodies=bodies):

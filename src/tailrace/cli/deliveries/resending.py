@@ -1,7 +1,7 @@
 """`tailrace deliveries resend`: finish what is open, and send again what may be missing.
 
-What is final stays as it is: to send it again is a new delivery, `{turn}/resend.{ordinal}`, so that the same command a
-second time sends nothing a third time. Conversations are sent at the same time, each in its order.
+A final delivery is never changed. It is sent again as a new delivery, `{turn}/resend.{ordinal}`, so running the same
+command twice sends it only once more. Conversations are sent at the same time, each in its own order.
 """
 
 from __future__ import annotations
@@ -59,13 +59,15 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
     older_than: OlderOption = None,
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="Use a ledger that was restored from a backup: what is open may have been sent."),
+        typer.Option(
+            "--adopt", help="Accept a ledger that was restored from a backup: its open deliveries may have been sent."
+        ),
     ] = False,
     ledger: LedgerOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Send again what may be missing, and finish what is open.
+    """Send again what may be missing, and send what is still open.
 
     Name deliveries by ID, or choose them by at least one option. Without --state the options choose among those that
     are open, unknown, dead or failed.
@@ -86,7 +88,7 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
             json=sys.stdout if json else None,
             ledger_argument=ledger_argument(ledger),
         )
-        # A channel that prints must not come between lines of JSON.
+        # Text that a channel prints must not get between the lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
             exit_code = asyncio.run(_resend(options, debug=debug))
     raise typer.Exit(exit_code)
@@ -112,7 +114,7 @@ async def _resend(options: _Options, *, debug: bool) -> int:
             options.path, CourierSettings(), _reports_waits(status), adopt_restored=options.adopts_restored
         ) as connections:
             if options.adopts_restored:
-                status.write(f"{options.path} can be used again; what was open in it counts as maybe sent")
+                status.write(f"{options.path} can be used again; its open deliveries may have been sent")
             chosen = await _choose(connections.courier.ledger, options)
             if not chosen:
                 status.write("no delivery matches: nothing was sent")
@@ -121,7 +123,7 @@ async def _resend(options: _Options, *, debug: bool) -> int:
 
 
 async def _choose(ledger: Ledger, options: _Options) -> list[Delivery]:
-    """The deliveries that are meant, oldest first. A line about a missing part is sent again only by its id."""
+    """The deliveries to send, oldest first. A final notice about a missing part is only sent again by its id."""
     if options.ids:
         found = {delivery_id: await delivery_by_id(ledger, delivery_id) for delivery_id in options.ids}
         return sorted(found.values(), key=lambda delivery: delivery.position)
@@ -131,7 +133,7 @@ async def _choose(ledger: Ledger, options: _Options) -> list[Delivery]:
 
 
 def _reports_waits(status: StatusLine) -> Callable[[Delivery], None]:
-    """Say what a delivery waits for after a try of this command, if that takes long."""
+    """Returns a callback that writes what a delivery waits for, if this command tried it and the wait is long."""
     began_at = time.time()
 
     def report(delivery: Delivery) -> None:
@@ -143,7 +145,7 @@ def _reports_waits(status: StatusLine) -> Callable[[Delivery], None]:
 
 
 class _ResendCommand:
-    """All that was chosen, sent conversation by conversation."""
+    """Sends the chosen deliveries, grouped by conversation."""
 
     def __init__(self, options: _Options, connections: Connections, status: StatusLine, stop: asyncio.Event) -> None:
         self._options = options
@@ -170,7 +172,7 @@ class _ResendCommand:
         await sending
         self._status.clear()
         if self._missed:
-            self._status.write(f"tailrace: {self._missed} of {len(chosen)} did not surely arrive")
+            self._status.write(f"tailrace: {self._missed} of {len(chosen)} may not have arrived")
         return FAILED if self._missed else DONE
 
     async def _connect(self, names: set[str]) -> set[str]:
@@ -202,7 +204,7 @@ class _ResendCommand:
                 self._status.count("sent", self._done, f" of {total}")
 
     async def _finish_open(self, conversation: str) -> None:
-        """Send all that is open in a conversation, for as long as that changes something."""
+        """Send all open deliveries of a conversation. Stops when a round changes nothing."""
         open_ids = await self._open_in(conversation)
         while open_ids and (work := self._courier.resume(conversation)) is not None:
             await work
@@ -211,7 +213,7 @@ class _ResendCommand:
                 return
 
     async def _resend(self, delivery: Delivery) -> None:
-        """Send a final delivery again; of one that was open, report how it is now."""
+        """Send a final delivery again. An open one was sent by `_finish_open`: only report its state."""
         before = one_line(delivery.id)
         if delivery.state in OPEN:
             self._report(before, await self._find(delivery.turn_id, delivery.ordinal) or delivery)
@@ -240,12 +242,12 @@ class _ResendCommand:
         )
         if self._courier.spool is not None:
             new = await self._courier.spool.copy_file(new)
-        # The turn is finished already, so nothing is begun that would have to be ended.
+        # The turn is recorded as done at once, so that it never counts as interrupted.
         [ended] = await self._courier.deliver(Turn(turn_id=turn_id, target=target, state=TurnState.DONE), [new])
         return await self._find(turn_id, delivery.ordinal) or ended
 
     def _report(self, name: str, sent: Delivery, *, again_of: str | None = None) -> None:
-        """Say what became of a delivery that was sent under this name."""
+        """Report the result of a delivery that was sent. `name` is how to refer to it."""
         why = f": {one_line(sent.error)}" if sent.error else ""
         if sent.state is State.DELIVERED and sent.receipt is not None:
             text = f"sent {name} (message {one_line(sent.receipt.message_id)})"

@@ -1,4 +1,4 @@
-"""Which deliveries a person means: by their ids, or by options."""
+"""Options and ids that select deliveries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ ToOption: TypeAlias = Annotated[
 ]
 ChannelOption: TypeAlias = Annotated[str | None, typer.Option("--channel", help="Only on this channel.")]
 OlderOption: TypeAlias = Annotated[
-    str | None, typer.Option("--older-than", metavar="AGE", help="Only unchanged for this long: 90s, 30m, 2h, 7d.")
+    str | None,
+    typer.Option("--older-than", metavar="AGE", help="Only those unchanged for at least this long: 90s, 30m, 2h, 7d."),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Write each delivery as a line of JSON.")]
 
@@ -50,7 +51,7 @@ def selected(
     channel: str | None = None,
     older_than: str | None = None,
 ) -> Query:
-    """The query that the options make. Raises `UsageError` for a value that is none."""
+    """The query for these options. Raises `UsageError` for an invalid value."""
     if to is not None and not re.fullmatch(r"[^:]+:.+", to):
         raise UsageError(f"--to is {to!r}: write CHANNEL:CHAT, as `tailrace deliveries list` shows it")
     if unknown := [name for name in state or () if name not in _STATES]:

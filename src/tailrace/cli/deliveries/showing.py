@@ -36,7 +36,7 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="Write it as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show all that is known of one delivery."""
+    """Show everything that is known about one delivery."""
     with errors_in_one_line(debug=debug):
         delivery = asyncio.run(_find(existing_ledger(ledger), delivery_id))
         if json:

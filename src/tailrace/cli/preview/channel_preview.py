@@ -57,7 +57,7 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> VisibleMessage | None:
-        """The message or the draft that the last call changed; None if it changed nothing that people see."""
+        """The message or draft that the last call changed; None if people see no change."""
         if not self.last.message_id:
             return draft_of(self.last) if not self.last.is_typing else None
         return next((message for message in self.last.chat if message.message_id == self.last.message_id), None)
@@ -89,7 +89,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
         return f"{messages} · {calls}, {durable} to stay · {self.ends_at:.1f} s"
 
     def groups(self, *, within_s: float) -> Iterator[CallGroup]:
-        """The calls in order; appends to one stream, within so many seconds of the first, are one group."""
+        """The calls in order. Appends to one stream within `within_s` seconds of the first form one group."""
         group: list[PerformedCall] = []
         for call in self.calls:
             if group and not (_is_next_append(group[-1], call) and call.at - group[0].at < within_s):
@@ -100,7 +100,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
             yield CallGroup(at=group[0].at, count=len(group), last=group[-1])
 
     def row(self, group: CallGroup) -> tuple[str, str, str, str]:
-        """A group as a row of the table of calls: its time, what is called, the message, and the size of that."""
+        """A group as a row of the table of calls: time, kind of call, message, and size of the message."""
         kind = str(type(group.last.operation).__struct_config__.tag).replace("_", " ")
         return (
             f"{group.at:.2f} s",
@@ -110,7 +110,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def facts(self, message: VisibleMessage) -> tuple[str, str, str]:
-        """What is written around a message: its name, its size, and how often it was edited (empty for never)."""
+        """The labels of a message: its name, its size, and how often it was edited (empty if never)."""
         name = f"#{message.message_id}" if message.message_id else "draft"
         processing = ", processing" if message.is_processing else ""
         edits = plural(message.edits, "edit") if message.edits else ""
@@ -129,7 +129,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preview_on(turn: Turn, channel: str, settings: ProjectorSettings, *, group: bool = False) -> ChannelPreview:
-    """The turn in a thread of a chat of the channel: some platforms stream only in threads."""
+    """Preview the turn on a channel, in a thread, because some platforms stream only in threads."""
     capabilities = CHANNELS[channel]
     target = Target(channel=channel, chat="preview", thread="preview", group=group)
     rules = rules_for(settings, capabilities, target)

@@ -54,9 +54,9 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     presentation: Annotated[
         Presentation | None,
-        typer.Option("--presentation", help="How people see the answer while it comes. Default: the channel's."),
+        typer.Option("--presentation", help="How the answer appears while it is written. Default: the channel's."),
     ] = None,
-    group: Annotated[bool, typer.Option("--group", help="Show a chat of several people.")] = False,
+    group: Annotated[bool, typer.Option("--group", help="Show a group chat.")] = False,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,9 +76,10 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Show how a turn would look on each channel, and each call with its time.
+    """Show how a turn would look on each channel.
 
-    Nothing is sent. To see a turn that has everything in it: tailrace preview demo
+    Each call to the platform is listed with its time. Nothing is sent. For a turn that has everything in it: tailrace
+    preview demo
     """
     with errors_in_one_line(debug=debug):
         if steps and json:

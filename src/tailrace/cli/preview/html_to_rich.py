@@ -1,6 +1,6 @@
 """HTML as rich shows it in a terminal.
 
-It reads only what `markup` writes: few tags, well nested. One way from a body to what is shown, for page and terminal.
+It reads only what `markup` writes: few tags, well nested. So page and terminal both show the HTML of `markup`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def html_to_rich(html: str) -> RenderableType:
 
 
 class _Block:
-    """An open element: its content so far, and whether the last of that is a block, too."""
+    """An open element: its content so far, and whether that ends with a block."""
 
     def __init__(self, tag: str, attributes: dict[str, str | None]) -> None:
         self.tag = tag

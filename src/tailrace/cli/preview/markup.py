@@ -79,7 +79,7 @@ def _with_entities(body: Body) -> str:
         while kept < min(len(stack), len(active)) and stack[kept] is active[kept]:
             kept += 1
         if any(span.entity.type in _BLOCKS for span in stack[kept:]):
-            text = text.removeprefix("\n")  # a block ends its line by itself
+            text = text.removeprefix("\n")  # a block element already ends the line
         out += [_tags(span.entity)[1] for span in reversed(stack[kept:])]
         out += [_tags(span.entity)[0] for span in active[kept:]]
         out.append(_with_links(text, active))
@@ -98,7 +98,7 @@ def _tags(entity: Entity) -> tuple[str, str]:
 
 
 def _with_links(text: str, around: Sequence[_Span] = ()) -> str:
-    """Text in which addresses are links, as in every chat; but not in code or in a link."""
+    """The text with URLs as links, as every chat shows them; not inside code or another link."""
     if any(span.entity.type in _CODE or span.entity.type == "text_link" for span in around):
         return escaped(text)
     return "".join(
@@ -107,5 +107,5 @@ def _with_links(text: str, around: Sequence[_Span] = ()) -> str:
 
 
 def _from_markdown(text: str, *, code: Callable[[str], str] = str) -> str:
-    """Markdown as our web page shows it. The dialect of the platform has escaped what is no markup."""
+    """Markdown as HTML. The platform's dialect has already escaped text that only looks like markup."""
     return sanitized(html(text).html or "", code=code)

@@ -1,7 +1,7 @@
-"""The page of a preview: every channel in a column, in the manner of its platform, at any time of the turn.
+"""The HTML page of a preview: one column per channel, styled like its platform, at any time of the turn.
 
-One file that needs nothing else and can load nothing else: its content security policy allows only its own style and
-script. The document itself shows the end of the turn; the script shows earlier times.
+The page is one file and can load no other: its content security policy allows only its own style and script. Without
+the script it shows the end of the turn; the script shows earlier times.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tailrace.delivery.dry_run import PerformedCall, VisibleMessage
     from tailrace.operations import Task
 
-_FRAME_S = 0.2  # appends of so many seconds are one frame
+_FRAME_S = 0.2  # appends within this time are one frame
 _MAX_FRAMES = 200  # a long turn has fewer frames per second
-_ROW_S = 5.0  # appends of so many seconds are one row
+_ROW_S = 5.0  # appends within this time are one row
 _TYPING = '<p class="typing">is typing…</p>'
 
 _Version: TypeAlias = tuple[int, int, str]
@@ -51,7 +51,7 @@ def page(title: str, previews: Sequence[ChannelPreview]) -> str:
         script=script,
         end=f"{end:.2f}",
         columns="\n".join(map(_column, previews)),
-        # In a script nothing is markup but its end tag.
+        # So that no `</script>` in a message ends the script element.
         frames=f"[{','.join(films)}]".replace("<", "\\u003c"),
     )
 
@@ -61,7 +61,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """A policy by which nothing is loaded or sent, and only this style and this script run."""
+    """A content security policy: nothing is loaded or sent, and only this style and this script are used."""
     allowed = {"default": "'none'", "style": _digest(style), "script": _digest(script)}
     sources = "; ".join(f"{kind}-src {source}" for kind, source in allowed.items())
     return f"{sources}; base-uri 'none'; form-action 'none'"
@@ -130,7 +130,7 @@ def _footer(preview: ChannelPreview, message: VisibleMessage) -> str:
 
 
 class _Film:
-    """The chat of one channel as frames. An edit mostly keeps the beginning of a message, which is stored once."""
+    """The chat of one channel as frames. Most edits keep the beginning of a message: it is stored only once."""
 
     def __init__(self, preview: ChannelPreview, end: float) -> None:
         self._preview = preview
@@ -143,7 +143,7 @@ class _Film:
             self._frames.append((end, [self._version(message) for message in preview.chat]))
 
     def as_json(self) -> str:
-        """The versions of messages, each as what it keeps of an earlier one and what follows; the frames by time."""
+        """The frames by time, and the message versions: each as the length shared with an earlier one, and the rest."""
         return msgspec.json.encode({"versions": self._versions, "frames": self._frames}).decode()
 
     def _frame(self, call: PerformedCall) -> list[int]:

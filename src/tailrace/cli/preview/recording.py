@@ -1,8 +1,7 @@
 """A recorded turn: lines of JSON in, events with their times out.
 
-A line is an event, or an event with the second it came at: `{"at": 1.25, "event": {"type": "text_delta", …}}`. An event
-without a time comes a moment after the line before it, as a model writes. The events have passed the contract. An error
-names the number of the line.
+A line is an event, or an event with its time in seconds: `{"at": 1.25, "event": {"type": "text_delta", …}}`. Events
+without a time follow each other at a fixed rate. The contract is applied to the events. Errors name the line number.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ def read_turn(source: str, *, rate: float) -> Turn:
 
 
 def parse_turn(recording: bytes, *, name: str, rate: float) -> Turn:
-    """The turn in a recording of that name.
+    """The turn in a recording; `name` is for error messages.
 
-    Raises `UsageError` for the first line that is no event, or an event out of order.
+    Raises `UsageError` for the first line that is not an event or is out of order.
     """
     lines = list(_lines(recording, name=name, pause=1 / rate))
     if not lines:
@@ -99,7 +98,7 @@ def _parse_line(line: bytes) -> tuple[float | None, Event]:
     try:
         decoded = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None, decode_event(line)  # raises with the reason
+        return None, decode_event(line)  # raises the error that explains what is wrong
     if isinstance(decoded, dict) and "type" not in decoded and ("at" in decoded or "event" in decoded):
         timed = msgspec.convert(decoded, _TimedEvent)
         return timed.at, decode_event(timed.event)
@@ -107,7 +106,7 @@ def _parse_line(line: bytes) -> tuple[float | None, Event]:
 
 
 async def _checked(lines: Iterable[_Line], *, name: str) -> Turn:
-    """The events as the contract passes them on, with those that it adds."""
+    """The turn after the contract was applied, with the events that it adds."""
     number, now = 0, 0.0
     refused: list[UsageError] = []
 

@@ -1,7 +1,7 @@
 """HTML made safe for a page: a few tags and attributes, and text.
 
-The dialects write only such tags themselves. A page that people open from a file does not rely on that: all HTML on it
-passes here first.
+The dialects write only these tags. A page that people open from a file does not rely on that: all of its HTML is
+sanitized here first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def escaped(text: str) -> str:
-    """The text for a page: nothing in it is a tag, and control characters are shown as U+FFFD."""
+    """The text escaped for HTML, with control characters shown as U+FFFD."""
     return escape(_CONTROLS.sub("\ufffd", text))
 
 
@@ -52,7 +52,7 @@ def sanitized(html: str, code: Callable[[str], str] = str) -> str:
 
 
 class _Sanitizer(HTMLParser):
-    """Writes what it reads, without what is not allowed; `open` are the tags that are not closed yet."""
+    """Copies the HTML without what is not allowed; `open` has the tags that are not closed yet."""
 
     def __init__(self, code: Callable[[str], str]) -> None:
         super().__init__(convert_charrefs=True)

@@ -1,4 +1,4 @@
-"""The turn that `tailrace preview demo` shows: everything that channels show differently, with its times.
+"""The turn that `tailrace preview demo` shows: timed events with everything that channels show differently.
 
 An agent was asked why a backup was slow. It makes a plan, runs tools and a subagent, and gives an answer that is too
 long for one message of Discord, with a table, code, lists, links and a picture.
@@ -137,7 +137,7 @@ def _script() -> Iterator[tuple[float, Event]]:
 
 
 def _spoken(text: str) -> Iterator[tuple[float, Event]]:
-    """A text as a model says it: token by token."""
+    """A text as a model writes it: token by token."""
     for token in _TOKEN.findall(text):
         yield 0.022, TextDelta(text=token)
 
@@ -149,7 +149,7 @@ def _plan(*, done: int) -> PlanUpdated:
 
 
 def _work() -> Iterator[tuple[float, Event]]:
-    """Tools side by side, one of which fails and is called again, and a subagent with a tool of its own."""
+    """Parallel tool calls, one of which fails and is retried, and a subagent with a tool of its own."""
     yield 0.2, ToolStarted(id="log", name="read_file", arguments={"path": "/var/log/backup/nightly.log"})
     yield 0.1, ToolStarted(id="search", name="subagent", arguments={"query": "what changed around the backup job?"})
     yield 0.9, ToolFinished(id="log", result="01:02 index not found, creating it")

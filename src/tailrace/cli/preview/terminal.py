@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tailrace.delivery.dry_run import VisibleMessage
     from tailrace.operations import Task
 
-_ROW_S = 5.0  # appends of so many seconds are one row
-_STEP_S = 1.0  # and one step
+_ROW_S = 5.0  # in the table, appends within this time are one row
+_STEP_S = 1.0  # with `--steps`, appends within this time are one step
 _MAX_COLUMNS = 100
 
 
