@@ -1,4 +1,4 @@
-"""What the promise costs: the courier with both checkpoints awaited, against the same courier without a ledger.
+"""The cost of the ledger: the courier with both checkpoints awaited, against the same courier without a ledger.
 
 And the group commit beneath it, against one commit per operation, on this disk and on one that is 5 ms slower; beside
 it what a user might pick instead.
@@ -37,10 +37,10 @@ POLICY = Policy(idempotency=SlowPlatform.capabilities.idempotency)
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """The courier at two sizes, its checkpoints, the group commit, and others on the same work."""
+    """The courier with many and few turns, its checkpoints, the group commit, and other libraries on the same work."""
     for turns, share in ((scale.turns, 0.75), (max(scale.turns // 10, 1), 0.92)):
         parts = max(scale.deliveries // scale.turns, 1)
-        rounds = [(_kept(turns, parts), _floor(turns, parts)) for _ in range(scale.repeats)]
+        rounds = [(_with_ledger(turns, parts), _without_ledger(turns, parts)) for _ in range(scale.repeats)]
         ours, floor = max(rate for rate, _ in rounds), max(rate for _, rate in rounds)
         name = f"courier, {turns:,} turns, platform of {PLATFORM_S * 1e3:.0f} ms, against no ledger"
         yield _share(name, ours, floor, share)
@@ -50,8 +50,8 @@ def rows(scale: Scale) -> Iterator[Row]:
     yield from _others(scale)
 
 
-def _kept(turns: int, parts: int, waits: list[float] | None = None) -> float:
-    """Deliveries per second with a ledger; each wait for a checkpoint is noted where that is wished."""
+def _with_ledger(turns: int, parts: int, waits: list[float] | None = None) -> float:
+    """Deliveries per second with a ledger. `waits` collects the waits for checkpoints."""
 
     async def measure(path: Path) -> float:
         ledger = await SqliteLedger.open(path)
@@ -63,12 +63,12 @@ def _kept(turns: int, parts: int, waits: list[float] | None = None) -> float:
     return _in_directory(measure)
 
 
-def _floor(turns: int, parts: int) -> float:
+def _without_ledger(turns: int, parts: int) -> float:
     return _uncollected(_deliver(NoLedger(), turns, parts))
 
 
 async def _deliver(ledger: Ledger, turns: int, parts: int) -> float:
-    """Deliveries per second of so many turns at once, each saying its parts one after the other."""
+    """Deliveries per second of so many turns at once, each sending its parts one after the other."""
     async with Courier(ledger) as courier:
         courier.connect(SlowPlatform(PLATFORM_S))
 
@@ -85,7 +85,7 @@ async def _deliver(ledger: Ledger, turns: int, parts: int) -> float:
 
 
 class _Timed:
-    """A ledger that notes how long each checkpoint was waited for."""
+    """A ledger that measures the wait for each checkpoint."""
 
     def __init__(self, ledger: Ledger, waits: list[float]) -> None:
         self._ledger = ledger
@@ -111,14 +111,14 @@ class _Timed:
 
 def _checkpoints(turns: int, parts: int) -> Row:
     waits: list[float] = []
-    _kept(turns, parts, waits)
+    _with_ledger(turns, parts, waits)
     waits.sort()
     middle, late = (waits[int(len(waits) * share)] for share in (0.5, 0.99))
     return Row(f"a checkpoint, {turns:,} turns: p50, p99", duration(middle), duration(late), "", "(p99 < 40 ms)")
 
 
 def _commits(scale: Scale) -> Iterator[Row]:
-    """Group commit: many callers, against one after the other."""
+    """Group commit: many callers at once, against one."""
     callers = min(scale.turns, 100)
     for slower_s, target in ((0.0, 8.0), (SLOW_SYNC_S, 50.0)):
         each = max(scale.deliveries // callers // (8 if slower_s else 1), 1)
@@ -137,7 +137,7 @@ def _commits(scale: Scale) -> Iterator[Row]:
 
 
 async def _record(path: Path, callers: int, each: int, slower_s: float) -> float:
-    """Operations per second: each caller records, takes to delivered, and begins again."""
+    """Operations per second: each caller records deliveries and moves them to delivered, one after the other."""
     ledger = await SqliteLedger.open(path, connect=_slower(slower_s))
 
     async def call(number: int) -> None:
@@ -158,7 +158,7 @@ async def _record(path: Path, callers: int, each: int, slower_s: float) -> float
 
 
 def _slower(seconds: float) -> Any:
-    """What opens connections whose commits take so much longer: in a write-ahead log each is one sync."""
+    """Opens connections whose commits take so much longer. In a write-ahead log each commit is one sync."""
     if not seconds:
         return connect
 
@@ -176,7 +176,7 @@ def _slower(seconds: float) -> Any:
 
 
 def _others(scale: Scale) -> Iterator[Row]:
-    """The same two writes per delivery by what a user might pick instead; shown, not judged."""
+    """The same two writes per delivery with libraries that a user might choose instead; only shown."""
     callers = min(scale.turns, 100)
     each = max(scale.deliveries // callers // 8, 1)
     ours = _in_directory(partial(_record, callers=callers, each=each, slower_s=0.0))
@@ -225,7 +225,7 @@ def _in_directory(measure: Callable[[Path], Awaitable[float]]) -> float:
 
 
 def _uncollected(rate: Awaitable[float]) -> float:
-    """A rate measured without the garbage collector's pauses."""
+    """A rate, measured without pauses of the garbage collector."""
 
     async def measured() -> float:
         return await rate

@@ -1,4 +1,4 @@
-"""A ledger with very many open rows: how soon the first part leaves, what it takes in memory, what a row costs.
+"""A ledger with very many open rows: time to the first message, memory, cost per row.
 
 The rows are written straight into the file, as an outage of days would have left them. What is measured runs in a
 process of its own (`python -m bench.many_rows`), from its very start.
@@ -39,7 +39,7 @@ _EACH = 100
 
 
 def rows(scale: Scale) -> Iterator[Row]:
-    """The first part, memory and cost per row at full size, against a tenth of it; and forgetting them all."""
+    """First message, memory and cost per row at full size, against a tenth of it; and pruning all rows."""
     served = max(scale.open_rows // 50, 10)
     with tempfile.TemporaryDirectory() as directory:
         few, many = (Path(directory) / name for name in ("few.db", "many.db"))
@@ -53,12 +53,12 @@ def rows(scale: Scale) -> Iterator[Row]:
         yield Row(f"{count}: memory", f"{memory:.0f} MB", "", "", "≤ 150 MB", memory <= MOST_MEMORY_MB)
         yield at_most(f"{count}: a row delivered, against a tenth as many", more["each_s"], less["each_s"], FLAT)
         longest, each = _prune(many)
-        name = f"{count}: longest hold of the writer while they are forgotten, and per row"
+        name = f"{count}: longest hold of the writer while they are pruned, and per row"
         yield Row(name, duration(longest), duration(each), "", "≤ 50 ms", longest <= LONGEST_PRUNE_S)
 
 
 def _fill(path: Path, count: int) -> None:
-    """Make a ledger with so many planned deliveries, a hundred for each conversation, in turns."""
+    """Make a ledger with so many planned deliveries, a hundred for each conversation, interleaved."""
 
     async def make() -> None:
         await (await SqliteLedger.open(path)).close()
@@ -70,9 +70,7 @@ def _fill(path: Path, count: int) -> None:
     for number in range(max(count // _EACH, 1)):
         post = Post(target=Target(channel=SlowPlatform.name, chat=f"{number:06}"), body=Body(text="A part. " * 50))
         columns.append(from_delivery(plan(post, turn_id=f"turn-{number:06}", ordinal=1, policy=policy, now=now)))
-    names = (
-        "rid, turn_id, ordinal, conversation, channel, state, attempt, deferred_tries, epoch, operation, policy, key, "
-    )
+    names = "rid, turn_id, ordinal, conversation, channel, state, attempt, spared, epoch, operation, policy, key, "
     names += "fingerprint, created_at, first_try_at, last_try_at, not_before, receipt, error, may_be_double, updated_at"
     marks = ", ".join("?" * len(columns[0]))
     placed = (
@@ -89,23 +87,23 @@ def _fill(path: Path, count: int) -> None:
 
 
 def _sync(path: Path) -> None:
-    """What was written in haste is on the disk: its first checkpoint must not pay for it."""
+    """Sync the file, so that the first checkpoint of the measurement does not have to."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def _start(path: Path, served: int) -> dict[str, float]:
-    """What a process tells that starts on that ledger and delivers so many of its rows."""
+    """The measurements of a process that opens this ledger and delivers so many of its rows."""
     command = [sys.executable, "-m", "bench.many_rows", str(path), str(served)]
     root = Path(__file__).parent.parent
     start = time.time()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=root)  # noqa: S603 -- ours
-    told: dict[str, float] = json.loads(done.stdout)
-    return {**told, "first_s": told["first_at"] - start}
+    measured: dict[str, float] = json.loads(done.stdout)
+    return {**measured, "first_s": measured["first_at"] - start}
 
 
 class _Counting(SlowPlatform):
-    """A platform that answers at once and notes when its first message came and when the last one was due."""
+    """A platform that answers at once, and records the time of the first message and the end of the last."""
 
     def __init__(self, until: int) -> None:
         super().__init__(0.0)
@@ -136,7 +134,7 @@ async def _serve(path: Path, served: int) -> None:
 
 
 def _most_memory_mb() -> float:
-    """The most this process has held; what `getrusage` tells begins with what its parent held."""
+    """The peak memory of this process. The value of `getrusage` starts with the peak of its parent."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024
@@ -144,29 +142,29 @@ def _most_memory_mb() -> float:
 
 
 def _prune(path: Path) -> tuple[float, float]:
-    """The longest that forgetting some rows kept the writer, and what one row took."""
+    """The longest time that pruning kept the writer, and the time per row."""
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("UPDATE delivery SET state = 'delivered'")
     connection.close()
     _sync(path)
 
-    # Checked before it is used: while a check reads one state of the file beside the work, its log only grows.
+    # The whole file is checked before it is used: a check during the work would keep the log from being restarted.
     limits = LedgerLimits(small_bytes=path.stat().st_size + 1)
 
-    async def forget() -> tuple[float, float]:
+    async def prune_all() -> tuple[float, float]:
         ledger = await SqliteLedger.open(path, limits=limits)
         taken, count = [], 0
-        forgotten = True
-        while forgotten:
+        is_done = False
+        while not is_done:
             start = time.perf_counter()
-            forgotten = bool(pruned := await ledger.prune(Query(before=time.time() + 1)))
+            is_done = not (pruned := await ledger.prune(Query(before=time.time() + 1)))
             taken.append(time.perf_counter() - start)
             count += pruned
         await ledger.close()
         return max(taken), sum(taken) / max(count, 1)
 
-    return asyncio.run(forget())
+    return asyncio.run(prune_all())
 
 
 if __name__ == "__main__":

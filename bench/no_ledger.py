@@ -1,4 +1,4 @@
-"""The courier's baseline: a ledger that keeps nothing and answers at once, and a platform that takes its time."""
+"""The baseline of the courier: a ledger that stores nothing and answers at once, and a slow platform."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NoLedger:
-    """Does as if everything were written down."""
+    """Accepts every call and stores nothing."""
 
     epoch = 1
 
@@ -31,18 +31,18 @@ class NoLedger:
         return replace(turn, attempt=1, epoch=1)
 
     def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
-        """Forget it."""
+        """Ignore it."""
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:  # noqa: ARG002
-        """The turn is over."""
+        """The turn has ended."""
         return list(plan)
 
     async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """They are as they come."""
+        """All deliveries are new."""
         return list(deliveries)
 
     async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:  # noqa: ARG002
-        """Nobody is fenced."""
+        """Every move is allowed."""
         return [after for _before, after in moves]
 
     async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:  # noqa: ARG002
@@ -58,19 +58,19 @@ class NoLedger:
         return []
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:  # noqa: ARG002
-        """Nothing is known."""
+        """Nothing is recorded."""
         return []
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:  # noqa: ARG002
-        """Nothing is there to be forgotten."""
+        """Nothing can be pruned."""
         return 0
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing must be closed."""
 
 
 class SlowPlatform:
-    """A channel whose platform answers after `seconds`; `on_post` is told of each message."""
+    """A channel whose platform answers after so many seconds."""
 
     name = "slow"
     capabilities = Capabilities(idempotency=Keyed(window_s=300.0))
@@ -79,12 +79,12 @@ class SlowPlatform:
         self._seconds = seconds
 
     async def start(self, inbox: Inbox) -> None:
-        """There is nothing to connect."""
+        """Nothing to connect."""
 
     async def stop(self) -> None:
-        """There is nothing to disconnect."""
+        """Nothing to disconnect."""
 
     async def post(self, target: Target, body: Body, *, key: str) -> Receipt:  # noqa: ARG002
-        """Take it after a while."""
+        """Accept the message after a while."""
         await asyncio.sleep(self._seconds)
         return Receipt(message_id=key)
