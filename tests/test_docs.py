@@ -15,7 +15,7 @@ from tailrace.delivery import CourierSettings, RecoverySettings
 from tailrace.projector import ProjectorSettings
 from tailrace.projector.presentation import PRESENTATIONS
 from tailrace.testing.runtime_contract import RuntimeContract
-from tailrace.testing.runtime_scenes import Player
+from tailrace.testing.runtime_scenarios import Player
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -31,7 +31,7 @@ from tailrace.events import (
     Usage,
 )
 from tailrace.redaction import REDACTED, Redaction
-from tailrace.testing.runtime_work import Work
+from tailrace.testing.line_count import LineCount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,7 +185,7 @@ def test_short_values_and_ordinary_words_stay() -> None:
 def test_cost_of_waiting_pieces_is_linear(tmp_path_factory: pytest.TempPathFactory, first: Event) -> None:
     lines = []
     for many in (500, 2000):
-        with Work() as work:
+        with LineCount() as work:
             record(tmp_path_factory.mktemp("turns"), first, *[TextDelta(text=" word")] * many)
         lines.append(work.lines)
     assert lines[1] < 5 * lines[0]

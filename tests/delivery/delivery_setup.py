@@ -74,7 +74,7 @@ class DeliverySetup:
         self.clock = simulation.clock
         capabilities = capabilities_of(kind) if isinstance(kind, str) else kind
         self.platform = SimulatedPlatform(capabilities)
-        self.channel: Channel = in_process_channel(self.platform, self.clock, there_s=0.05, back_s=0.05)
+        self.channel: Channel = in_process_channel(self.platform, self.clock, request_s=0.05, answer_s=0.05)
         self.memory = MemoryLedger(clock=self.clock)
         self.settings = CourierSettings(**settings)
         self.spool = spool
@@ -130,7 +130,7 @@ class DeliverySetup:
     def delete_message(self, message_id: str, target: Target = HERE) -> None:
         """A user deletes a message."""
         gone = Delete(target=target, message_id=message_id)
-        self.platform.take(Request(operation=gone), self.clock.monotonic())
+        self.platform.handle(Request(operation=gone), self.clock.monotonic())
 
 
 def states(deliveries: list[Delivery]) -> list[State]:

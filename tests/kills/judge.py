@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kills.script import Question
-    from tailrace.testing.wire import Message
+    from tailrace.testing.wire import PlatformMessage
 
 _PAGE = 1000
 
@@ -73,7 +73,7 @@ def read_ledger(path: Path) -> LedgerContent:
 
 def judge(
     questions: Sequence[Question],
-    messages: Sequence[Message],
+    messages: Sequence[PlatformMessage],
     content: LedgerContent,
     *,
     doubt: Literal["none", "hold", "resend"],
@@ -157,7 +157,7 @@ def _judge_turn(question: Question, turn: Turn, rows: list[Delivery], verdict: V
 
 
 def _judge_chat(
-    chat: str, shown: list[Message], rows: list[Delivery], growing: dict[str, set[str]], verdict: Verdict
+    chat: str, shown: list[PlatformMessage], rows: list[Delivery], growing: dict[str, set[str]], verdict: Verdict
 ) -> None:
     """Check that each message has its row and each row its message, in the same order and with the same text."""
     posts = [row for row in rows if isinstance(row.operation, Post)]
@@ -199,7 +199,7 @@ def _finals(rows: list[Delivery]) -> dict[str, str]:
     }
 
 
-def _uncertain(message: Message, posts: list[Delivery], copies: dict[str, int]) -> Delivery | None:
+def _uncertain(message: PlatformMessage, posts: list[Delivery], copies: dict[str, int]) -> Delivery | None:
     """The row of a message that no receipt names: an unknown one, or one that was sent again."""
     for row in posts:
         if row.may_be_double and _text(row) == message.text:
@@ -214,5 +214,5 @@ def _text(row: Delivery) -> str:
     return row.operation.body.text
 
 
-def _short(messages: Sequence[Message]) -> str:
+def _short(messages: Sequence[PlatformMessage]) -> str:
     return ", ".join(f"{message.text[:24]!r}[{len(message.text)}]" for message in messages)

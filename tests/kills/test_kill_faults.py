@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tailrace.testing.wire import Account
+    from tailrace.testing.wire import PlatformReport
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def answers_in(chat: str, questions: str) -> list[str]:
     return [text for question in questions_of(questions) if question.chat == chat for text in question.texts]
 
 
-def check(platform: PlatformProcess, ledger: Path, questions: str) -> Account:
+def check(platform: PlatformProcess, ledger: Path, questions: str) -> PlatformReport:
     """Check that people can read each answer once, and that nothing is open."""
     account = platform.account()
     verdict = judge(questions_of(questions), account.messages, read_ledger(ledger), doubt="none")

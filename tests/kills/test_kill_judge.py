@@ -18,9 +18,9 @@ from kills.trial import Trial, TrialRunner
 from tailrace.deliveries import State, TurnState
 
 if TYPE_CHECKING:
-    from tailrace.testing.wire import Message
+    from tailrace.testing.wire import PlatformMessage
 
-Seen = tuple[list["Message"], LedgerContent]
+Seen = tuple[list["PlatformMessage"], LedgerContent]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def seen() -> Seen:
         return runner.platform.history(), read_ledger(runner.ledger)
 
 
-def judged(messages: list[Message], content: LedgerContent) -> Verdict:
+def judged(messages: list[PlatformMessage], content: LedgerContent) -> Verdict:
     return judge(matrix_questions(), messages, content, doubt="none")
 
 

@@ -22,7 +22,7 @@ from tailrace.ledger.connection import connect
 from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import deliver, inbound, names, post, refused, target
+from tailrace.testing.ledger_scenarios import assert_raises, deliver, ids, inbound, post, target
 
 if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
@@ -78,10 +78,10 @@ def test_row_14_and_16_a_failed_write_changes_nothing(path: Path, code: int, wri
         await ledger.plan([post("before")])
         disk.before = before
         left = write
-        await refused(ledger.plan([post("t")]), LedgerUnavailable)
-        assert names(await ledger.find(Query())) == ["before.1"]
+        await assert_raises(ledger.plan([post("t")]), LedgerUnavailable)
+        assert ids(await ledger.find(Query())) == ["before.1"]
         await ledger.plan([post("t")])
-        assert names(await ledger.find(Query())) == ["t.1", "before.1"]
+        assert ids(await ledger.find(Query())) == ["t.1", "before.1"]
         await ledger.close()
 
     asyncio.run(work())
@@ -97,7 +97,7 @@ def test_row_17_a_failed_sync_ends_the_process_and_is_not_retried(path: Path, na
     assert "synced" not in lines[lines.index("failed") :]
     acknowledged = {f"{word}.1" for word in lines if word.startswith("t")}
     assert acknowledged
-    assert acknowledged <= set(names(asyncio.run(found(path))))
+    assert acknowledged <= set(ids(asyncio.run(found(path))))
 
 
 def test_row_17_a_lost_ledger_refuses_all_later_calls(path: Path) -> None:
@@ -115,7 +115,7 @@ def test_row_17_a_lost_ledger_refuses_all_later_calls(path: Path) -> None:
         assert {type(answer) for answer in answers} == {LedgerLost}
         assert len(lost) == 1
         disk.before = lambda _what, _name: None
-        await refused(ledger.plan([post("late")]), LedgerLost)
+        await assert_raises(ledger.plan([post("late")]), LedgerLost)
         await ledger.close()
 
     asyncio.run(work())
@@ -137,8 +137,8 @@ def test_row_18_a_slow_disk_makes_larger_commits_and_refuses_new_work(path: Path
         assert await asyncio.to_thread(at_the_disk.wait, processes.TIMEOUT_S)
         calls += [asyncio.ensure_future(ledger.plan([post(f"t{n}")])) for n in range(1501)]
         await asyncio.sleep(0)
-        await refused(ledger.plan([post("too much")]), LedgerUnavailable)
-        await refused(ledger.accept(inbound("e", "too much")), LedgerUnavailable)
+        await assert_raises(ledger.plan([post("too much")]), LedgerUnavailable)
+        await assert_raises(ledger.accept(inbound("e", "too much")), LedgerUnavailable)
         finished = asyncio.ensure_future(deliver(ledger, begun))
         syncs = sum(event.what == "sync" for event in disk.events)
         gate.set()
@@ -160,7 +160,7 @@ def test_row_19_a_file_locked_by_another_program_is_unavailable(path: Path) -> N
             assert await ledger.find(Query()) == []
             holder.communicate("")
         await ledger.plan([post("t0")])
-        assert names(await ledger.find(Query())) == ["t0.1"]
+        assert ids(await ledger.find(Query())) == ["t0.1"]
         await ledger.close()
 
     asyncio.run(work())
@@ -207,8 +207,8 @@ def test_row_23_a_query_past_its_deadline_is_interrupted(path: Path) -> None:
     async def work() -> None:
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(deadline_s=-1.0))
         await ledger.plan([post(f"t{n}") for n in range(2000)])
-        await refused(ledger.find(Query(channel="nowhere")), LedgerUnavailable)
-        assert names(await ledger.find(Query(), limit=1)) == ["t1999.1"]
+        await assert_raises(ledger.find(Query(channel="nowhere")), LedgerUnavailable)
+        assert ids(await ledger.find(Query(), limit=1)) == ["t1999.1"]
         await ledger.close()
 
     asyncio.run(work())
@@ -258,7 +258,7 @@ def test_a_snapshot_is_saved_without_another_change(path: Path) -> None:
                 pass
         await reader.close()
         await ledger.close()
-        await refused(ledger.plan([post("late")]), LedgerUnavailable)
-        await refused(ledger.find(Query()), LedgerUnavailable)
+        await assert_raises(ledger.plan([post("late")]), LedgerUnavailable)
+        await assert_raises(ledger.find(Query()), LedgerUnavailable)
 
     asyncio.run(work())

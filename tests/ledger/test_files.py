@@ -22,7 +22,7 @@ from tailrace.ledger.files import data_directory, default_path
 from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import deliver, names, post, refused, target
+from tailrace.testing.ledger_scenarios import assert_raises, deliver, ids, post, target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def test_a_path_may_be_a_string(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         await reader.close()
         return found
 
-    assert names(asyncio.run(work())) == ["t.1"]
+    assert ids(asyncio.run(work())) == ["t.1"]
     assert (tmp_path / "ledger.db").exists()
 
 
@@ -156,10 +156,10 @@ def test_row_13_a_row_with_a_changed_body_is_refused_by_name(path: Path) -> None
 
     async def adopt() -> None:
         ledger = await SqliteLedger.open(path)
-        await refused(ledger.adopt(row.conversation, now=1.0, limit=9), LedgerUnusable)
-        await refused(ledger.plan([post("t0", chat="0", text="text 0 " * 9)]), LedgerUnusable)
-        assert names(await ledger.find(Query())) == ["t0.1"]
-        assert names(await ledger.plan([post("other")])) == ["other.1"]
+        await assert_raises(ledger.adopt(row.conversation, now=1.0, limit=9), LedgerUnusable)
+        await assert_raises(ledger.plan([post("t0", chat="0", text="text 0 " * 9)]), LedgerUnusable)
+        assert ids(await ledger.find(Query())) == ["t0.1"]
+        assert ids(await ledger.plan([post("other")])) == ["other.1"]
         await ledger.close()
 
     asyncio.run(adopt())
@@ -235,7 +235,7 @@ def test_row_20_a_second_process_is_refused_until_the_first_is_killed(path: Path
 
         async def read_beside() -> list[str]:
             reader = await SqliteReader.open(path)
-            found = names(await reader.find(Query()))
+            found = ids(await reader.find(Query()))
             assert [each.state for each in await reader.open_conversations()] == ["planned"]
             await reader.close()
             return found
@@ -278,7 +278,7 @@ def test_row_22_a_deleted_or_replaced_ledger_is_lost_and_not_recreated(
         damage(path)
         left = sorted(path.parent.iterdir())
         for _time in range(2):
-            await refused(ledger.plan([post("lost")]), LedgerLost)
+            await assert_raises(ledger.plan([post("lost")]), LedgerLost)
         assert [type(error) for error in lost] == [LedgerLost]
         assert sorted(path.parent.iterdir()) == left
         await ledger.close()
@@ -293,7 +293,7 @@ def test_row_22_a_second_owner_past_the_lock_fences_this_one(path: Path) -> None
         with closing(sqlite3.connect(path)) as other, other:
             other.execute("UPDATE ledger SET epoch = epoch + 1")
         for _time in range(2):
-            await refused(ledger.plan([post("t")]), LedgerError)
+            await assert_raises(ledger.plan([post("t")]), LedgerError)
         assert len(lost) == 1
         assert await ledger.find(Query()) == []
         await ledger.close()
@@ -376,7 +376,7 @@ def test_row_13_damage_in_a_large_file_is_noticed_while_in_use(path: Path) -> No
 
         ledger = await SqliteLedger.open(path, limits=LedgerLimits(small_bytes=0), on_lost=on_lost)
         await asyncio.wait_for(noticed.wait(), processes.TIMEOUT_S)
-        await refused(ledger.plan([post("t")]), LedgerLost)
+        await assert_raises(ledger.plan([post("t")]), LedgerLost)
         await ledger.close()
 
     asyncio.run(work())
@@ -441,7 +441,7 @@ def test_row_51_a_clock_set_back_does_not_change_the_order(path: Path) -> None:
                 await ledger.begin(Turn(turn_id=f"{opening}{n}", target=target()))
                 await ledger.plan([post(f"{opening}{n}", now=clock.wall())])
             expected = [f"{earlier}{n}.1" for earlier in range(opening + 1) for n in range(3)]
-            assert names(await ledger.adopt("telegram:1", now=clock.wall(), limit=99)) == expected
+            assert ids(await ledger.adopt("telegram:1", now=clock.wall(), limit=99)) == expected
             assert len(await ledger.interrupted_turns()) == 3 * opening
             await ledger.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from houses import MemoryHouse, SqliteHouse
+from stores import MemoryStore, SqliteStore
 
 from tailrace.testing.ledger_contract import LedgerContract
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from tailrace.ledger.memory import MemoryLedger
     from tailrace.ledger.sqlite import SqliteLedger
     from tailrace.ports import Ledger
-    from tailrace.testing.ledger_scenes import House
+    from tailrace.testing.ledger_scenarios import LedgerStore
 
 
 class TestMemoryLedger(LedgerContract):
-    def house(self, folder: Path) -> House:
+    def store(self, folder: Path) -> LedgerStore:
         assert folder.is_dir()
-        return MemoryHouse()
+        return MemoryStore()
 
 
 class TestSqliteLedger(LedgerContract):
-    def house(self, folder: Path) -> House:
-        return SqliteHouse(folder)
+    def store(self, folder: Path) -> LedgerStore:
+        return SqliteStore(folder)
 
 
 def both_are_ledgers(memory: MemoryLedger, sqlite: SqliteLedger) -> tuple[Ledger, Ledger]:

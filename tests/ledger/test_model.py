@@ -7,17 +7,17 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from houses import MemoryHouse, SqliteHouse
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
+from stores import MemoryStore, SqliteStore
 
 from example_counts import examples
 from tailrace.deliveries import EDGES, FINAL, OPEN, TURN_OPEN, Delivery, Query, State, Turn, TurnState, adopted, moved
 from tailrace.deliveries import sending as sent
 from tailrace.errors import Fenced, TurnMismatch
-from tailrace.testing.ledger_scenes import post, target
+from tailrace.testing.ledger_scenarios import post, target
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,14 +35,14 @@ class Ledgers(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
-        self.houses = (MemoryHouse(), SqliteHouse(Path(self.folder.name)))
+        self.stores = (MemoryStore(), SqliteStore(Path(self.folder.name)))
         self.rows: list[Delivery] = []
         self.turns: dict[str, Turn] = {}
         self.reopen()
 
     def teardown(self) -> None:
-        for house in self.houses:
-            self.runner.run(house.leave())
+        for store in self.stores:
+            self.runner.run(store.close())
         self.runner.close()
         self.folder.cleanup()
 
@@ -78,7 +78,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        memory, sqlite = self.houses
+        memory, sqlite = self.stores
         self.ledgers: tuple[Ledger, Ledger] = self.runner.run(memory.open()), self.runner.run(sqlite.open())
         [self.epoch] = {ledger.epoch for ledger in self.ledgers}
 

@@ -15,7 +15,7 @@ from example_counts import share
 from tailrace.deliveries import Delivery, Query, State
 from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import deliver, post
+from tailrace.testing.ledger_scenarios import deliver, post
 
 Files = dict[str, bytes]
 Acknowledged = dict[str, State]

@@ -19,14 +19,14 @@ from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.queries import for_rows, queries, statements
 from tailrace.ledger.schema import migration, migrations
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import names, post
+from tailrace.testing.ledger_scenarios import ids, post
 
 
 async def fill(path: Path, *turns: str, limits: LedgerLimits | None = None) -> list[str]:
     ledger = await SqliteLedger.open(path, limits=limits or LedgerLimits())
     for turn in turns:
         await ledger.plan([post(turn)])
-    found = names(await ledger.find(Query()))
+    found = ids(await ledger.find(Query()))
     await ledger.close()
     return found
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
     from tailrace.events import Event
     from tailrace.projector.presentation import PresentationRules
-    from tailrace.testing.wire import Message
+    from tailrace.testing.wire import PlatformMessage
 
 
 def judge(run: RandomRun) -> list[str]:
@@ -177,7 +177,7 @@ class _Turn:
             return self._interrupted()
         return self._words() or self._left_open() or self._to_the_letter() or self._processing()
 
-    def _answer(self) -> list[Message]:
+    def _answer(self) -> list[PlatformMessage]:
         """The messages that are the answer for sure, as they are now."""
         return [
             message

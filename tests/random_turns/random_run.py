@@ -124,7 +124,7 @@ class RandomRun:
         settings = CourierSettings(on_unknown=self.scene.on_unknown)
         courier = Courier(ledger, settings=settings, clock=self._clock, jitter=source.random)
         latency_s = trouble.latency_s
-        channel = in_process_channel(self.platform, self._clock, there_s=latency_s, back_s=latency_s, source=source)
+        channel = in_process_channel(self.platform, self._clock, request_s=latency_s, answer_s=latency_s, source=source)
         channel.capabilities = self.scene.capabilities
         courier.connect(channel)
         work = asyncio.create_task(self._work(courier, source))

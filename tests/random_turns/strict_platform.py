@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tailrace.capabilities import Capabilities
     from tailrace.operations import Body, Target
-    from tailrace.testing.wire import Message, Reply, Request
+    from tailrace.testing.wire import PlatformMessage, Reply, Request
 
 
 class StrictPlatform(SimulatedPlatform):
@@ -39,7 +39,7 @@ class StrictPlatform(SimulatedPlatform):
         self.forbidden: list[str] = []
         self.deleted: set[str] = set()
 
-    def take(self, request: Request, now: float) -> Reply:
+    def handle(self, request: Request, now: float) -> Reply:
         operation, limits = request.operation, self._limits
         name = type(operation).__name__
         if not self._allows(request):
@@ -51,7 +51,7 @@ class StrictPlatform(SimulatedPlatform):
                 self._check_size(operation.text, limits.native.per_call, name)
             case PostMedia():
                 self._check_size(operation.caption, limits.caption_limit or limits.limit, "caption")
-        return super().take(request, now)
+        return super().handle(request, now)
 
     def delete_any(self, chance: Random, now: float) -> None:
         """People delete a message."""
@@ -66,7 +66,7 @@ class StrictPlatform(SimulatedPlatform):
             stream = chance.choice(streams)
             self._end_stream(stream.chat, stream.message_id, now)
 
-    def _visible(self) -> list[Message]:
+    def _visible(self) -> list[PlatformMessage]:
         return [message for message in self.history() if not message.deleted]
 
     def _allows(self, request: Request) -> bool:

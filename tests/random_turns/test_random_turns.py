@@ -98,7 +98,7 @@ def calm() -> RandomRun:
 def take(played: RandomRun, *operations: Post | Edit | Delete) -> None:
     """Let the platform take these from somebody else."""
     for operation in operations:
-        played.platform.take(Request(operation=operation, key=str(operation)), 1e6)
+        played.platform.handle(Request(operation=operation, key=str(operation)), 1e6)
 
 
 def edit(played: RandomRun, number: int, text: str) -> Edit:
@@ -190,9 +190,9 @@ def test_the_judge_finds_an_edit_that_was_not_made(calm: RandomRun) -> None:
 )
 def test_the_platform_complains_about_forbidden_calls(operation: Post | Draft, found: str) -> None:
     platform = StrictPlatform(TELEGRAM, seed=0)
-    platform.take(Request(operation=Post(target=HERE, body=Body(text="x" * 4096))), 0.0)
+    platform.handle(Request(operation=Post(target=HERE, body=Body(text="x" * 4096))), 0.0)
     assert platform.forbidden == []
-    platform.take(Request(operation=operation), 100.0)
+    platform.handle(Request(operation=operation), 100.0)
     assert found in platform.forbidden[0]
 
 

@@ -16,7 +16,7 @@ from tailrace.runtimes.codex import CodexRuntime
 from tailrace.runtimes.gemini import GeminiRuntime
 from tailrace.runtimes.opencode import OpencodeRuntime
 from tailrace.runtimes.process import AgentProcess
-from tailrace.testing.runtime_scenes import STALL, Player
+from tailrace.testing.runtime_scenarios import STALL, Player
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

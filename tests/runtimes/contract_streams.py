@@ -29,7 +29,7 @@ from tailrace.runtimes.langgraph import LangGraphRuntime
 from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime, show_subagent
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
 from tailrace.runtimes.vercel import VercelRuntime
-from tailrace.testing.runtime_scenes import STALL, Player
+from tailrace.testing.runtime_scenarios import STALL, Player
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -62,7 +62,7 @@ class StreamPlayer(Player):
             if not self._readers:
                 self._unread.set()
 
-    async def at_rest(self) -> None:
+    async def wait_until_idle(self) -> None:
         await self._unread.wait()
 
     async def stream(self, native: Sequence[Any]) -> AsyncGenerator[Any, None]:
@@ -133,7 +133,7 @@ class HttpPlayer(StreamPlayer):
     def cut(self) -> list[Any]:
         return [CUT]
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         for server in self._servers:
             server.close()
 
@@ -309,7 +309,7 @@ class PackagePlayer(StreamPlayer):
             sys.modules[name] = ModuleType(name)
             vars(sys.modules[name]).update(content)
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         for name in self._packages:
             del sys.modules[name]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tailrace.testing.runtime_scenes import Player
+    from tailrace.testing.runtime_scenarios import Player
 
 
 def contract_of(make: Callable[[Path], Player]) -> type[RuntimeContract]:

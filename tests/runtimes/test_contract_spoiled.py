@@ -16,7 +16,7 @@ from contract_streams import Native
 from test_rules import PLAYERS
 
 from tailrace.events import TurnFailed
-from tailrace.testing.runtime_scenes import PROMPT, STALL, Player, hear
+from tailrace.testing.runtime_scenarios import PROMPT, STALL, Player, receive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,9 @@ def renewed(native: Any, name: str, value: Any) -> Any:
 
 async def assert_one_end(player: Player, native: list[Any], limit: asyncio.Semaphore) -> None:
     async with limit:
-        turn = await hear((await player.runtime(native)).run(PROMPT), at_most=200, turn_timeout_s=player.turn_timeout_s)
+        turn = await receive(
+            (await player.runtime(native)).run(PROMPT), max_events=200, turn_timeout_s=player.turn_timeout_s
+        )
     end = turn.terminal
     assert turn.diagnostics == [], native
     assert not isinstance(end, TurnFailed) or end.code != "runtime_raised", (end, native)
@@ -89,7 +91,7 @@ def test_turn_ends_as_it_should_whatever_is_wrong_in_it(agent: str, tmp_path: Pa
         try:
             await asyncio.gather(*(assert_one_end(player, turn, limit) for turn in turns))
         finally:
-            await player.leave()
+            await player.close()
 
     asyncio.run(through())
 
@@ -104,7 +106,7 @@ def test_unreadable_end_still_ends_the_turn(agent: str, tmp_path: Path) -> None:
     async def through() -> None:
         player = PLAYERS[agent](tmp_path)
         runtime = await player.runtime([*conversation(player), UNREADABLE_ENDS[agent], STALL])
-        turn = await hear(runtime.run(PROMPT), at_most=200, turn_timeout_s=player.turn_timeout_s)
+        turn = await receive(runtime.run(PROMPT), max_events=200, turn_timeout_s=player.turn_timeout_s)
         assert turn.texts == ["Let me look."]
         assert isinstance(turn.terminal, TurnFailed)
         assert turn.terminal.code == "malformed"

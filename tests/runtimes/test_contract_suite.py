@@ -27,16 +27,16 @@ from tailrace.events import (
     TurnStarted,
 )
 from tailrace.runtimes.demo import DemoRuntime
+from tailrace.testing.line_count import LineCount
 from tailrace.testing.runtime_contract import RuntimeContract
-from tailrace.testing.runtime_scenes import PROMPT, hear, open_tools, processes, scenario, told
-from tailrace.testing.runtime_work import Work
+from tailrace.testing.runtime_scenarios import PROMPT, open_tools, receive, replayed, running_processes, scenario
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from tailrace.ports import Prompt, Runtime
-    from tailrace.testing.runtime_scenes import Player
+    from tailrace.testing.runtime_scenarios import Player
 
 
 class Right:
@@ -221,41 +221,41 @@ class Quadratic(Right):
 
 
 STARTED: list[subprocess.Popen[bytes]] = []
-ENDS = "test_a_turn_has_one_beginning_and_one_end"
-TEXT = "test_the_text_is_what_the_agent_finally_holds"
-CUTS = "test_cuts_do_not_depend_on_how_the_answer_came"
-CLOSING = "test_closing_the_turn_at_any_point_leaves_nothing"
-CANCELLING = "test_cancelling_the_reader_at_any_point_leaves_nothing"
+ENDS = "test_a_turn_has_one_start_and_one_end"
+TEXT = "test_the_text_is_what_the_agent_said"
+CUTS = "test_messages_do_not_depend_on_the_deltas"
+CLOSING = "test_closing_the_turn_at_any_event_leaves_nothing"
+CANCELLING = "test_cancelling_the_reader_at_any_event_leaves_nothing"
 
 
 @pytest.mark.parametrize(
     ("kind", "test", "why"),
     [
-        (NeverEnds, ENDS, "the turn does not end: 200 events"),
-        (HangsForEver, ENDS, "the turn does not end: the runtime waits for ever behind TextDelta"),
-        (EndsTwice, ENDS, "breaks the grammar of a turn: `turn_completed` is out of order"),
+        (NeverEnds, ENDS, "the turn does not end: after 200 events"),
+        (HangsForEver, ENDS, "the turn does not end: nothing comes after TextDelta"),
+        (EndsTwice, ENDS, "breaks the grammar: `turn_completed` is out of order"),
         (RepeatsFinals, TEXT, "the text is not what the agent said"),
-        (DropsBlanks, CUTS, "otherwise, in [0-9]+ pieces"),
-        (LosesResults, "test_tools_are_shown_and_answered", r"the call \['call-1'\] was answered"),
-        (LosesAtErrors, "test_an_error_keeps_what_was_said_before_it", r"what is left is \[\]"),
-        (HidesCuts, "test_a_cut_stream_is_a_failure_wherever_it_is_cut", "the turn ended as TurnCompleted"),
-        (IgnoresMalformed, "test_a_malformed_event_ends_the_turn_honestly", "nobody learns"),
-        (RetractsAtMalformed, "test_a_malformed_event_ends_the_turn_honestly", r"what is left is \[\]"),
+        (DropsBlanks, CUTS, "in [0-9]+ pieces"),
+        (LosesResults, "test_tools_start_and_finish_once", r"got the result of \['call-1'\]"),
+        (LosesAtErrors, "test_an_error_keeps_the_text_before_it", r"but the turn has \[\]"),
+        (HidesCuts, "test_a_stream_that_breaks_off_is_a_failure", "the turn ended with TurnCompleted"),
+        (IgnoresMalformed, "test_a_malformed_event_fails_the_turn", "is not reported"),
+        (RetractsAtMalformed, "test_a_malformed_event_fails_the_turn", r"but the turn has \[\]"),
         (
             IgnoresMalformed,
-            "test_a_malformed_event_between_others_is_told_and_loses_nothing_before_it",
-            r"nobody learns that \('wrong',\) said something malformed",
+            "test_a_malformed_event_in_the_middle_is_reported",
+            r"is not reported with a name of \('wrong',\)",
         ),
-        (LeavesProcess, CLOSING, "has left processes behind: .*sleep 600"),
-        (LeavesProcess, CANCELLING, "has left processes behind: .*sleep 600"),
-        (StartsEarly, "test_nothing_happens_before_it_is_asked_for", "has started a process"),
-        (IgnoresCancellation, CLOSING, "takes for ever"),
-        (IgnoresCancellation, CANCELLING, "cannot leave"),
-        (LeavesAgentRunning, CLOSING, "the agent is still at work"),
+        (LeavesProcess, CLOSING, "has left processes: .*sleep 600"),
+        (LeavesProcess, CANCELLING, "has left processes: .*sleep 600"),
+        (StartsEarly, "test_run_does_nothing_before_it_is_iterated", "has started a process"),
+        (IgnoresCancellation, CLOSING, "does not end"),
+        (IgnoresCancellation, CANCELLING, "does not end"),
+        (LeavesAgentRunning, CLOSING, "the agent still works"),
         (
             Quadratic,
-            "test_a_long_turn_costs_what_its_events_cost",
-            r"four times the events are 1[0-9]\.[0-9] times the work",
+            "test_the_work_grows_linearly_with_the_events",
+            r"four times the events cost 1[0-9]\.[0-9] times the work",
         ),
     ],
 )
@@ -286,10 +286,10 @@ def test_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
         script = f"setsid sleep 600 & echo $! > {tmp_path}/pid"
         subprocess.run(["sh", "-c", script], check=True)  # noqa: ASYNC221  # it takes a moment
         async with asyncio.timeout(20):
-            while not any("sleep 600" in process for process in processes()):  # noqa: ASYNC110  # nobody tells when
+            while not any("sleep 600" in process for process in running_processes()):  # noqa: ASYNC110  # nobody tells when
                 await asyncio.sleep(0.01)
 
-    with pytest.raises(AssertionError, match=r"left processes behind: .*sleep 600"):
+    with pytest.raises(AssertionError, match=r"left processes: .*sleep 600"):
         scenario(leave_one)(Orphan(), tmp_path)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
@@ -308,7 +308,7 @@ def test_open_tool_is_shown_until_the_turn_ends() -> None:
 
 def test_work_is_counted_the_same_every_time() -> None:
     def count(times: int) -> int:
-        with Work() as work:
+        with LineCount() as work:
             _loop(times)
         return work.lines
 
@@ -333,7 +333,7 @@ def demo() -> DemoRuntime:
 
 def test_demo_has_one_end_and_can_be_left_anywhere() -> None:
     async def through() -> None:
-        whole = await hear(demo().run(PROMPT), at_most=2000, turn_timeout_s=30.0)
+        whole = await receive(demo().run(PROMPT), max_events=2000, turn_timeout_s=30.0)
         assert whole.diagnostics == []
         assert isinstance(whole.terminal, TurnCompleted)
         assert "".join(whole.texts).startswith("Hello! You wrote “Go on.”.")
@@ -341,7 +341,7 @@ def test_demo_has_one_end_and_can_be_left_anywhere() -> None:
             events = demo().run(PROMPT)
             turn = [event for _ in range(count) if (event := await anext(events, None)) is not None]
             await events.aclose()
-            left = await hear(told(turn), at_most=2000, turn_timeout_s=30.0, cancelled=True)
+            left = await receive(replayed(turn), max_events=2000, turn_timeout_s=30.0, cancelled=True)
             assert open_tools(left.events)[-1:] in ([], [[]])
 
     asyncio.run(through())

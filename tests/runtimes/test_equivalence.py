@@ -30,7 +30,7 @@ from tailrace.events import (
 from tailrace.markdown import Splitter, split
 from tailrace.operations import Target
 from tailrace.testing.runtime_contract import words
-from tailrace.testing.runtime_scenes import LONG_ANSWER, PROMPT, Player, hear
+from tailrace.testing.runtime_scenarios import LONG_ANSWER, PROMPT, Player, receive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,9 +52,9 @@ def played(player: Player, native: Sequence[Any]) -> list[Event]:
     async def through() -> list[Event]:
         runtime = await player.runtime([*native, *player.ending()])
         try:
-            return (await hear(runtime.run(PROMPT), at_most=10_000, turn_timeout_s=60.0)).events
+            return (await receive(runtime.run(PROMPT), max_events=10_000, turn_timeout_s=60.0)).events
         finally:
-            await player.leave()
+            await player.close()
 
     events = asyncio.run(through())
     assert isinstance(events[-1], TurnCompleted), events[-1]

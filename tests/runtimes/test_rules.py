@@ -31,7 +31,7 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.testing.runtime_scenes import PROMPT, Heard, Player, hear
+from tailrace.testing.runtime_scenarios import PROMPT, Player, ReceivedTurn, receive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,30 +76,30 @@ NOT_FOR = {
 TRY, AGAIN, WHY, SIGNATURE = "This will break", "This will break and hold.", "out of luck", "c2lnLWZha2U="
 
 
-def played(agent: str, folder: Path, native: Callable[[Any], list[Any]]) -> Heard:
+def played(agent: str, folder: Path, native: Callable[[Any], list[Any]]) -> ReceivedTurn:
     """The turn of these native events, which must obey the grammar."""
 
-    async def through() -> Heard:
+    async def through() -> ReceivedTurn:
         player = PLAYERS[agent](folder)
         try:
             runtime = await player.runtime(native(player))
-            return await hear(runtime.run(PROMPT), at_most=500, turn_timeout_s=30.0)
+            return await receive(runtime.run(PROMPT), max_events=500, turn_timeout_s=30.0)
         finally:
-            await player.leave()
+            await player.close()
 
     result = asyncio.run(through())
     assert result.diagnostics == []
     return result
 
 
-def completed(agent: str, folder: Path, native: Callable[[Any], list[Any]]) -> Heard:
+def completed(agent: str, folder: Path, native: Callable[[Any], list[Any]]) -> ReceivedTurn:
     """The turn of these native events and the agent's normal end."""
     result = played(agent, folder, lambda player: [*native(player), *player.ending()])
     assert isinstance(result.terminal, TurnCompleted), result.terminal
     return result
 
 
-def deltas(result: Heard) -> str:
+def deltas(result: ReceivedTurn) -> str:
     return "".join(event.text for event in result.events if isinstance(event, TextDelta))
 
 

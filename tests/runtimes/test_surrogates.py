@@ -12,7 +12,7 @@ from test_rules import PLAYERS
 
 from tailrace.events import Notice, ToolFinished, TurnCompleted
 from tailrace.surrogates import decode_line
-from tailrace.testing.runtime_scenes import PROMPT, Heard, hear
+from tailrace.testing.runtime_scenarios import PROMPT, ReceivedTurn, receive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,14 +30,14 @@ def cut(native: Any) -> Any:
 
 @pytest.mark.parametrize("agent", COMMANDS)
 def test_tool_output_cut_within_a_character_is_a_result(agent: str, tmp_path: Path) -> None:
-    async def through() -> Heard:
+    async def through() -> ReceivedTurn:
         player = PLAYERS[agent](tmp_path)
         native = [*player.text("One."), *player.tool("c", f"cut {MARK}"), *player.text("Two."), *player.ending()]
         try:
             runtime = await player.runtime([cut(event) for event in native])
-            return await hear(runtime.run(PROMPT), at_most=200, turn_timeout_s=player.turn_timeout_s)
+            return await receive(runtime.run(PROMPT), max_events=200, turn_timeout_s=player.turn_timeout_s)
         finally:
-            await player.leave()
+            await player.close()
 
     turn = asyncio.run(through())
     assert [event.result for event in turn.events if isinstance(event, ToolFinished)] == ["cut \ufffd"]

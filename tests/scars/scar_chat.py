@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 
     from tailrace.testing.faults import Fault, Rule
-    from tailrace.testing.wire import Message
+    from tailrace.testing.wire import PlatformMessage
 
 Script: TypeAlias = "Sequence[str | float | Event]"
 
@@ -109,7 +109,7 @@ class Chat:
         self.limits = limits
         self.target = target
         self.platform = SimulatedPlatform(limits)
-        self.channel = in_process_channel(self.platform, self.clock, there_s=0.05, back_s=0.05)
+        self.channel = in_process_channel(self.platform, self.clock, request_s=0.05, answer_s=0.05)
         self.ledger = MemoryLedger(clock=self.clock)
         self.courier = self._new_courier()
 
@@ -146,12 +146,12 @@ class Chat:
         return (await self.ledger.begin(Turn(turn_id=turn_id, target=self.target))).state
 
     @property
-    def history(self) -> list[Message]:
+    def history(self) -> list[PlatformMessage]:
         """Every message that was ever posted."""
         return self.platform.history(self.target.chat)
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[PlatformMessage]:
         """The messages that are not deleted."""
         return [message for message in self.history if not message.deleted]
 

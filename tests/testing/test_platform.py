@@ -56,7 +56,7 @@ def post(text: str, target: Target = HERE) -> Post:
 def ask(
     platform: SimulatedPlatform, operation: Operation | Find, key: str = "", now: float = 0.0, scope: str = ""
 ) -> Reply:
-    return platform.take(Request(operation=operation, key=key, scope=scope), now)
+    return platform.handle(Request(operation=operation, key=key, scope=scope), now)
 
 
 def id_of(answer: Answer) -> str:
@@ -136,20 +136,20 @@ def test_a_stream_ends_by_itself_and_can_be_set_after_that() -> None:
     stream_id = id_of(ask(platform, OpenStream(target=HERE, body=Body(text="a")), now=10.0).answer)
     append = AppendStream(target=HERE, stream_id=stream_id, text="b")
     assert ask(platform, append, now=309.0).answer == Done(stream_id)
-    assert platform.settle(309.5) == 310.0
+    assert platform.advance(309.5) == 310.0
     assert status_of(ask(platform, append, now=310.0).answer) == 409
     assert [(message.text, message.streaming) for message in platform.history()] == [("ab", False)]
     close = CloseStream(target=HERE, stream_id=stream_id, body=Body(text="all"))
     assert ask(platform, close, now=400.0).answer == Done(stream_id)
     assert platform.texts("here") == ["all"]
-    assert platform.settle(400.0) is None
+    assert platform.advance(400.0) is None
 
 
 def test_a_stream_that_was_closed_does_not_end_once_more() -> None:
     platform = streaming(lifetime_s=300.0)
     stream_id = id_of(ask(platform, OpenStream(target=HERE, body=Body(text="a"))).answer)
     ask(platform, CloseStream(target=HERE, stream_id=stream_id, body=Body(text="all")), now=5.0)
-    platform.settle(1000.0)
+    platform.advance(1000.0)
     assert [version.at for version in platform.versions(stream_id)] == [0.0, 5.0]
 
 
@@ -375,11 +375,11 @@ def test_503_never_means_that_it_was_done() -> None:
 def test_what_is_late_is_seen_when_it_is_due_and_found_only_then() -> None:
     platform = platform_of("readback", Late(10.0))
     reply = ask(platform, post("one"), "k", 5.0)
-    assert (reply.ending, platform.settle(14.0)) == ("never", 15.0)
+    assert (reply.ending, platform.advance(14.0)) == ("never", 15.0)
     assert ask(platform, Find(target=HERE), "k", 14.0).answer == Absent()
     assert ask(platform, Find(target=HERE), "k", 15.0).answer == reply.answer == Done("m1")
     assert [message.at for message in platform.history()] == [15.0]
-    assert platform.settle(16.0) is None
+    assert platform.advance(16.0) is None
 
 
 def test_what_is_late_may_be_answered_at_once() -> None:
@@ -392,7 +392,7 @@ def test_what_is_late_stands_behind_what_came_meanwhile() -> None:
     platform = platform_of("unkeyed", Late(10.0))
     ask(platform, post("one"), now=0.0)
     ask(platform, post("two"), now=1.0)
-    platform.settle(10.0)
+    platform.advance(10.0)
     assert platform.texts("here") == ["two", "one"]
 
 
@@ -401,7 +401,7 @@ def test_the_key_of_a_late_post_is_known_from_the_beginning(kind: str) -> None:
     platform = platform_of(kind, Late(10.0))
     ask(platform, post("one"), "k", 0.0)
     assert ask(platform, post("one"), "k", 1.0).answer == Done("m1")
-    platform.settle(20.0)
+    platform.advance(20.0)
     assert [(message.text, message.edits) for message in platform.history()] == [("one", 0)]
 
 
@@ -411,7 +411,7 @@ def test_a_late_edit_overwrites_what_was_set_meanwhile() -> None:
     for now, text in ((1.0, "old"), (2.0, "new")):
         ask(platform, Edit(target=HERE, message_id=message_id, body=Body(text=text)), now=now)
     assert platform.texts("here") == ["new"]
-    platform.settle(11.0)
+    platform.advance(11.0)
     assert platform.texts("here") == ["old"]
 
 

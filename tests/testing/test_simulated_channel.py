@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Inbound
     from tailrace.testing.simulated import InProcessChannel
-    from tailrace.testing.wire import Message
+    from tailrace.testing.wire import PlatformMessage
 
 HERE = Target(channel="simulated", chat="here", thread="7")
 TASK = Task(id="1", title="read")
@@ -139,7 +139,7 @@ SEEN = [
 ]
 
 
-def told_of(history: list[Message]) -> list[tuple[object, ...]]:
+def told_of(history: list[PlatformMessage]) -> list[tuple[object, ...]]:
     return [(message.text, message.edits, message.deleted, message.media, message.tasks) for message in history]
 
 
@@ -158,7 +158,7 @@ def test_every_power_in_this_process(kind: str) -> None:
     platform = SimulatedPlatform(capabilities_of(kind))
 
     async def main(simulation: Simulation) -> Receipt | None:
-        return await use_every_power(in_process_channel(platform, simulation.clock, there_s=0.1, back_s=0.2))
+        return await use_every_power(in_process_channel(platform, simulation.clock, request_s=0.1, answer_s=0.2))
 
     found = run(main)
     assert told_of(platform.history()) == SEEN
@@ -361,7 +361,7 @@ def test_a_channel_without_an_address_says_what_to_set() -> None:
 def channel_in(simulation: Simulation, *rules: Rule | Fault, source: random.Random | None = None) -> InProcessChannel:
     platform = SimulatedPlatform(capabilities_of("unkeyed"))
     platform.script.add(*rules)
-    return in_process_channel(platform, simulation.clock, there_s=1.0, back_s=2.0, source=source)
+    return in_process_channel(platform, simulation.clock, request_s=1.0, answer_s=2.0, source=source)
 
 
 def test_a_call_in_this_process_takes_its_time_there_and_back() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tailrace.testing.wire import SeenDraft
+from tailrace.testing.wire import ShownDraft
 
 if TYPE_CHECKING:
     from tailrace.operations import Draft
@@ -22,8 +22,8 @@ class Drafts:
     def __init__(self, lifetime_s: float, *, keeps_past: bool) -> None:
         self._lifetime_s = lifetime_s
         self._keeps_past = keeps_past
-        self._shown: dict[tuple[str, str | None], dict[int, SeenDraft]] = {}
-        self._past: list[SeenDraft] = []
+        self._shown: dict[tuple[str, str | None], dict[int, ShownDraft]] = {}
+        self._past: list[ShownDraft] = []
 
     def show(self, draft: Draft, now: float) -> None:
         """Show it, in place of what the same draft showed before."""
@@ -31,7 +31,7 @@ class Drafts:
         there = self._shown.setdefault((target.chat, target.thread), {})
         if (before := there.pop(draft.draft_id, None)) is not None:
             self._end(before, now)
-        there[draft.draft_id] = SeenDraft(
+        there[draft.draft_id] = ShownDraft(
             chat=target.chat,
             thread=target.thread,
             draft_id=draft.draft_id,
@@ -45,12 +45,12 @@ class Drafts:
         for draft in self._shown.pop((chat, thread), {}).values():
             self._end(draft, now)
 
-    def seen(self, chat: str, at: float) -> list[SeenDraft]:
+    def seen(self, chat: str, at: float) -> list[ShownDraft]:
         """Those that are, or were, seen in the chat at that time, in the order they were shown."""
         shown = [draft for drafts in self._shown.values() for draft in drafts.values()]
         seen = [draft for draft in self._past + shown if draft.chat == chat and draft.at <= at < draft.until]
         return sorted(seen, key=lambda draft: draft.at)
 
-    def _end(self, draft: SeenDraft, now: float) -> None:
+    def _end(self, draft: ShownDraft, now: float) -> None:
         if self._keeps_past:
             self._past.append(replace(draft, until=min(draft.until, now)))

@@ -64,16 +64,16 @@ from tailrace.testing.wire import (
     WRONG,
     Absent,
     Answer,
+    CallRecord,
     Complaint,
     Denied,
     Done,
     Find,
-    Message,
+    MessageVersion,
+    PlatformMessage,
     Reply,
     Request,
-    Seen,
-    SeenDraft,
-    Version,
+    ShownDraft,
 )
 
 _TOO_LONG = Denied(TOO_LONG, "the message is too long")
@@ -116,17 +116,17 @@ class SimulatedPlatform:
     def clear(self) -> None:
         """Forget all chats, keys, calls and complaints; faults stay, and ids are not used again."""
         self.counts: Counter[str] = Counter()
-        self.calls: list[Seen] = []
+        self.calls: list[CallRecord] = []
         self.complaints: list[Complaint] = []
-        self._chats: dict[str, dict[str, Message]] = {}
+        self._chats: dict[str, dict[str, PlatformMessage]] = {}
         self._keys: dict[tuple[str, str, str], _Known] = {}
         self._later: list[tuple[float, int, Callable[[float], object]]] = []
         self._rates = CallRates(self.capabilities, slack_s=self._slack_s)
-        self._versions: dict[str, list[Version]] = {}
+        self._versions: dict[str, list[MessageVersion]] = {}
         lifetime_s = self._drafts_have.lifetime_s if self._drafts_have is not None else _DRAFT_LIFETIME_S
         self._drafts = Drafts(lifetime_s, keeps_past=self._keeps_calls)
 
-    def history(self, chat: str | None = None) -> list[Message]:
+    def history(self, chat: str | None = None) -> list[PlatformMessage]:
         """All messages that became visible, deleted ones too, in the order they did; of one chat or of all."""
         chats = self._chats.values() if chat is None else [self._chats.get(chat, {})]
         return [message for messages in chats for message in messages.values()]
@@ -135,11 +135,11 @@ class SimulatedPlatform:
         """What a person reads who opens the chat now."""
         return [message.text for message in self._chats.get(chat, {}).values() if not message.deleted]
 
-    def drafts(self, chat: str, now: float) -> list[SeenDraft]:
+    def drafts(self, chat: str, now: float) -> list[ShownDraft]:
         """The drafts that a person sees beside the messages, or saw at that time."""
         return self._drafts.seen(chat, now)
 
-    def versions(self, message_id: str) -> list[Version]:
+    def versions(self, message_id: str) -> list[MessageVersion]:
         """A message as it was from the first time it was seen, each time it changed."""
         return self._versions.get(message_id, [])
 
@@ -151,23 +151,23 @@ class SimulatedPlatform:
             read += [message.text for message in latest if not message.deleted]
         return read + [draft.text for draft in self.drafts(chat, at)]
 
-    def take(self, request: Request, now: float) -> Reply:
+    def handle(self, request: Request, now: float) -> Reply:
         """Do what is asked, or what befalls it."""
         operation = request.operation
         kind, chat = _KINDS[type(operation)], operation.target.chat
-        self.settle(now)
+        self.advance(now)
         fault = self.script.next(kind, chat, now)
         self.counts[kind] += 1
         if self._keeps_calls:
             tag = "" if fault is None else str(type(fault).__struct_config__.tag)
-            self.calls.append(Seen(kind=kind, chat=chat, at=now, key=request.key, fault=tag))
+            self.calls.append(CallRecord(kind=kind, chat=chat, at=now, key=request.key, fault=tag))
         if isinstance(fault, Unreachable):
             return Reply(Denied(0, "never arrived"), "unreachable")
         if kind not in _FREE and (refusal := self._count(request, now)) is not None:
             return Reply(refusal)
         return Reply(self._do(request, now)) if fault is None else self._befallen(fault, request, now)
 
-    def settle(self, now: float) -> float | None:
+    def advance(self, now: float) -> float | None:
         """Let happen what was to happen by now; when the next is due, if anything is still to come."""
         while self._later and self._later[0][0] <= now:
             due, _, happen = heapq.heappop(self._later)
@@ -273,7 +273,7 @@ class SimulatedPlatform:
         if isinstance(operation, OpenStream):
             self._end_in_time(target.chat, message_id, now)
         return self._put(
-            Message(
+            PlatformMessage(
                 message_id=message_id,
                 chat=target.chat,
                 body=body,
@@ -352,14 +352,14 @@ class SimulatedPlatform:
                 return Done(message.message_id)
         return Absent()
 
-    def _message(self, chat: str, message_id: str) -> Message | None:
+    def _message(self, chat: str, message_id: str) -> PlatformMessage | None:
         message = self._chats.get(chat, {}).get(message_id)
         return None if message is None or message.deleted else message
 
-    def _put(self, message: Message, now: float) -> Done:
+    def _put(self, message: PlatformMessage, now: float) -> Done:
         self._chats.setdefault(message.chat, {})[message.message_id] = message
         if self._keeps_calls:
-            self._versions.setdefault(message.message_id, []).append(Version(at=now, message=message))
+            self._versions.setdefault(message.message_id, []).append(MessageVersion(at=now, message=message))
         return Done(message.message_id)
 
     def _known(self, request: Request, now: float) -> _Known | None:

@@ -4,8 +4,8 @@
 
 It listens on two ports of 127.0.0.1, which it tells in its first line of output (`{"port": N, "control": M}`): one for
 callers, one for the test. Both take one JSON object per line and answer each with one: callers send a `Request` and
-get an `Answer`, tests send a `Control` and get an `Account`. It ends when its standard input closes or on SIGTERM, so
-that it never outlives who started it. `PlatformProcess` does all that for a test or a bench.
+get an `Answer`, tests send a `Control` and get a `PlatformReport`. It ends when its standard input closes or on
+SIGTERM, so it never outlives the process that started it. `PlatformProcess` does all that for a test or a bench.
 
 The platform's clock counts the seconds since the process began. Behaviour is left to `tailrace.testing.platform`.
 """
@@ -31,12 +31,12 @@ from tailrace.testing.faults import Fault, Rule, Unreachable
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import LONGEST_LINE, SimulatorAddress
 from tailrace.testing.wire import (
-    Account,
     AddFaults,
     Clear,
     ClearFaults,
     Control,
-    Message,
+    PlatformMessage,
+    PlatformReport,
     Request,
     SetPort,
     Show,
@@ -58,7 +58,7 @@ class _Ports(msgspec.Struct, frozen=True):
 _ENCODER = msgspec.json.Encoder()
 _REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 _CONTROLS: msgspec.json.Decoder[Control] = msgspec.json.Decoder(Control)
-_ACCOUNTS: msgspec.json.Decoder[Account] = msgspec.json.Decoder(Account)
+_ACCOUNTS: msgspec.json.Decoder[PlatformReport] = msgspec.json.Decoder(PlatformReport)
 
 
 class _Server:
@@ -105,7 +105,7 @@ class _Server:
             writer.close()
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        reply = self._platform.take(request, self._now())
+        reply = self._platform.handle(request, self._now())
         await self._tell_changed()
         if reply.delay_s:
             await asyncio.sleep(reply.delay_s)
@@ -126,7 +126,7 @@ class _Server:
         return False
 
     async def _tell_changed(self) -> None:
-        due = self._platform.settle(self._now())
+        due = self._platform.advance(self._now())
         async with self._changed:
             self._changed.notify_all()
         if due is not None:
@@ -144,12 +144,12 @@ class _Server:
         finally:
             writer.close()
 
-    async def _obey(self, control: Control) -> Account:
+    async def _obey(self, control: Control) -> PlatformReport:
         platform = self._platform
         match control:
             case AddFaults(rules=rules):
                 if any(isinstance(rule.fault, Unreachable) for rule in rules):
-                    return Account(problem="a call that arrived cannot be refused a connection: close the port")
+                    return PlatformReport(problem="a call that arrived cannot be refused a connection: close the port")
                 platform.script.add(*rules)
             case ClearFaults():
                 platform.script.clear()
@@ -161,7 +161,7 @@ class _Server:
                 async with self._changed:
                     await self._changed.wait_for(lambda: self._has_come(control))
                 return _account(platform, control)
-        return Account()
+        return PlatformReport()
 
     def _has_come(self, show: Show) -> bool:
         counts = self._platform.counts
@@ -169,8 +169,8 @@ class _Server:
         return calls >= show.calls and len(self._platform.history(show.chat)) >= show.messages
 
 
-def _account(platform: SimulatedPlatform, show: Show) -> Account:
-    return Account(
+def _account(platform: SimulatedPlatform, show: Show) -> PlatformReport:
+    return PlatformReport(
         messages=platform.history(show.chat),
         counts=dict(platform.counts),
         calls=platform.calls,
@@ -257,7 +257,7 @@ class PlatformProcess:
         """Let callers in again, at the same port."""
         self._ask(SetPort(open=True))
 
-    def history(self, chat: str | None = None) -> list[Message]:
+    def history(self, chat: str | None = None) -> list[PlatformMessage]:
         """All messages that became visible, in their order."""
         return self._ask(Show(chat=chat)).messages
 
@@ -265,18 +265,20 @@ class PlatformProcess:
         """What a person reads who opens the chat now."""
         return [message.text for message in self.history(chat) if not message.deleted]
 
-    def account(self) -> Account:
+    def account(self) -> PlatformReport:
         """All the platform knows."""
         return self._ask(Show())
 
-    def wait(self, *, messages: int = 0, calls: int = 0, chat: str | None = None, kind: str | None = None) -> Account:
+    def wait(
+        self, *, messages: int = 0, calls: int = 0, chat: str | None = None, kind: str | None = None
+    ) -> PlatformReport:
         """All the platform knows, once so many messages are there and so many calls were made.
 
         Raises `TimeoutError` after 30 seconds. Blocks: in a coroutine, `asyncio.to_thread` calls it.
         """
         return self._ask(Show(messages=messages, calls=calls, chat=chat, kind=kind))
 
-    def _ask(self, control: Control) -> Account:
+    def _ask(self, control: Control) -> PlatformReport:
         self._socket.sendall(_ENCODER.encode(control) + b"\n")
         account = _ACCOUNTS.decode(self._lines.readline())
         if account.problem:

@@ -182,7 +182,7 @@ class SimulatedReadableChannel(SimulatedChannel, _Finds):
 
 
 class InProcessChannel(_Calls):
-    """A channel that calls the platform where it stands; `there_s` and `back_s` are how long each way takes.
+    """A channel that calls the platform where it stands; `request_s` and `answer_s` are how long each way takes.
 
     With a source of randomness each way takes between half and three halves of that.
     """
@@ -192,14 +192,14 @@ class InProcessChannel(_Calls):
         platform: SimulatedPlatform,
         clock: Clock,
         *,
-        there_s: float = 0.0,
-        back_s: float = 0.0,
+        request_s: float = 0.0,
+        answer_s: float = 0.0,
         source: random.Random | None = None,
     ) -> None:
         super().__init__(platform.capabilities)
         self.platform = platform
         self._clock = clock
-        self._ways = there_s, back_s
+        self._ways = request_s, answer_s
         self._source = source
 
     async def start(self, inbox: Inbox) -> None:
@@ -213,7 +213,7 @@ class InProcessChannel(_Calls):
             self._ways if self._source is None else [way * self._source.uniform(0.5, 1.5) for way in self._ways]
         )
         await asyncio.sleep(there)
-        reply = self.platform.take(request, self._clock.monotonic())
+        reply = self.platform.handle(request, self._clock.monotonic())
         if reply.ending == "never":
             await asyncio.get_running_loop().create_future()
         if back + reply.delay_s > 0.0:
@@ -242,14 +242,14 @@ def in_process_channel(
     platform: SimulatedPlatform,
     clock: Clock,
     *,
-    there_s: float = 0.0,
-    back_s: float = 0.0,
+    request_s: float = 0.0,
+    answer_s: float = 0.0,
     source: random.Random | None = None,
 ) -> InProcessChannel:
     """The channel to a platform in this process, with the powers it has."""
     readable = isinstance(platform.capabilities.idempotency, Readback)
     kind = InProcessReadableChannel if readable else InProcessChannel
-    return kind(platform, clock, there_s=there_s, back_s=back_s, source=source)
+    return kind(platform, clock, request_s=request_s, answer_s=answer_s, source=source)
 
 
 def _address(setting: str) -> SimulatorAddress:

@@ -1,7 +1,7 @@
 """What passes between callers and a simulated platform, and what is reported of it: values, and nothing else.
 
 A `Request` is an operation with its key; what comes back is an `Answer`, of which a caller sees what the `Reply` lets
-through. A test tells a platform process what to do by a `Control`, and gets an `Account`.
+through. A test tells a platform process what to do by a `Control`, and gets an `PlatformReport`.
 `tailrace.testing.platform` acts on them, `tailrace.testing.platform_process` sends them as lines of JSON.
 """
 
@@ -63,7 +63,7 @@ class Reply(msgspec.Struct, frozen=True):
     delay_s: float = 0.0
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlatformMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message as people see it. `edits` counts what changed it, `streaming` is true while it grows.
 
     `tasks` are the steps a stream shows beside its text, each in its latest state.
@@ -87,14 +87,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.body.text
 
 
-class Version(msgspec.Struct, frozen=True, kw_only=True):
+class MessageVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A message as people saw it from a time on."""
 
     at: float
-    message: Message
+    message: PlatformMessage
 
 
-class SeenDraft(msgspec.Struct, frozen=True, kw_only=True):
+class ShownDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A draft as people saw it from a time on, and until when."""
 
     chat: str
@@ -110,7 +110,7 @@ class SeenDraft(msgspec.Struct, frozen=True, kw_only=True):
         return self.body.text
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call as it was made: `fault` is the tag of what befell it."""
 
     kind: str
@@ -164,15 +164,15 @@ class SetPort(msgspec.Struct, frozen=True, tag_field="control", tag="port"):
 Control: TypeAlias = AddFaults | ClearFaults | Clear | Show | SetPort
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlatformReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the platform knows: its messages, how often it was called for what, and the rules that still stand.
 
     Only `Show` is answered with it; whatever else is asked is answered by an empty one, or by the problem with it.
     """
 
-    messages: list[Message] = []
+    messages: list[PlatformMessage] = []
     counts: dict[str, int] = {}
-    calls: list[Seen] = []
+    calls: list[CallRecord] = []
     complaints: list[Complaint] = []
     unspent: tuple[Rule, ...] = ()
     problem: str = ""

@@ -12,7 +12,7 @@ from disks import Disk, disk_error
 
 from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import post
+from tailrace.testing.ledger_scenarios import post
 
 
 async def work(path: Path, name: str, left: int) -> None:

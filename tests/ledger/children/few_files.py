@@ -11,7 +11,7 @@ from pathlib import Path
 from tailrace.deliveries import Query
 from tailrace.ledger.opening import LedgerLimits
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import deliver, post
+from tailrace.testing.ledger_scenarios import deliver, post
 
 
 async def work(path: Path) -> None:

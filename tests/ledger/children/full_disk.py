@@ -10,7 +10,7 @@ from pathlib import Path
 from tailrace.deliveries import Query
 from tailrace.errors import LedgerUnavailable
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import deliver, post
+from tailrace.testing.ledger_scenarios import deliver, post
 
 
 async def work(path: Path) -> None:

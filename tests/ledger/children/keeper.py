@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import post
+from tailrace.testing.ledger_scenarios import post
 
 
 async def keep(path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.ledger.connection import connect
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import post
+from tailrace.testing.ledger_scenarios import post
 
 if TYPE_CHECKING:
     import sqlite3

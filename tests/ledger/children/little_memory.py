@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tailrace.deliveries import Query
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import names, post
+from tailrace.testing.ledger_scenarios import ids, post
 
 
 def memory_in_use() -> int:
@@ -26,7 +26,7 @@ async def work(path: Path) -> None:
     answers = await asyncio.gather(*calls, return_exceptions=True)
     resource.setrlimit(resource.RLIMIT_AS, limits)
     await ledger.plan([post("after", chat="3")])
-    found = names(await ledger.find(Query()))
+    found = ids(await ledger.find(Query()))
     await ledger.close()
     print(*(type(answer).__name__ for answer in answers), *found)
 

@@ -12,7 +12,7 @@ from tailrace.deliveries import Query
 from tailrace.errors import LedgerUnusable
 from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.testing.ledger_scenes import post
+from tailrace.testing.ledger_scenarios import post
 
 NOBODY = 65534
 
@@ -29,7 +29,7 @@ async def read(path: Path) -> None:
     await reader.close()
 
 
-def refused(path: Path) -> None:
+def assert_raises(path: Path) -> None:
     try:
         asyncio.run(make(path))
     except LedgerUnusable as error:
@@ -42,8 +42,8 @@ def work(folder: Path) -> None:
     path = folder / "ledger.db"
     asyncio.run(make(path))
     folder.chmod(0o500)
-    refused(folder / "new.db")
-    refused(path)
+    assert_raises(folder / "new.db")
+    assert_raises(path)
     folder.chmod(0o700)
     asyncio.run(make(path))
     asyncio.run(read(path))

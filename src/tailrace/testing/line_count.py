@@ -1,7 +1,7 @@
-"""How much work a piece of code is, counted and not timed: the lines that the interpreter runs for it.
+"""Counts the lines that the interpreter runs, as a measure of work.
 
-A count does not depend on the machine, nor on who else uses it, so that it can be held to a law. What a built-in does
-within one call, such as joining a long text, is not seen, and neither is the event loop's own work.
+Unlike a time, the count is the same on every machine, so a test can compare it. Work inside one call of a built-in,
+such as joining a long text, is not counted, and neither is the work of the event loop.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _LOOP = str(Path(asyncio.__file__).parent)
 
 
-class Work:
-    """Counts while it is entered, in this thread: `lines` is how many lines were run, wherever they stand."""
+class LineCount:
+    """Counts the lines that this thread runs inside the `with` block, in `lines`."""
 
     def __init__(self) -> None:
         self.lines = 0

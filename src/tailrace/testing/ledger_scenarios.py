@@ -1,4 +1,4 @@
-"""What the contract of a ledger is played with: a house to open it in, and short ways to say what happens there.
+"""What the contract of a ledger is played with: a store to open it in, and short ways to say what happens there.
 
 Owns no laws; those are in `ledger_contract` and `ledger_records`.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 POLICY = Policy(idempotency=Unkeyed())
 
 
-class House(Protocol):
+class LedgerStore(Protocol):
     """Where one ledger lives, through all its openings."""
 
     async def open(self) -> Ledger:
@@ -32,29 +32,29 @@ class House(Protocol):
         """Put a state into a row, as a newer version might have. Nobody has the ledger open."""
         ...
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Close what is open; raises where something is left behind."""
         ...
 
 
-class Housed(Protocol):
+class _HasStore(Protocol):
     """Tests that say where they play."""
 
-    def house(self, folder: Path) -> House:
-        """A house with nothing in it; files, if it has any, lie in the folder."""
+    def store(self, folder: Path) -> LedgerStore:
+        """A store with nothing in it; files, if it has any, lie in the folder."""
         ...
 
 
-def scenario(play: Callable[[Any, House], Awaitable[None]]) -> Callable[[Housed, Path], None]:
-    """A test that plays in a house of its own."""
+def scenario(play: Callable[[Any, LedgerStore], Awaitable[None]]) -> Callable[[_HasStore, Path], None]:
+    """A test that plays in a store of its own."""
 
-    def test(self: Housed, tmp_path: Path) -> None:
+    def test(self: _HasStore, tmp_path: Path) -> None:
         async def through() -> None:
-            house = self.house(tmp_path)
+            store = self.store(tmp_path)
             try:
-                await play(self, house)
+                await play(self, store)
             finally:
-                await house.leave()
+                await store.close()
 
         asyncio.run(through())
 
@@ -62,7 +62,7 @@ def scenario(play: Callable[[Any, House], Awaitable[None]]) -> Callable[[Housed,
     return test
 
 
-async def refused(call: Awaitable[object], *errors: type[Exception]) -> None:
+async def assert_raises(call: Awaitable[object], *errors: type[Exception]) -> None:
     """See that the call raises one of these."""
     try:
         answer = await call
@@ -102,6 +102,6 @@ def inbound(event_id: str, turn_id: str, *, account: str = "", text: str = "hi")
     )
 
 
-def names(deliveries: list[Delivery]) -> list[str]:
+def ids(deliveries: list[Delivery]) -> list[str]:
     """What they are called."""
     return [delivery.id for delivery in deliveries]

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from tailrace.deliveries import Inbound, Query, Snapshot, State, Turn, TurnState, moved, plan, sending
 from tailrace.errors import TurnMismatch
 from tailrace.operations import Body, Post, Target
-from tailrace.testing.ledger_scenes import (
+from tailrace.testing.ledger_scenarios import (
     POLICY,
-    House,
+    LedgerStore,
+    assert_raises,
     deliver,
+    ids,
     inbound,
-    names,
     post,
-    refused,
     scenario,
     target,
 )
@@ -39,16 +39,16 @@ AWKWARD = (
 
 
 class RecordsContract:
-    """What every ledger does with what it keeps; `house` says which ledger."""
+    """What every ledger does with what it keeps; `store` says which ledger."""
 
-    def house(self, folder: Path) -> House:
-        """A house with nothing in it; files, if it has any, lie in the folder."""
+    def store(self, folder: Path) -> LedgerStore:
+        """A store with nothing in it; files, if it has any, lie in the folder."""
         raise NotImplementedError
 
     @scenario
-    async def test_what_is_found_is_what_is_meant(self, house: House) -> None:
+    async def test_what_is_found_is_what_is_meant(self, store: LedgerStore) -> None:
         """Every field of a query, alone and together, in pages."""
-        ledger = await house.open()
+        ledger = await store.open()
         a, b = await ledger.plan([post("a", 1, now=10.0), post("a", 2, chat="2", now=10.0)])
         elsewhere = plan(
             Post(target=Target(channel="slack", chat="1"), body=Body(text="x")),
@@ -82,9 +82,9 @@ class RecordsContract:
         assert await ledger.find(Query(), after=a.position) == []
 
     @scenario
-    async def test_pruning_forgets_what_is_final_and_nothing_else(self, house: House) -> None:
+    async def test_pruning_forgets_what_is_final_and_nothing_else(self, store: LedgerStore) -> None:
         """With the turns and events that go with it."""
-        ledger = await house.open()
+        ledger = await store.open()
         for name in ("done", "open", "mixed"):
             await ledger.accept(inbound(f"e-{name}", name))
             turn = await ledger.begin(Turn(turn_id=name, target=target(name)))
@@ -98,14 +98,14 @@ class RecordsContract:
         assert await ledger.prune(Query(states=frozenset({State.PLANNED}))) == 0
         assert await ledger.prune(Query(), limit=1) == 1
         assert await ledger.prune(Query()) == 2
-        assert names(await ledger.find(Query())) == ["mixed.2", "open.2", "open.1"]
+        assert ids(await ledger.find(Query())) == ["mixed.2", "open.2", "open.1"]
         given = [await ledger.accept(inbound(f"e-{name}", "anew")) for name in ("done", "open", "mixed")]
         assert given == ["anew", "open", "mixed"]
 
     @scenario
-    async def test_pruning_bodies_leaves_the_rows(self, house: House) -> None:
+    async def test_pruning_bodies_leaves_the_rows(self, store: LedgerStore) -> None:
         """And the fingerprint: the same name stays taken by the same content."""
-        ledger = await house.open()
+        ledger = await store.open()
         turn = await ledger.begin(Turn(turn_id="t", target=target(), input="secret"))
         first, second = await ledger.plan([post("t", 1, text="secret"), post("t", 2, text="secret")])
         await deliver(ledger, first)
@@ -115,15 +115,15 @@ class RecordsContract:
         [row] = await ledger.find(Query(states=frozenset({State.DELIVERED})))
         assert row.operation == Post(target=target(), body=Body(text=""))
         assert await ledger.plan([post("t", 1, text="secret")]) == [row]
-        await refused(ledger.plan([post("t", 1, text="other")]), TurnMismatch)
+        await assert_raises(ledger.plan([post("t", 1, text="other")]), TurnMismatch)
         assert (await ledger.begin(turn)).input == ""
         assert await ledger.adopt(second.conversation, now=1.0, limit=9) == [second]
         assert await ledger.prune(Query()) == 1
 
     @scenario
-    async def test_a_turn_that_said_nothing_is_forgotten_by_age(self, house: House) -> None:
+    async def test_a_turn_that_said_nothing_is_forgotten_by_age(self, store: LedgerStore) -> None:
         """Nothing else would take it along."""
-        ledger = await house.open()
+        ledger = await store.open()
         await ledger.accept(inbound("e", "t"))
         await ledger.end(await ledger.begin(Turn(turn_id="t", target=target())), TurnState.DONE)
         await ledger.prune(Query(before=1.0))
@@ -132,9 +132,9 @@ class RecordsContract:
         assert await ledger.accept(inbound("e", "anew")) == "anew"
 
     @scenario
-    async def test_row_77_awkward_text_is_only_text(self, house: House) -> None:
+    async def test_row_77_awkward_text_is_only_text(self, store: LedgerStore) -> None:
         """In every field that a stranger can fill."""
-        ledger = await house.open()
+        ledger = await store.open()
         for index, text in enumerate(AWKWARD):
             turn_id = f"{index}{text}"
             said = Inbound(channel=text, account=text, event_id=text, turn_id=turn_id, target=target(text), text=text)
@@ -148,22 +148,22 @@ class RecordsContract:
             assert await ledger.adopt(row.conversation, now=1.0, limit=9) == [row]
         conversations = [each.name for each in await ledger.open_conversations()]
         assert conversations == sorted(target(text).conversation for text in AWKWARD)
-        ledger = await house.open()
+        ledger = await store.open()
         kept = {turn.turn_id: turn.snapshot.text for turn in await ledger.interrupted_turns()}
         assert kept == {f"{index}{text}": text for index, text in enumerate(AWKWARD)}
 
     @scenario
-    async def test_a_megabyte_is_kept_whole(self, house: House) -> None:
+    async def test_a_megabyte_is_kept_whole(self, store: LedgerStore) -> None:
         """A body and a snapshot."""
-        ledger = await house.open()
+        ledger = await store.open()
         long = "wörd 👍 " * 120_000
         [row] = await ledger.plan([post("t", 1, text=long)])
         assert await ledger.adopt(row.conversation, now=1.0, limit=1) == [row]
 
     @scenario
-    async def test_half_a_character_harms_nobody_else(self, house: House) -> None:
+    async def test_half_a_character_harms_nobody_else(self, store: LedgerStore) -> None:
         """A lone surrogate is refused or replaced; the ledger goes on, and so do those who called at the same time."""
-        ledger = await house.open()
+        ledger = await store.open()
         broken = Turn(turn_id="\ud800", target=target(), input="\udfff")
         calls = (ledger.plan([post("a")]), ledger.begin(broken), ledger.plan([replace(post("b"), turn_id="\ud800")]))
         answers = await asyncio.gather(*calls, ledger.plan([post("c")]), return_exceptions=True)
@@ -173,4 +173,4 @@ class RecordsContract:
             [UnicodeEncodeError, UnicodeEncodeError],
         )
         await ledger.plan([post("d")])
-        assert {"a.1", "c.1", "d.1"} <= set(names(await ledger.find(Query())))
+        assert {"a.1", "c.1", "d.1"} <= set(ids(await ledger.find(Query())))

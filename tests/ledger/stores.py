@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.errors import LedgerError
 
 
-class MemoryHouse:
+class MemoryStore:
     def __init__(self) -> None:
         self._ledger: MemoryLedger | None = None
 
@@ -31,12 +31,12 @@ class MemoryHouse:
         assert self._ledger is not None
         self._ledger._contents.rows[delivery.position] = replace(delivery, state=cast("State", state))
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         if self._ledger is not None:
             await self._ledger.close()
 
 
-class SqliteHouse:
+class SqliteStore:
     """A ledger in a folder; one that is lost raises here instead of ending the process."""
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class SqliteHouse:
         with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.execute("UPDATE delivery SET state = ? WHERE rid = ?", (state, delivery.position))
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         if self._ledger is not None:
             await self._ledger.close()
         assert [thread.name for thread in threading.enumerate() if "tailrace-ledger" in thread.name] == []
