@@ -1,3 +1,5 @@
+"""Chunks as values: texts that grow, equality, copies. Their wire form is in the vectors of the fold."""
+
 from __future__ import annotations
 
 import copy
@@ -6,76 +8,10 @@ import pickle
 import msgspec
 import pytest
 
-from tailrace.chunks import (
-    Chunk,
-    ErrorChunk,
-    Message,
-    ShellOutput,
-    SystemChunk,
-    SystemEvent,
-    TextChunk,
-    ThinkingChunk,
-    ToolBatchChunk,
-    ToolCall,
-)
+from tailrace.chunks import ErrorChunk, ShellOutput, SystemChunk, TextChunk, ThinkingChunk, ToolBatchChunk
 
 
-@pytest.mark.parametrize(
-    ("chunk", "wire"),
-    [
-        (TextChunk(text="a"), {"type": "text", "text": "a"}),
-        (ThinkingChunk(text="a"), {"type": "thinking", "text": "a"}),
-        (ThinkingChunk(text="a", metadata={"s": 1}), {"type": "thinking", "text": "a", "metadata": {"s": 1}}),
-        (ErrorChunk(message="m"), {"type": "error", "message": "m"}),
-        (ErrorChunk(message="m", status_code=500), {"type": "error", "message": "m", "statusCode": 500}),
-        (SystemChunk(kind="notice", text="n"), {"type": "system", "kind": "notice", "text": "n"}),
-        (
-            ToolBatchChunk(calls=[ToolCall(id="1", name="ls", arguments=None)]),
-            {"type": "tool-batch", "calls": [{"id": "1", "name": "ls", "arguments": None}]},
-        ),
-        (
-            ToolBatchChunk(
-                calls=[
-                    ToolCall(
-                        id="1",
-                        name="ls",
-                        arguments={"a": 1},
-                        result=None,
-                        is_error=False,
-                        shell_output=ShellOutput(stdout="o", stderr="e"),
-                    )
-                ]
-            ),
-            {
-                "type": "tool-batch",
-                "calls": [
-                    {
-                        "id": "1",
-                        "name": "ls",
-                        "arguments": {"a": 1},
-                        "result": None,
-                        "isError": False,
-                        "shellOutput": {"stdout": "o", "stderr": "e"},
-                    }
-                ],
-            },
-        ),
-    ],
-)
-def test_the_wire_form(chunk: Chunk, wire: dict[str, object]) -> None:
-    assert msgspec.to_builtins(chunk) == wire
-    assert msgspec.json.decode(msgspec.json.encode(chunk)) == wire
-    message = Message(id="m", role="assistant", chunks=[chunk])
-    assert msgspec.to_builtins(message) == {"id": "m", "role": "assistant", "chunks": [wire]}
-    assert msgspec.json.decode(msgspec.json.encode(message)) == {
-        "id": "m",
-        "role": "assistant",
-        "chunks": [wire],
-    }
-    assert msgspec.convert(wire, type(chunk)) == chunk
-
-
-def test_a_text_grows_by_pieces_and_reads_as_one_string() -> None:
+def test_text_grows_by_pieces_and_reads_as_one_string() -> None:
     chunk = TextChunk(text="a")
     chunk.tail.append("b")
     chunk.tail.append("c")
@@ -87,13 +23,13 @@ def test_a_text_grows_by_pieces_and_reads_as_one_string() -> None:
     assert msgspec.json.encode(chunk) == b'{"type":"text","text":"abcde"}'
 
 
-def test_a_second_read_does_not_join_again() -> None:
+def test_second_read_does_not_join_again() -> None:
     chunk = TextChunk(text="a" * 1000)
     chunk.tail.append("b" * 1000)
     assert chunk.text is chunk.text
 
 
-def test_a_text_can_be_set_while_it_is_open() -> None:
+def test_text_can_be_set_while_it_is_open() -> None:
     chunk = TextChunk(text="a")
     chunk.tail.append("b")
     chunk.text = "x"
@@ -101,7 +37,7 @@ def test_a_text_can_be_set_while_it_is_open() -> None:
     assert chunk.text == "xy"
 
 
-def test_the_seal_is_not_part_of_the_value() -> None:
+def test_seal_is_not_part_of_the_value() -> None:
     sealed, open_ = TextChunk(text="a"), TextChunk(text="a")
     sealed.seal()
     assert sealed == open_
@@ -130,7 +66,7 @@ def test_chunks_of_one_kind_do_not_share_state() -> None:
     assert (one, other) == (ShellOutput(stdout="a", stderr="b"), ShellOutput())
 
 
-def test_a_copy_grows_independently() -> None:
+def test_copy_grows_independently() -> None:
     chunk = TextChunk(text="a")
     chunk.tail.append("b")
     for other in (copy.deepcopy(chunk), pickle.loads(pickle.dumps(chunk))):
@@ -139,10 +75,6 @@ def test_a_copy_grows_independently() -> None:
     assert chunk.text == "ab"
 
 
-def test_a_system_event_is_a_value() -> None:
-    assert SystemEvent("notice", "n") == SystemEvent(kind="notice", text="n")
-
-
-def test_the_schema_of_each_chunk_can_be_written() -> None:
+def test_schema_of_each_chunk_can_be_written() -> None:
     schemas, _ = msgspec.json.schema_components([TextChunk, ThinkingChunk, ToolBatchChunk, ErrorChunk, SystemChunk])
     assert len(schemas) == 5

@@ -47,55 +47,46 @@ def test_targets_of_make_exist(document: Path) -> None:
     assert named <= targets
 
 
-def test_the_program_of_the_delivery_page_runs() -> None:
-    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8"))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "First part.\n\nLast part.\n"
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_every_setting_of_deliveries_is_documented() -> None:
-    text = (ROOT / "docs" / "delivery.md").read_text(encoding="utf-8")
-    names = {*CourierSettings.__struct_fields__, *RecoverySettings.__struct_fields__}
-    assert {name for name in names if f"| `{name}` |" not in text} == set()
-    assert {state for state in State if str(state) not in text} == set()
+def program_of(name: str) -> str:
+    """The one program of a page."""
+    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", page(name))
+    return str(program)
 
 
-def test_every_setting_and_presentation_is_documented() -> None:
-    text = (ROOT / "docs" / "presentations.md").read_text(encoding="utf-8")
-    assert {name for name in ProjectorSettings.__struct_fields__ if f"| `{name}` |" not in text} == set()
+def printed_by(name: str) -> list[str]:
+    """The lines that the program of a page prints."""
+    done = subprocess.run([sys.executable, "-c", program_of(name)], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_programs_of_the_pages_print_what_they_should() -> None:
+    assert printed_by("delivery") == ["First part.", "", "Last part."]
+    kinds = [line.split()[1] for line in printed_by("presentations")]
+    assert kinds == ["Typing", "Post", "Edit", "Edit", "Edit"]
+
+
+def test_every_setting_state_and_presentation_is_documented() -> None:
+    settings = {*CourierSettings.__struct_fields__, *RecoverySettings.__struct_fields__}
+    assert {name for name in settings if f"| `{name}` |" not in page("delivery")} == set()
+    assert {state for state in State if str(state) not in page("delivery")} == set()
     presentations = (set(PRESENTATIONS) - {"drafts", "streams"}) | {"native"}
-    assert {name for name in presentations if f"| `{name}` |" not in text} == set()
+    settings = {*ProjectorSettings.__struct_fields__, *presentations}
+    assert {name for name in settings if f"| `{name}` |" not in page("presentations")} == set()
 
 
-def test_the_program_of_the_presentations_page_runs() -> None:
-    page = (ROOT / "docs" / "presentations.md").read_text(encoding="utf-8")
-    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert [line.split()[1] for line in done.stdout.splitlines()] == ["Typing", "Post", "Edit", "Edit", "Edit"]
-
-
-def test_the_runtime_of_the_contract_page_passes_the_contract(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "runtime-contract.md").read_text(encoding="utf-8")
-    [program] = re.findall(r"(?ms)^```python\n(.*?)^```$", page)
-    (tmp_path / "test_my_runtime.py").write_text(program, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        "test_my_runtime.py",
-    ]
+def test_runtime_of_the_contract_page_passes_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "test_my_runtime.py").write_text(program_of("runtime-contract"), encoding="utf-8")
+    options = ["-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *options, "test_my_runtime.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     tests = [name for name in vars(RuntimeContract) if name.startswith("test_")]
     assert f"{len(tests)} passed" in done.stdout, done.stdout
-
-
-def test_contract_page_names_all_methods_of_a_player() -> None:
-    page = (ROOT / "docs" / "runtime-contract.md").read_text(encoding="utf-8")
-    assert {name for name in vars(Player) if not name.startswith("_") and f"`{name}" not in page} == set()
+    methods = {name for name in vars(Player) if not name.startswith("_")}
+    assert {name for name in methods if f"`{name}" not in page("runtime-contract")} == set()
 
 
 def test_every_document_is_linked_from_the_readme() -> None:

@@ -25,36 +25,15 @@ SDKS_AND_FRAMEWORKS = {
     *("aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats", "typer", "rich"),
 }
 
-EVENT_CLASSES = {
-    "turn_started": "TurnStarted",
-    "text_delta": "TextDelta",
-    "block_final": "BlockFinal",
-    "text_retracted": "TextRetracted",
-    "reasoning_delta": "ReasoningDelta",
-    "reasoning_end": "ReasoningEnd",
-    "tool_started": "ToolStarted",
-    "tool_input": "ToolInput",
-    "tool_progress": "ToolProgress",
-    "tool_output": "ToolOutput",
-    "tool_finished": "ToolFinished",
-    "status": "Status",
-    "notice": "Notice",
-    "model_changed": "ModelChanged",
-    "config_reloaded": "ConfigReloaded",
-    "plan_updated": "PlanUpdated",
-    "usage": "Usage",
-    "media": "Media",
-    "error": "Error",
-    "turn_completed": "TurnCompleted",
-    "turn_failed": "TurnFailed",
-    "turn_cancelled": "TurnCancelled",
+TAGS = {
+    *("turn_started", "text_delta", "block_final", "text_retracted", "reasoning_delta", "reasoning_end"),
+    *("tool_started", "tool_input", "tool_progress", "tool_output", "tool_finished"),
+    *("status", "notice", "model_changed", "config_reloaded", "plan_updated", "usage", "media", "error"),
+    *("turn_completed", "turn_failed", "turn_cancelled"),
 }
 
 # A default that is a function stands as `...`.
 SIGNATURES = {
-    "tailrace:split": "(text, limit, *, unit='code_points', dialect='markdown')",
-    "tailrace:append_event_to_chunks": "(chunks, event)",
-    "tailrace:apply_system_event": "(messages, event, id_factory=...)",
     "tailrace:DeliveryAdapter": "(options=None)",
     "tailrace:DeliveryAdapter.process": "(self, events, callbacks=None)",
     "tailrace:DeliveryAdapterOptions": "(chunk_limit=4000, flush_at_paragraphs=False)",
@@ -135,21 +114,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
         yield opened
 
 
-def test_the_top_level_names() -> None:
+def test_top_level_names() -> None:
     assert set(tailrace.__all__) == {
         *("DeliveryAdapter", "DeliveryAdapterOptions", "BridgeCallbacks", "ReplyPayload"),
         *("append_event_to_chunks", "apply_system_event", "split", "ChannelProvider", "StreamingChannelProvider"),
         *("ProcessingMessageAccumulator", "__version__"),
     }
     assert all(hasattr(tailrace, name) for name in tailrace.__all__)
+    assert set(tailrace.__all__) <= set(dir(tailrace))
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        getattr(tailrace, "Nothing")  # noqa: B009 -- mypy knows that it is missing
+    for path in ("assembler:append_event_to_chunks", "assembler:apply_system_event", "markdown:split"):
+        assert getattr(tailrace, path.partition(":")[2]) is found(f"tailrace.{path}")
 
 
 @pytest.mark.parametrize(("path", "signature"), SIGNATURES.items(), ids=SIGNATURES)
-def test_what_is_promised_is_called_as_promised(path: str, signature: str) -> None:
+def test_signature_is_as_promised(path: str, signature: str) -> None:
     assert bare_signature(found(path)) == signature
 
 
-def test_process_and_the_callbacks_are_awaited_and_checked_is_iterated() -> None:
+def test_async_functions_are_awaited_or_iterated_as_promised() -> None:
     assert inspect.iscoroutinefunction(found("tailrace:DeliveryAdapter.process"))
     assert inspect.iscoroutinefunction(found("tailrace:ProcessingMessageAccumulator.stop"))
     assert inspect.isasyncgenfunction(found("tailrace.contract:checked"))
@@ -157,13 +141,15 @@ def test_process_and_the_callbacks_are_awaited_and_checked_is_iterated() -> None
         assert inspect.iscoroutinefunction(found(f"tailrace:StreamingChannelProvider.on_stream_{method}"))
 
 
-def test_the_event_classes_and_their_tags() -> None:
-    union = {cls.__name__: cls for cls in get_args(events.Event)}
-    assert {cls.__struct_config__.tag: name for name, cls in union.items()} == EVENT_CLASSES
-    assert all(getattr(events, name) is cls for name, cls in union.items())
+def test_event_classes_are_named_like_their_tags() -> None:
+    union = {cls.__struct_config__.tag: cls for cls in get_args(events.Event)}
+    assert union.keys() == TAGS
+    for tag, cls in union.items():
+        assert cls.__name__ == tag.title().replace("_", "")
+        assert getattr(events, cls.__name__) is cls
 
 
-def test_a_violation_carries_its_diagnostic() -> None:
+def test_violation_carries_its_diagnostic() -> None:
     with pytest.raises(ContractViolation) as caught:
         events.decode_event('{"type": "text_delta", "txt": "misspelt"}')
     assert isinstance(caught.value.diagnostic, Diagnostic)
@@ -185,24 +171,12 @@ def test_chunks_are_one_union() -> None:
         ),
     ],
 )
-def test_an_import_loads_only_what_it_needs(statement: str, modules: set[str]) -> None:
-    check = f"{statement}; import json, sys; print(json.dumps([m for m in sys.modules if m.startswith('tailrace')]))"
+def test_import_loads_only_what_it_needs_and_no_framework(statement: str, modules: set[str]) -> None:
+    check = f"{statement}; import json, sys; print(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout)) == modules
-
-
-def test_an_unknown_top_level_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        getattr(tailrace, "Nothing")  # noqa: B009 -- mypy knows that it is missing
-    assert set(tailrace.__all__) <= set(dir(tailrace))
-
-
-def test_importing_tailrace_loads_no_sdk_and_no_framework() -> None:
-    check = "import json, sys, tailrace; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
-    assert "tailrace" in loaded
-    assert loaded & SDKS_AND_FRAMEWORKS == set()
+    loaded = json.loads(done.stdout)
+    assert {name for name in loaded if name.partition(".")[0] == "tailrace"} == modules
+    assert {name.partition(".")[0] for name in loaded} & SDKS_AND_FRAMEWORKS == set()
 
 
 RUNTIMES = (
@@ -211,7 +185,7 @@ RUNTIMES = (
 )
 
 
-def test_every_entry_point_leads_somewhere() -> None:
+def test_every_entry_point_can_be_loaded() -> None:
     points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
     assert {(point.group, point.name) for point in points} == {
         ("tailrace.channels", "simulated"),
@@ -224,14 +198,14 @@ def test_every_entry_point_leads_somewhere() -> None:
         assert callable(point.load())
 
 
-def test_the_wheel_holds_the_package_and_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
+def test_wheel_has_all_modules_and_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     assert "tailrace/py.typed" in names
     modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "tailrace").rglob("*.py")}
     assert modules == {name for name in names if name.endswith(".py")}
 
 
-def test_the_wheel_states_its_licence_its_version_and_an_extra_per_platform(wheel: zipfile.ZipFile) -> None:
+def test_wheel_has_its_licence_version_and_extras(wheel: zipfile.ZipFile) -> None:
     folder = f"tailrace-{tailrace.__version__}.dist-info"
     metadata = message_from_string(wheel.read(f"{folder}/METADATA").decode())
     assert metadata["License-Expression"] == "Apache-2.0"

@@ -24,46 +24,36 @@ def outside_of_make() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
 
 
-def test_program_prints_what_is_shown_below_it(tmp_path: Path) -> None:
+def printed(*command: str, cwd: Path, given: str = "", is_quiet: bool = True) -> str:
+    """What a command prints that succeeds; a quiet one prints nothing to standard error."""
+    env = outside_of_make()
+    done = subprocess.run(
+        command, cwd=cwd, env=env, input=given, capture_output=True, encoding="utf-8", check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (is_quiet and done.stderr)
+    return done.stdout
+
+
+def test_program_is_short_and_prints_what_is_shown_below_it(tmp_path: Path) -> None:
     program, shown = blocks("python")[0], blocks("text")[0]
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == shown
-
-
-def test_program_is_short() -> None:
-    lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
-    assert len(lines) <= 15
+    assert printed(sys.executable, "program.py", cwd=tmp_path) == shown
+    assert len([line for line in program.splitlines() if line.strip()]) <= 15
 
 
 def test_agent_of_the_readme_answers(tmp_path: Path) -> None:
     agent, command = blocks("python")[1], blocks("sh")[1].split()
     (tmp_path / "my_agent.py").write_text(agent, encoding="utf-8")
     assert command[0] == ".venv/bin/tailrace"
-    done = subprocess.run(
-        [TAILRACE, *command[1:]], cwd=tmp_path, input="hello\n", capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "You said: hello\n", "")
+    assert printed(TAILRACE, *command[1:], cwd=tmp_path, given="hello\n") == "You said: hello\n"
 
 
 def test_make_run_answers_a_line_from_a_pipe() -> None:
     assert "make run " in blocks("sh")[0]
-    done = subprocess.run(
-        ["make", "run", "CHAT=--fast"],
-        cwd=ROOT,
-        env=outside_of_make(),
-        input="hello\n",
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Hello! You wrote “hello”.\n")
-    assert done.stdout.endswith("What shall we carry next?\n")
+    answer = printed("make", "run", "CHAT=--fast", cwd=ROOT, given="hello\n", is_quiet=False)
+    assert answer.startswith("Hello! You wrote “hello”.\n")
+    assert answer.endswith("What shall we carry next?\n")
 
 
 def test_make_run_ends_with_0_although_ctrl_c_was_pressed(tmp_path: Path) -> None:
@@ -81,5 +71,4 @@ def test_make_run_ends_with_0_although_ctrl_c_was_pressed(tmp_path: Path) -> Non
 
 def test_make_setup_is_quiet_when_nothing_is_to_be_done() -> None:
     subprocess.run(["make", "setup"], cwd=ROOT, env=outside_of_make(), capture_output=True, check=True, timeout=300)
-    again = subprocess.run(["make", "setup"], cwd=ROOT, env=outside_of_make(), capture_output=True, check=True)
-    assert (again.stdout, again.stderr) == (b"", b"")
+    assert printed("make", "setup", cwd=ROOT) == ""

@@ -42,27 +42,25 @@ def test_secret_is_replaced(text: str, secret: str) -> None:
     assert REDACTED in redacted
 
 
+ORDINARY = (
+    *("The password is too short.", "https://user@example.com/a:b", "https://example.com:8080/path@2"),
+    *("Meet at 12:30, room 123456789:5.", "max_tokens: 5", "sk-learn and task-based", "token = x"),
+)
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "redacted"),
     [
-        "The password is too short.",
-        "https://user@example.com/a:b",
-        "https://example.com:8080/path@2",
-        "Meet at 12:30, room 123456789:5.",
-        "max_tokens: 5",
-        "sk-learn and task-based",
-        "token = x",
+        (
+            "could not connect to postgresql://app:hunter22@db/main (5 tries)",
+            f"could not connect to postgresql://app:{REDACTED}@db/main (5 tries)",
+        ),
+        ("password=hunter22 host=db", f"password={REDACTED} host=db"),
+        *((text, text) for text in ORDINARY),
     ],
 )
-def test_ordinary_text_stays(text: str) -> None:
-    assert redact(text) == text
-
-
-def test_the_rest_of_the_text_stays() -> None:
-    assert redact("could not connect to postgresql://app:hunter22@db/main (5 tries)") == (
-        f"could not connect to postgresql://app:{REDACTED}@db/main (5 tries)"
-    )
-    assert redact("password=hunter22 host=db") == f"password={REDACTED} host=db"
+def test_ordinary_text_and_the_rest_of_a_text_stay(text: str, redacted: str) -> None:
+    assert redact(text) == redacted
 
 
 def test_secret_environment_variables_are_replaced_the_longest_first() -> None:

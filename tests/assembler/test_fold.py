@@ -1,6 +1,9 @@
+"""The fold of events into chunks: the vectors that the browser runs too, and what holds for any events."""
+
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from event_strategies import any_event, texts
-from tailrace.assembler import append_event_to_chunks
-from tailrace.chunks import Chunk, TextChunk, ThinkingChunk, ToolBatchChunk
+from tailrace.assembler import append_event_to_chunks, apply_system_event
+from tailrace.chunks import (
+    MANY_PIECES,
+    Chunk,
+    ErrorChunk,
+    Message,
+    SystemChunk,
+    SystemEvent,
+    TextChunk,
+    ThinkingChunk,
+    ToolBatchChunk,
+)
 from tailrace.events import (
     EVENT_CLASSES,
     BlockFinal,
@@ -24,57 +37,86 @@ from tailrace.events import (
     decode_event,
 )
 
-VECTORS: list[dict[str, Any]] = json.loads(
+VECTORS: dict[str, list[dict[str, Any]]] = json.loads(
     (Path(__file__).parents[1] / "vectors" / "fold.json").read_text(encoding="utf-8")
-)["fold"]
+)
+CHUNK_CLASSES: dict[str, type[Chunk]] = {
+    "text": TextChunk,
+    "thinking": ThinkingChunk,
+    "tool-batch": ToolBatchChunk,
+    "error": ErrorChunk,
+    "system": SystemChunk,
+}
 
 
-def folded(events: list[Event]) -> list[Chunk]:
+def vectors(of: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("vector", VECTORS[of], ids=[vector["name"] for vector in VECTORS[of]])
+
+
+def from_wire(chunks: list[dict[str, Any]]) -> list[Chunk]:
+    return [msgspec.convert(chunk, CHUNK_CLASSES[chunk["type"]]) for chunk in chunks]
+
+
+def folded(events: list[Event], *, is_read: bool = False) -> list[Chunk]:
+    """The chunks of the events; `is_read` says that they are also read after each event."""
     chunks: list[Chunk] = []
     for event in events:
         append_event_to_chunks(chunks, event)
+        if is_read:
+            msgspec.to_builtins(chunks)
     return chunks
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_vector(vector: dict[str, Any]) -> None:
-    chunks = folded([decode_event(event) for event in vector["events"]])
-    assert msgspec.to_builtins(chunks) == vector["chunks"]
-    assert json.loads(msgspec.json.encode(chunks)) == vector["chunks"]
+@vectors("fold")
+def test_vector_of_the_fold(vector: dict[str, Any]) -> None:
+    events = [decode_event(event) for event in vector["events"]]
+    for is_read in (False, True):
+        chunks = folded(events, is_read=is_read)
+        assert msgspec.to_builtins(chunks) == vector["chunks"]
+        assert json.loads(msgspec.json.encode(chunks)) == vector["chunks"]
+        assert from_wire(vector["chunks"]) == chunks
 
 
-def test_the_vectors_cover_every_event_and_every_chunk() -> None:
-    events = {event["type"] for vector in VECTORS for event in vector["events"]}
-    chunks = {chunk["type"] for vector in VECTORS for chunk in vector["chunks"]}
+def test_vectors_cover_every_event_and_every_chunk() -> None:
+    events = {event["type"] for vector in VECTORS["fold"] for event in vector["events"]}
+    chunks = {chunk["type"] for vector in VECTORS["fold"] for chunk in vector["chunks"]}
     assert events == {str(cls.__struct_config__.tag) for cls in EVENT_CLASSES}
-    assert chunks == {"text", "thinking", "tool-batch", "error", "system"}
+    assert chunks == CHUNK_CLASSES.keys()
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
-def test_reading_chunks_during_the_fold_changes_nothing(vector: dict[str, Any]) -> None:
-    chunks: list[Chunk] = []
-    for event in vector["events"]:
-        append_event_to_chunks(chunks, decode_event(event))
-        msgspec.to_builtins(chunks)
-    assert msgspec.to_builtins(chunks) == vector["chunks"]
+@vectors("system")
+def test_vector_of_a_system_event(vector: dict[str, Any]) -> None:
+    messages = [Message(**{**wire, "chunks": from_wire(wire["chunks"])}) for wire in vector["messages"]]
+    made: list[str] = []
+
+    def new_id() -> str:
+        made.append(vector["new_id"])
+        return made[-1]
+
+    event = msgspec.convert(vector["event"], SystemEvent)
+    assert apply_system_event(messages, event, id_factory=new_id) == vector["id"]
+    assert msgspec.to_builtins(messages) == vector["after"]
+    assert len(made) == len(vector["after"]) - len(vector["messages"]), "an id is made only for a new message"
+
+
+def test_default_ids_are_random_uuids() -> None:
+    """A conversation is stored with others: an id that is unique only in one list would collide."""
+    ids = {apply_system_event([], SystemEvent("notice", "n")) for _ in range(2)}
+    assert len(ids) == 2
+    assert all(uuid.UUID(new_id).version == 4 for new_id in ids)
 
 
 @given(st.lists(any_event, max_size=20))
-def test_any_events_in_any_order_can_be_folded(events: list[Event]) -> None:
+def test_any_events_can_be_folded_and_stay_as_they_are(events: list[Event]) -> None:
+    before = [msgspec.json.encode(event) for event in events]
     chunks = folded(events)
     assert json.loads(msgspec.json.encode(chunks)) == msgspec.to_builtins(chunks)
-
-
-@given(st.lists(any_event, max_size=20))
-def test_the_fold_does_not_change_events(events: list[Event]) -> None:
-    before = [msgspec.json.encode(event) for event in events]
-    folded(events)
     assert [msgspec.json.encode(event) for event in events] == before
 
 
 @pytest.mark.parametrize("kind", [TextDelta, ReasoningDelta])
 @given(pieces=st.lists(texts, min_size=1), before=st.lists(any_event, max_size=5))
-def test_the_result_does_not_depend_on_the_deltas(
+def test_result_does_not_depend_on_the_deltas(
     kind: type[TextDelta | ReasoningDelta], pieces: list[str], before: list[Event]
 ) -> None:
     whole = folded([*before, kind(text="".join(pieces))])
@@ -107,7 +149,7 @@ def said_by(speaker: str | None, chunks: list[Chunk]) -> str:
 
 
 @given(events=speech)
-def test_the_text_of_one_sender_does_not_depend_on_others(events: list[Event]) -> None:
+def test_text_of_one_sender_does_not_depend_on_others(events: list[Event]) -> None:
     chunks = folded(events)
     for speaker in (None, "1", "2"):
         alone = folded([event for event in events if getattr(event, "parent_tool_id", None) == speaker])
@@ -116,23 +158,20 @@ def test_the_text_of_one_sender_does_not_depend_on_others(events: list[Event]) -
     assert sorted(whole) == sorted(said_by(None, chunks) + said_by("1", chunks) + said_by("2", chunks))
 
 
-def test_a_long_text_is_stored_as_pieces_until_it_is_read() -> None:
-    chunks = folded([TextDelta(text="abcd")] * 10_000)
-    chunk = chunks[0]
-    assert isinstance(chunk, TextChunk)
-    assert len(chunk.tail) == 10_000
-    assert chunk.text == "abcd" * 10_000
-    assert len(chunk.tail) == 1
+def test_long_text_is_stored_as_pieces_and_many_are_joined_into_few() -> None:
+    for count in (10_000, 3 * MANY_PIECES + 7):
+        pieces = [f"{n % 10}" for n in range(count)]
+        (chunk,) = folded([TextDelta(text=piece) for piece in pieces])
+        assert isinstance(chunk, TextChunk)
+        assert len(chunk.tail) <= MANY_PIECES
+        assert count > MANY_PIECES or len(chunk.tail) == count
+        assert chunk.text == "".join(pieces)
 
 
 def test_thinking_and_output_are_stored_as_pieces_too() -> None:
-    thinking, batch = folded(
-        [
-            *[ReasoningDelta(text="ab")] * 1000,
-            ToolStarted(id="1", name="sh"),
-            *[ToolOutput(data="cd", stream="stderr")] * 1000,
-        ]
-    )
+    thoughts = [ReasoningDelta(text="ab")] * 1000
+    outputs = [ToolOutput(data="cd", stream="stderr")] * 1000
+    thinking, batch = folded([*thoughts, ToolStarted(id="1", name="sh"), *outputs])
     assert isinstance(thinking, ThinkingChunk)
     assert isinstance(batch, ToolBatchChunk)
     output = batch.calls[0].shell_output
