@@ -1,7 +1,7 @@
-"""Other splitters on the same text: their cost, for the whole text and per delta, and what they break.
+"""Compare other splitters on the same text: their cost, for the whole text and per delta, and what they break.
 
 Only ours accepts deltas; the others must run again over the whole text so far. That is quadratic, so it is measured at
-some evenly spread deltas and multiplied by the number of deltas. The row says so.
+some evenly spread deltas and multiplied by the number of deltas. The name of the row mentions it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _times(ours: float, theirs: float) -> str:
     return f"{ours / theirs:.2f} x" if ours > theirs / 100 else f"1 / {theirs / ours:,.0f}"
 
 
-def _counts(tally: tuple[int, ...]) -> str:
-    return " · ".join(map(str, tally))
+def _counts(breaches: tuple[int, ...]) -> str:
+    return " · ".join(map(str, breaches))
 
 
 def _run_again(cut: Cut, text: str, scale: Scale) -> float:

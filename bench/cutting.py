@@ -1,4 +1,4 @@
-"""The cost of cutting, against one parse of the same text, and how it grows with the text."""
+"""The cost of cutting a text, against one parse of it, and how the cost grows with the text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The cost of the ledger: the courier with both checkpoints awaited, against the same courier without a ledger.
 
-And the group commit beneath it, against one commit per operation, on this disk and on one that is 5 ms slower; beside
-it what a user might pick instead.
+It also compares the group commit with one commit per operation, on this disk and on one that is 5 ms slower, and with
+libraries that a user might choose instead.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _without_ledger(turns: int, parts: int) -> float:
 
 
 async def _deliver(ledger: Ledger, turns: int, parts: int) -> float:
-    """Deliveries per second of so many turns at once, each sending its parts one after the other."""
+    """Deliveries per second. All turns run at once; each sends its parts one after the other."""
     async with Courier(ledger) as courier:
         courier.connect(SlowPlatform(PLATFORM_S))
 
@@ -158,7 +158,7 @@ async def _record(path: Path, callers: int, each: int, slower_s: float) -> float
 
 
 def _slower(seconds: float) -> Any:
-    """Opens connections whose commits take so much longer. In a write-ahead log each commit is one sync."""
+    """A `connect` whose commits take so many seconds longer. In a write-ahead log each commit is one sync."""
     if not seconds:
         return connect
 

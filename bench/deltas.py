@@ -25,7 +25,7 @@ def rows(scale: Scale) -> Iterator[Row]:
     deltas = _deltas(texts.mixed(scale.deltas * DELTA), scale.deltas)
     yield adapter(deltas, scale)
     yield fold(deltas, scale)
-    yield from growth(deltas, scale)
+    yield from longer_texts(deltas, scale)
 
 
 def _deltas(text: str, count: int) -> list[TextDelta]:
@@ -66,25 +66,25 @@ def _fold(events: Iterable[Event]) -> int:
     return sum(len(chunk.text) for chunk in chunks if isinstance(chunk, TextChunk))
 
 
-def _append(said: list[str]) -> None:
+def _append(texts: list[str]) -> None:
     kept: list[str] = []
-    for text in said:
+    for text in texts:
         kept.append(text)  # noqa: PERF402  the loop that is compared
 
 
 def fold(deltas: list[TextDelta], scale: Scale) -> Row:
     """The fold against `list.append` of the same texts."""
-    said = [delta.text for delta in deltas]
+    texts = [delta.text for delta in deltas]
     return at_least(
         f"append_event_to_chunks, {len(deltas):,} deltas, against list.append",
         best_of(scale.repeats, _fold, deltas),
-        best_of(scale.repeats, _append, said),
+        best_of(scale.repeats, _append, texts),
         0.12,
     )
 
 
-def growth(deltas: list[TextDelta], scale: Scale) -> Iterator[Row]:
-    """Four times the text, two times: up to 16 million characters in the full run."""
+def longer_texts(deltas: list[TextDelta], scale: Scale) -> Iterator[Row]:
+    """The fold of a text against the fold of a quarter of it: up to 16 million characters in the full run."""
     sizes = [len(deltas) // 4, len(deltas), 4 * len(deltas)]
     few = deltas[:50_000]  # repeated: a larger run would also measure reading more memory
 

@@ -1,7 +1,7 @@
 """A ledger with very many open rows: time to the first message, memory, cost per row.
 
-The rows are written straight into the file, as an outage of days would have left them. What is measured runs in a
-process of its own (`python -m bench.many_rows`), from its very start.
+The rows are written directly into the file, as they are after an outage of days. The measurement runs in a process of
+its own (`python -m bench.many_rows`) and includes its start.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rows(scale: Scale) -> Iterator[Row]:
 
 
 def _fill(path: Path, count: int) -> None:
-    """Make a ledger with so many planned deliveries, a hundred for each conversation, interleaved."""
+    """Make a ledger with `count` planned deliveries, a hundred for each conversation, interleaved."""
 
     async def make() -> None:
         await (await SqliteLedger.open(path)).close()
@@ -93,7 +93,7 @@ def _sync(path: Path) -> None:
 
 
 def _start(path: Path, served: int) -> dict[str, float]:
-    """The measurements of a process that opens this ledger and delivers so many of its rows."""
+    """The measurements of a process that opens this ledger and delivers `served` of its rows."""
     command = [sys.executable, "-m", "bench.many_rows", str(path), str(served)]
     root = Path(__file__).parent.parent
     start = time.time()
@@ -142,7 +142,7 @@ def _most_memory_mb() -> float:
 
 
 def _prune(path: Path) -> tuple[float, float]:
-    """The longest time that pruning kept the writer, and the time per row."""
+    """The longest time that pruning blocked the writer, and the time per row."""
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("UPDATE delivery SET state = 'delivered'")

@@ -1,7 +1,6 @@
 """Measures each area in its own process.
 
-In one process an area would slow the next one down: the compared libraries start threads and grow the heap, which makes
-every later switch between threads slower.
+In one process, an area would make the next one slower: the compared libraries start threads and enlarge the heap.
 """
 
 from __future__ import annotations

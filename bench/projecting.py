@@ -1,6 +1,6 @@
 """The cost of the projector: one delta, a long live answer, and many turns at once.
 
-The competitors convert the whole text so far again at each edit; their cost stands beside ours.
+The competitors convert the whole text so far again at each edit; the table shows their cost beside ours.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _grown(size: int) -> Projector:
         now += 1 / PIECES_PER_S
         projector.feed(TextDelta(text=text[at : at + DELTA]), now)
         _perform(projector, now)
-    _perform(projector, now + 10.0)  # now it waits for its agent, and everything is shown
+    _perform(projector, now + 10.0)  # now everything is shown, and the projector waits for the agent
     return projector
 
 
@@ -67,19 +67,19 @@ def _feed(projector: Projector, deltas: list[TextDelta]) -> None:
         feed(delta, 0.0)
 
 
-def _append(said: list[str]) -> None:
+def _append(given: list[str]) -> None:
     kept: list[str] = []
-    for text in said:
+    for text in given:
         kept.append(text)  # noqa: PERF402  the loop that is compared
 
 
 def _deltas(scale: Scale) -> Iterator[Row]:
     count = max(scale.deltas // 10, 1)
     deltas = [TextDelta(text="word")] * count
-    said = [delta.text for delta in deltas]
+    given = [delta.text for delta in deltas]
     short, long = _grown(min(1_000, scale.text)), _grown(scale.text)
     few, many, bare = best_of_each(
-        scale.repeats, [partial(_feed, short, deltas), partial(_feed, long, deltas), partial(_append, said)]
+        scale.repeats, [partial(_feed, short, deltas), partial(_feed, long, deltas), partial(_append, given)]
     )
     yield at_least(f"a live projector, {count:,} deltas, against list.append", many, bare, 0.10)
     yield at_most(f"a delta behind {scale.text:,} characters, against one behind 1,000", many, few, 1.3)
@@ -87,8 +87,8 @@ def _deltas(scale: Scale) -> Iterator[Row]:
 
 def _turn(text: str) -> list[tuple[float, Event]]:
     pieces = [TextDelta(text=text[at : at + DELTA]) for at in range(0, len(text), DELTA)]
-    said: list[tuple[float, Event]] = [(nth / PIECES_PER_S, piece) for nth, piece in enumerate(pieces, start=1)]
-    return [(0.0, TurnStarted(turn_id="t")), *said, (said[-1][0], TurnCompleted())]
+    timed: list[tuple[float, Event]] = [(nth / PIECES_PER_S, piece) for nth, piece in enumerate(pieces, start=1)]
+    return [(0.0, TurnStarted(turn_id="t")), *timed, (timed[-1][0], TurnCompleted())]
 
 
 def _shown(text: str) -> list[str]:

@@ -76,9 +76,9 @@ def best_of(
 def best_of_each(
     repeats: int, works: Sequence[Callable[[], object]], clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """The shortest run of each function; they run in turn, so that a busy moment of the machine affects all of them.
+    """The shortest run of each function. They run alternately, so that a busy moment of the machine affects all.
 
-    Use the clock of the process for work that only computes: other programs do not count there.
+    For work that only computes, pass the clock of the process: it does not count other programs.
     """
     rounds = [[_timed(work, clock) for work in works] for _ in range(repeats)]
     return [min(times) for times in zip(*rounds, strict=True)]

@@ -1,7 +1,7 @@
 """The cost of translating a native event of each runtime, against `json.loads` of its line.
 
-The events are those of the recordings that the tests read. Agents that write lines are understood from the line on;
-those of Python SDKs, which hand over objects, from the plain value on.
+The events are those of the recordings that the tests read. For agents that write lines the measurement includes the
+decoding of the line. Python SDKs give objects; for them it starts with the plain value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _EVENTS_PER_DELTA = 50  # one event per so many deltas is measured: an event cos
 
 
 class Adapter(NamedTuple):
-    """How one kind of recording is translated: its files, the translator of a turn, and what it gets of each line."""
+    """How one kind of recording is translated: its files, the translator of a turn, and the value it gets per line."""
 
     name: str
     files: str
@@ -65,7 +65,7 @@ class Adapter(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A recorded turn: its lines, the values that are fed, the translator, and where the content begins and ends."""
+    """A recorded turn: its lines, the values that are fed, the translator, and the indexes of its content."""
 
     recording: str
     lines: list[bytes]
@@ -91,8 +91,8 @@ def _acp(_: Sequence[bytes]) -> Feed:
 
 
 def _opencode(lines: Sequence[bytes]) -> Feed:
-    told = (json.loads(line) for line in lines if b'"session.created"' in line)
-    translator = OpencodeTranslator(next((event["properties"]["sessionID"] for event in told), ""))
+    created = (json.loads(line) for line in lines if b'"session.created"' in line)
+    translator = OpencodeTranslator(next((event["properties"]["sessionID"] for event in created), ""))
     return _of_values(translator.feed)
 
 
@@ -124,15 +124,15 @@ def rows(scale: Scale) -> Iterator[Row]:
     recorded = {adapter.name: _turns(adapter) for adapter in ADAPTERS}
     for name, turns in recorded.items():
         yield _per_event(name, turns, events, scale.repeats)
-    telling = [turn for turns in recorded.values() for turn in turns if turn.first < turn.last]
-    yield _growth(telling, max(1, events // 4), scale.repeats)
+    with_content = [turn for turns in recorded.values() for turn in turns if turn.first < turn.last]
+    yield _longer_turns(with_content, max(1, events // 4), scale.repeats)
 
 
 def _turns(adapter: Adapter) -> list[Turn]:
     """The recorded turns of an adapter."""
     turns = []
     for path in sorted(RECORDINGS.glob(f"{adapter.files}.ndjson")):
-        lines = [line for raw in path.read_bytes().splitlines()[1:] if (line := _heard(raw))]
+        lines = [line for raw in path.read_bytes().splitlines()[1:] if (line := _agent_line(raw))]
         natives = [adapter.native(line) for line in lines]
         begin = partial(adapter.begin, lines)
         turns.append(Turn(path.stem, lines, natives, begin, *_content(natives, begin())))
@@ -142,32 +142,32 @@ def _turns(adapter: Adapter) -> list[Turn]:
 def _content(natives: Sequence[Any], feed: Feed) -> tuple[int, int]:
     """The index of the first content, and of the end or retraction of the turn.
 
-    With each try of the model that fails, all is said again that stands; no turn has thousands of those.
+    A retraction repeats the text that is still valid, so its cost grows with the text. No turn has thousands of them.
     """
-    told = [feed(native) for native in natives]
-    says = [place for place, events in enumerate(told) if any(isinstance(event, _CONTENT) for event in events)]
-    ends = [place for place, events in enumerate(told) if any(isinstance(event, _END) for event in events)]
-    return (says or [len(told)])[0], (ends or [len(told)])[0]
+    translated = [feed(native) for native in natives]
+    content = [index for index, events in enumerate(translated) if any(isinstance(event, _CONTENT) for event in events)]
+    ends = [index for index, events in enumerate(translated) if any(isinstance(event, _END) for event in events)]
+    return (content or [len(translated)])[0], (ends or [len(translated)])[0]
 
 
-def _heard(raw: bytes) -> bytes:
-    """The agent's part of a line of a recording; empty for a note of the recorder and for our own messages."""
+def _agent_line(raw: bytes) -> bytes:
+    """The agent's part of a line of a recording. Empty for a note of the recorder and for our own messages."""
     line = json.loads(raw)
     if "sse" in line:
-        said = json.dumps(line["ev"]) if "ev" in line else line["sse"].removeprefix("data: ").strip()
-        return b"" if said == "[DONE]" else str(said).encode()
+        value = json.dumps(line["ev"]) if "ev" in line else line["sse"].removeprefix("data: ").strip()
+        return b"" if value == "[DONE]" else str(value).encode()
     if "ev" not in line:
         return b"" if "_t" in line else raw
-    said = line["ev"]
-    is_note = isinstance(said, dict) and not _NOTES.isdisjoint(said)
-    return b"" if is_note or line.get("dir") == "out" else json.dumps(said).encode()
+    value = line["ev"]
+    is_note = isinstance(value, dict) and not _NOTES.isdisjoint(value)
+    return b"" if is_note or line.get("dir") == "out" else json.dumps(value).encode()
 
 
 def _per_event(name: str, turns: Sequence[Turn], events: int, repeats: int) -> Row:
     recorded = sum(len(turn.lines) for turn in turns)
     rounds = -(-events // recorded)
 
-    def tell() -> None:
+    def translate() -> None:
         for _ in range(rounds):
             for turn in turns:
                 feed = turn.begin()
@@ -180,12 +180,14 @@ def _per_event(name: str, turns: Sequence[Turn], events: int, repeats: int) -> R
                 for line in turn.lines:
                     json.loads(line)
 
-    ours, baseline = (taken / rounds / recorded for taken in best_of_each(repeats, [tell, load], time.process_time))
+    ours, baseline = (
+        taken / rounds / recorded for taken in best_of_each(repeats, [translate, load], time.process_time)
+    )
     return at_most(f"an event of {name}, against json.loads of its line", ours, baseline, _DEAREST)
 
 
-def _growth(turns: Sequence[Turn], events: int, repeats: int) -> Row:
-    """The row of the recording for which four times the length costs most."""
+def _longer_turns(turns: Sequence[Turn], events: int, repeats: int) -> Row:
+    """The row of the recording that costs most when the turn becomes four times as long."""
 
     def times_as_much(turn: Turn, repeats: int) -> tuple[float, float, float]:
         # The same number of events on both sides, so that a busy moment of the machine affects both equally.
@@ -201,13 +203,13 @@ def _growth(turns: Sequence[Turn], events: int, repeats: int) -> Row:
 
 
 def _long(turn: Turn, events: int, *, times: int = 1) -> Callable[[], None]:
-    """Turns that begin like the recorded one and then repeat its content."""
+    """A function that translates turns which begin like the recorded one and then repeat its content."""
     natives = [*turn.natives[: turn.first], *islice(cycle(turn.natives[turn.first : turn.last]), events)]
 
-    def tell() -> None:
+    def translate() -> None:
         for _ in range(times):
             feed = turn.begin()
             for native in natives:
                 feed(native)
 
-    return tell
+    return translate

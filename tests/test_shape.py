@@ -1,19 +1,23 @@
-"""The house stays as it was drawn: small files, telling names, words for everything public, nothing of a machine."""
+"""Rules for every source file: size, names, docstrings, real parts in tests; also for locks and commit subjects.
+
+Rules on style and imports are checked by `make lint`, and rules on documents by `test_docs.py`.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
 import re
+import subprocess
 import tomllib
+from collections import Counter
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "src" / "tailrace").rglob("*.py"))
@@ -22,22 +26,53 @@ BENCH = sorted((ROOT / "bench").rglob("*.py"))
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
 LONGEST_MODULE, LONGEST_FUNCTION, GOOD_FUNCTION = 500, 60, 40
-DRAWERS = {
+LONGEST_SUBJECT = 72
+# The commits after this one keep the rule on subjects.
+LAST_FREE_COMMIT = "a320f78"
+VAGUE_WORDS = {
     *("manager", "managers", "helper", "helpers", "util", "utils", "utility", "utilities", "service", "services"),
     *("processor", "processors", "data", "info", "misc", "common"),
 }
-# What would let a test pass without testing: parts that are not real, and tests that do not run.
-UNREAL = {"mock", "setattr", "skip", "skipif", "skipTest", "importorskip", "xfail"}
+METAPHORS = {
+    *("aside", "book", "bury", "desk", "drawing", "granted", "growth", "heard", "hearing", "imprint", "insist", "kin"),
+    *("lane", "lanes", "lifeline", "outlet", "outlets", "reckoning", "saboteur", "settle", "sheaf", "sheet", "sheets"),
+    *("steadily", "tally", "telling", "tidy", "told", "weather", "wishes"),
+}
+# With these a test can pass without testing: parts that are not real, and tests that do not run.
+NOT_REAL = {"mock", "setattr", "skip", "skipif", "skipTest", "importorskip", "xfail"}
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def named(path: Path) -> str:
+def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), named(path))
+    return ast.parse(path.read_text(encoding="utf-8"), relative(path))
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path)))
+
+
+def defined_names(path: Path) -> Iterator[str]:
+    """The names of a module and of its classes, functions, parameters and attributes."""
+    yield path.stem
+    for node in nodes(path):
+        match node:
+            case ast.ClassDef():
+                yield node.name
+                fields = [field.target for field in node.body if isinstance(field, ast.AnnAssign)]
+                yield from (field.id for field in fields if isinstance(field, ast.Name))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name
+            case ast.arg():
+                yield node.arg
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr
 
 
 def public_definitions(within: ast.AST, path: str) -> Iterator[tuple[str, Definition]]:
@@ -66,11 +101,26 @@ def texts_of_the_tree() -> Iterator[tuple[str, str]]:
             if name == ".git":
                 continue  # where another tree of the repository lies
             path = Path(folder, name)
-            yield named(path), path.read_text(encoding="utf-8", errors="replace")
+            yield relative(path), path.read_text(encoding="utf-8", errors="replace")
+
+
+def too_long(subjects: Iterable[str]) -> list[str]:
+    return [subject for subject in subjects if len(subject) > LONGEST_SUBJECT]
+
+
+def git_log(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The subjects of commits of this tree. It fails where the tree is no repository of its own."""
+    return subprocess.run(
+        ["git", "-C", ROOT, "log", "--no-merges", "--format=%s", *arguments],
+        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(ROOT.parent)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
 
 
 def locked(lock: Path) -> dict[str, tuple[str, list[str]]]:
-    """What a lock holds: by name, the version and the hashes. Any other line fails."""
+    """The version and the hashes of each package in a lock. Any other line fails."""
     found: dict[str, tuple[str, list[str]]] = {}
     for line in lock.read_text(encoding="utf-8").splitlines():
         if pinned := re.fullmatch(r"([a-z0-9-]+)==([\w.!+]+)(?: ; [^@:]+)? \\", line):
@@ -88,16 +138,16 @@ def distribution(requirement: str) -> str:
     return re.sub(r"[._]", "-", name).lower()
 
 
-def test_no_module_is_longer_than_a_reader_keeps_in_mind() -> None:
-    lengths = {named(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+def test_no_module_has_more_than_500_lines() -> None:
+    lengths = {relative(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
 
 
-def test_no_function_is_longer_than_a_screen() -> None:
+def test_no_function_has_more_than_60_lines() -> None:
     lengths = {
-        f"{named(path)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        f"{relative(path)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
         for path in MODULES
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     for name, length in lengths.items():
@@ -106,32 +156,40 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
-def test_no_name_is_a_drawer_for_anything() -> None:
+def test_no_module_or_class_has_a_vague_name() -> None:
     names = {part for path in [*MODULES, *TESTS, *BENCH] for part in path.relative_to(ROOT).with_suffix("").parts}
     classes = {
-        node.name
-        for path in [*MODULES, *TESTS, *BENCH]
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.ClassDef)
+        node.name for path in [*MODULES, *TESTS, *BENCH] for node in nodes(path) if isinstance(node, ast.ClassDef)
     }
-    assert {name for name in names | classes if words(name) & DRAWERS} == set()
+    assert {name for name in names | classes if words(name) & VAGUE_WORDS} == set()
 
 
-def test_a_drawer_is_known_by_any_of_its_words() -> None:
+def test_no_name_is_a_metaphor() -> None:
+    names = {(relative(path), name) for path in [*MODULES, *BENCH] for name in defined_names(path)}
+    names |= {(relative(path), name) for path in TESTS for name in defined_names(path) if not name.startswith("_")}
+    assert {(path, name) for path, name in names if words(name) & METAPHORS} == set()
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    classes = [node.name for path in MODULES for node in parsed(path).body if isinstance(node, ast.ClassDef)]
+    assert {name: times for name, times in Counter(classes).items() if times > 1 and not name.startswith("_")} == {}
+
+
+def test_words_of_a_name() -> None:
     assert words("SessionManager") == {"session", "manager"}
     assert words("HTTPInfo2") == {"http", "info"}
     assert words("text_utils") == {"text", "utils"}
-    assert words("ProcessingMessageAccumulator").isdisjoint(DRAWERS)
+    assert words("ProcessingMessageAccumulator").isdisjoint(VAGUE_WORDS)
 
 
-def test_everything_public_says_what_it_is_for() -> None:
-    assert [named(path) for path in MODULES if not ast.get_docstring(parsed(path))] == []
-    definitions = [found for path in MODULES for found in public_definitions(parsed(path), named(path))]
+def test_every_module_and_public_definition_has_a_docstring() -> None:
+    assert [relative(path) for path in MODULES if not ast.get_docstring(parsed(path))] == []
+    definitions = [found for path in MODULES for found in public_definitions(parsed(path), relative(path))]
     assert len(definitions) > 100
     assert [name for name, node in definitions if not ast.get_docstring(node)] == []
 
 
-def test_no_file_names_a_registry_or_a_place_on_somebodys_machine() -> None:
+def test_no_file_names_a_package_registry_or_a_path_of_a_machine() -> None:
     # Written so that this file does not hold what it looks for.
     registries = r"\bpy[p]i[.]org|\bpython[h]osted[.]org|\bnpm[j]s[.](?:org|com)"
     places = r"(?<![\w.~/-])/(?:hom[e]|roo[t]|user[s]|wor[k]|workspac[e]|build[s])/[\w.]|\b[a-z]:\\+users\\"
@@ -140,14 +198,26 @@ def test_no_file_names_a_registry_or_a_place_on_somebodys_machine() -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("path", TESTS, ids=named)
-def test_tests_use_real_parts_and_all_of_them_run(path: Path) -> None:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            modules = {getattr(node, "module", None) or "", *(alias.name for alias in node.names)}
-            assert {part for module in modules for part in module.split(".")}.isdisjoint(UNREAL), ast.unparse(node)
-        if isinstance(node, ast.Attribute):
-            assert node.attr not in UNREAL, f"line {node.lineno}: {ast.unparse(node)}"
+def test_tests_use_real_parts_and_skip_nothing() -> None:
+    found = []
+    for path in TESTS:
+        for node in nodes(path):
+            names: set[str] = set()
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                modules = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+                names = {part for module in modules for part in module.split(".")}
+            elif isinstance(node, ast.Attribute):
+                names = {node.attr}
+            found += [(relative(path), ast.unparse(node)) for _ in names & NOT_REAL]
+    assert found == []
+
+
+def test_commit_subjects_have_at_most_72_characters() -> None:
+    log = git_log(f"{LAST_FREE_COMMIT}..HEAD")
+    if log.returncode:
+        log = git_log()  # in a shallow clone, which starts later
+    assert too_long(log.stdout.splitlines()) == []
+    assert too_long(["x" * 72, "x" * 73]) == ["x" * 73]
 
 
 def test_locks_hold_versions_with_hashes_and_no_addresses() -> None:
@@ -157,18 +227,18 @@ def test_locks_hold_versions_with_hashes_and_no_addresses() -> None:
         assert [name for name, (_version, hashes) in found.items() if not hashes] == []
 
 
-def test_the_locks_agree_and_hold_all_that_is_asked_for() -> None:
+def test_locks_agree_and_hold_every_requirement() -> None:
     held = {lock.name: locked(lock) for lock in LOCKS}
     main = held["requirements.lock"]
     for other in held.values():
         assert {name for name in main.keys() & other.keys() if main[name][0] != other[name][0]} == set()
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    groups = asked["dependency-groups"]
-    assert {distribution(wanted) for wanted in asked["project"]["dependencies"] + groups.pop("dev")} <= main.keys()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    assert {distribution(wanted) for wanted in project["project"]["dependencies"] + groups.pop("dev")} <= main.keys()
     for group, wanted in groups.items():
         assert {distribution(name) for name in wanted} <= held[f"requirements-{group}.lock"].keys()
 
 
-def test_there_is_one_kind_of_lock() -> None:
+def test_there_are_no_other_locks() -> None:
     locks = {name for name, _text in texts_of_the_tree() if name.endswith(".lock")}
     assert locks == {lock.name for lock in LOCKS}

@@ -18,7 +18,7 @@ from tailrace.runtimes.claude import ClaudeRuntime
 from tailrace.runtimes.codex import CodexRuntime
 from tailrace.runtimes.gemini import GeminiRuntime
 from tailrace.runtimes.opencode import OpencodeRuntime
-from tailrace.testing.scripted_scenarios import Refuse
+from tailrace.testing.scripted_scenarios import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ CLAUDE = "claude is not logged in. Run claude once and log in with /login, or se
 CODEX = "codex is not logged in. Log in with: codex login, or set the key that its settings name."
 GEMINI = "gemini is not logged in. Run gemini once and log in, or set GEMINI_API_KEY."
 OPENCODE = "opencode is not logged in. Log in with: opencode auth login, or name a provider in opencode.json."
-REFUSED = Refuse(401, "who are you")
+REFUSED = HttpError(401, "who are you")
 
 
 class Agent(NamedTuple):

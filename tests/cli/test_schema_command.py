@@ -75,7 +75,7 @@ def holds(value: Any, part: dict[str, Any], whole: dict[str, Any]) -> bool:
     )
 
 
-def test_schema_of_events_is_a_union_told_apart_by_type() -> None:
+def test_schema_of_events_is_a_union_tagged_by_type() -> None:
     whole = schema("events")
     assert whole["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert tuple(whole["discriminator"]["mapping"]) == events.TAGS

@@ -134,8 +134,8 @@ async def test_an_unknown_part_is_held_with_a_notice_or_resent_and_marked(simula
     hold = DeliverySetup(simulation, "unkeyed")
     hold.fail(NoAnswer())
     assert states(await hold.send_turn("t", "one", "two")) == [State.UNKNOWN, State.DELIVERED]
-    told = "⚠️ Part 1 of this answer may be missing: it is not known whether it arrived."
-    assert hold.texts() == ["one", told, "two"]
+    notice = "⚠️ Part 1 of this answer may be missing: it is not known whether it arrived."
+    assert hold.texts() == ["one", notice, "two"]
     resend = DeliverySetup(simulation, "unkeyed", on_unknown="resend")
     resend.fail(NoAnswer())
     ended = await resend.send_turn("t", "one", "two")

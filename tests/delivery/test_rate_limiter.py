@@ -159,10 +159,10 @@ class CheckedLimiter:
                 self.calls.append((ask.chat, self.now))
         assert not any(self.can_call(ask.chat) for _, ask, _ in self.waiting), "a call that may go is granted"
 
-    def check_turn(self, granted: PendingCall, ask: Enqueue) -> None:
+    def check_turn(self, call: PendingCall, ask: Enqueue) -> None:
         assert self.can_call(ask.chat)
         ranks = [(self.rank(other, since), nth) for nth, (_, other, since) in enumerate(self.waiting)]
-        [mine] = [rank for rank, (pending, _, _) in zip(ranks, self.waiting, strict=True) if pending is granted]
+        [mine] = [rank for rank, (pending, _, _) in zip(ranks, self.waiting, strict=True) if pending is call]
         for rank, (_, other, _) in zip(ranks, self.waiting, strict=True):
             if other.chat == ask.chat:
                 assert mine <= rank
@@ -364,15 +364,15 @@ class Caller:
 
     def __init__(self, channel: PacedChannel, chat: str, simulation: Simulation) -> None:
         self.times: list[float] = []
-        self._outlet = channel
+        self._channel = channel
         self._chat = chat
         self._simulation = simulation
 
     async def call(self, times: int = 1, urgency: Urgency = FINAL) -> None:
         for _ in range(times):
-            await self._outlet.wait_to_call(self._chat, urgency)
+            await self._channel.wait_to_call(self._chat, urgency)
             self.times.append(self._simulation.clock.monotonic())
-            self._outlet.learn(self._chat, Delivered(Receipt(message_id="m")))
+            self._channel.learn(self._chat, Delivered(Receipt(message_id="m")))
             await asyncio.sleep(0)
 
 

@@ -51,8 +51,8 @@ async def test_recovery_resumes_at_the_first_unconfirmed_part(simulation: Simula
     await setup.recovery().sweep()
     rows = await setup.states()
     if kind == "unkeyed":
-        told = "⚠️ Part 3 of this answer may be missing: it is not known whether it arrived."
-        assert setup.texts() == ["one", "two", *["three"] * applied, told, "four"]
+        notice = "⚠️ Part 3 of this answer may be missing: it is not known whether it arrived."
+        assert setup.texts() == ["one", "two", *["three"] * applied, notice, "four"]
         assert rows[3] is State.UNKNOWN
     else:
         assert setup.texts() == ["one", "two", "three", "four"]

@@ -151,7 +151,7 @@ def test_command_that_ignores_every_signal_is_killed(commands: BadCommands) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name != "acp"])
-def test_old_version_is_told_to_update(commands: BadCommands, name: str) -> None:
+def test_old_version_gets_the_advice_to_update(commands: BadCommands, name: str) -> None:
     runtime = commands.runtime(name, "old")
     failed = failed_and_recovered(commands, runtime)
     assert "does not know it. Update with npm install -g" in failed.message

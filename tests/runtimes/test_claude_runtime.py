@@ -32,7 +32,7 @@ def response(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("permissions", ["ask", "deny"])
-def test_if_nobody_can_be_asked_claude_is_not_told_how_to_ask(tmp_path: Path, permissions: Policy) -> None:
+def test_claude_gets_no_option_to_ask_without_an_approver(tmp_path: Path, permissions: Policy) -> None:
     events = claude(tmp_path, "claude_cli_hello", permissions=permissions, env={"MOOD": "good"})
     assert notes(tmp_path) == [{"arguments": FLAGS, "prompt": "do\nit\n", "mood": "good"}]
     assert len([event for event in events if isinstance(event, TextDelta)]) == 4

@@ -60,7 +60,7 @@ def test_codex_that_refuses_to_start_is_not_started_another_way(tmp_path: Path) 
     assert not (tmp_path / "asked").exists()
 
 
-def test_codex_is_told_where_to_work(tmp_path: Path) -> None:
+def test_codex_gets_its_working_folder(tmp_path: Path) -> None:
     play(runtime_of("codex", tmp_path, "codex_app_tool", cwd=str(tmp_path)))
     initialize, _, start, _ = notes(tmp_path)
     assert initialize["params"]["clientInfo"]["name"] == "tailrace"

@@ -126,8 +126,8 @@ def test_tries_of_one_answer_give_it_once_however_they_are_cut(whole: str, cuts:
     places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     for attempt in range(tries):
         for number, (start, end) in enumerate(pairwise(places)):
-            heard_now = attempts.feed(whole[start:end], attempt * 10 + number * 0.01)
-            answered = [heard_now.text] if heard_now.is_restart else [*answered, heard_now.text]
+            passed = attempts.feed(whole[start:end], attempt * 10 + number * 0.01)
+            answered = [passed.text] if passed.is_restart else [*answered, passed.text]
     assert "".join([*answered, attempts.close()]) == whole
 
 
@@ -139,8 +139,8 @@ def test_only_text_that_a_new_try_repeats_is_dropped(pieces: list[tuple[str, boo
     everything = "".join(text for text, _ in pieces)
     for text, is_pause in pieces:
         now += 2.0 if is_pause else 0.1
-        told_now = attempts.feed(text, now)
-        shown = told_now.text if told_now.is_restart else shown + told_now.text
+        passed = attempts.feed(text, now)
+        shown = passed.text if passed.is_restart else shown + passed.text
     shown += attempts.close()
     assert everything.endswith(shown)
     if len(shown) < len(everything):

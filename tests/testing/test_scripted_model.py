@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tailrace.testing.scripted_model import ScriptedModel
-from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Refuse, Say, say
+from tailrace.testing.scripted_scenarios import SIGNATURE, Call, HttpError, Say, say
 
 APIS = ("anthropic", "responses", "chat", "gemini")
 PATHS = {
@@ -221,7 +221,7 @@ def test_the_newest_mark_counts_and_the_earlier_ones_can_be_recalled(model: Scri
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_an_agent_without_the_tool_is_told_so(model: ScriptedModel, api: str) -> None:
+def test_an_agent_without_the_tool_gets_a_text_that_says_so(model: ScriptedModel, api: str) -> None:
     answered = streamed(model, api, "[[scenario:subagent]]", tools=("weather",))
     assert "".join(answered["text"]) == "I delegate.I have no tool for that."
     assert answered["calls"] == []
@@ -328,7 +328,7 @@ def test_scenarios_of_a_test_stand_beside_the_others() -> None:
             (say("Mine."), Call("weather", {"city": "Oslo"}), Call("weather", '{"city": ')),
             (Say(("En", "d."), every_s=0.001),),
         ),
-        "hello": ((Refuse(403, "the scripted model is closed"),),),
+        "hello": ((HttpError(403, "the scripted model is closed"),),),
     }
     with ScriptedModel(mine, unmarked="mine") as model:
         answered = streamed(model, "chat", "no mark at all")

@@ -139,14 +139,14 @@ SEEN = [
 ]
 
 
-def told_of(history: list[PlatformMessage]) -> list[tuple[object, ...]]:
+def parts_of(history: list[PlatformMessage]) -> list[tuple[object, ...]]:
     return [(message.text, message.edits, message.deleted, message.media, message.tasks) for message in history]
 
 
 def test_every_power_over_the_socket(platform: PlatformProcess) -> None:
     found = asyncio.run(use_every_power(simulated_channel(platform.address)))
     history = platform.history("here")
-    assert told_of(history) == SEEN
+    assert parts_of(history) == SEEN
     assert found == Receipt(message_id=history[0].message_id)
     assert {message.thread for message in history} == {"7"}
     assert platform.texts("here") == ["two", "abc", "look"]
@@ -161,7 +161,7 @@ def test_every_power_in_this_process(kind: str) -> None:
         return await use_every_power(in_process_channel(platform, simulation.clock, request_s=0.1, answer_s=0.2))
 
     found = run(main)
-    assert told_of(platform.history()) == SEEN
+    assert parts_of(platform.history()) == SEEN
     assert (found is not None) is (kind == "readback")
 
 
@@ -172,7 +172,7 @@ def test_only_a_platform_that_can_be_asked_makes_a_channel_that_reads_back(kind:
     assert isinstance(simulated_channel(address), ReadsBack) is (kind == "readback")
 
 
-def told(error: ChannelFault) -> tuple[object, ...]:
+def description_of(error: ChannelFault) -> tuple[object, ...]:
     return type(error), str(error), getattr(error, "retry_after", None), getattr(error, "everywhere", None)
 
 
@@ -183,7 +183,7 @@ def test_what_befalls_a_call_is_translated(
     platform.add_faults(fault)
     with pytest.raises(ChannelFault) as over_socket:
         asyncio.run(simulated_channel(platform.address).post(HERE, Body(text="one"), key="k"))
-    assert told(over_socket.value) == told(error)
+    assert description_of(over_socket.value) == description_of(error)
     assert platform.texts("here") == ["one"] * seen
 
     near = SimulatedPlatform(capabilities_of("readback"))
@@ -194,7 +194,7 @@ def test_what_befalls_a_call_is_translated(
 
     with pytest.raises(ChannelFault) as in_process:
         run(main)
-    assert told(in_process.value) == told(error)
+    assert description_of(in_process.value) == description_of(error)
     assert near.texts("here") == ["one"] * seen
 
 

@@ -32,7 +32,7 @@ STALE_S = 15.0
 class RateLimitQueue:
     """The calls that wait for the rate limits of a channel: a future for each, and one timer for all.
 
-    A call that cannot go at once (`try_call`) is enqueued, waits until it is granted, and is cancelled in any case.
+    A call that cannot go at once (`try_call`) is enqueued, waits (`wait`), and is cancelled in any case.
     """
 
     def __init__(self, limiter: RateLimiter, clock: Clock) -> None:
@@ -53,7 +53,7 @@ class RateLimitQueue:
         self._grant_due()
         return call
 
-    async def wait_until_granted(self, call: PendingCall) -> bool:
+    async def wait(self, call: PendingCall) -> bool:
         """Wait until the call may go, and count it. Returns False if it was cancelled before."""
         return await self._futures[call]
 
@@ -137,7 +137,7 @@ class PacedChannel:
         if not self.queue.try_call(chat, urgency, group=group):
             call = self.queue.enqueue(chat, urgency, group=group)
             try:
-                await self.queue.wait_until_granted(call)
+                await self.queue.wait(call)
             finally:
                 self.queue.cancel(call)
 

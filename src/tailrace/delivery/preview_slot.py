@@ -98,7 +98,7 @@ class PreviewSlot:
         call = channel.queue.enqueue(target.chat, urgency, group=target.group)
         self._waiting = channel, call
         try:
-            return await channel.queue.wait_until_granted(call)
+            return await channel.queue.wait(call)
         finally:
             self._stop_waiting()
 

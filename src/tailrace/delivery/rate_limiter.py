@@ -108,7 +108,7 @@ _Entry: TypeAlias = "tuple[float, int, int, _Chat]"
 
 
 class _Chat(_Limit):
-    """The limit of one chat, its pending calls, and the number of the last call that it was granted (`served`).
+    """The limit of one chat, its pending calls, and the number of the last call that could go (`served`).
 
     `entry` is its current entry in the heap of ready chats or of resting ones. Older entries in the heaps are stale.
     """
@@ -209,7 +209,7 @@ class RateLimiter:
         return call
 
     def cancel(self, call: PendingCall) -> None:
-        """Remove a call that waits. One that was granted already stays counted."""
+        """Remove a call that waits. One that `grant` returned already stays counted."""
         if call.is_waiting:
             call.chat.remove(call)
             self._waiting -= 1
@@ -221,7 +221,7 @@ class RateLimiter:
             entry = heappop(self._resting)
             if entry[-1].entry is entry:
                 self._schedule(entry[-1], now)
-        granted: list[PendingCall] = []
+        calls: list[PendingCall] = []
         while self._ready and self._overall.due() <= now:
             entry = heappop(self._ready)
             chat = entry[-1]
@@ -230,11 +230,11 @@ class RateLimiter:
             call = chat.next_call()
             if call is not None and chat.due() <= now and (call.urgency, chat.served) == entry[:2]:
                 self.cancel(call)
-                granted.append(call)
+                calls.append(call)
                 if call.urgency is not Urgency.TYPING:
                     self._count_call(chat, now)
             self._schedule(chat, now)
-        return granted
+        return calls
 
     def due(self, now: float) -> float | None:
         """When `grant` may return a call, if nothing changes before; None if no call waits."""

@@ -1,8 +1,8 @@
-"""Which answer of which scenario a request gets, whatever API it came by.
+"""Choose the answer to a request, for every API.
 
-An API reads a request into `Heard`: what was said in the conversation and by whom, which tools are offered, whether
-the answer is to be streamed. Here the scenario is found that the newest marked prompt names (`[[scenario:NAME]]`), and
-how many answers it has had since. What comes of it is an `Answer`, which the API puts into its own words.
+An API parses a request into a `ModelRequest`: the texts of the conversation, the offered tools, and the form of the
+answer. `answer_to` finds the scenario that the newest marked prompt names (`[[scenario:NAME]]`) and counts the answers
+since. The API then writes the `Answer` in its own format.
 """
 
 from __future__ import annotations
@@ -14,14 +14,25 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Move, Refuse, Say, Scenario, Stall, Think, carried_out
+from tailrace.testing.scripted_scenarios import (
+    Call,
+    Disconnect,
+    Fail,
+    HttpError,
+    Move,
+    Say,
+    Scenario,
+    Stall,
+    Think,
+    carried_out,
+)
 
 _MARK = re.compile(r"\[\[scenario:([a-z0-9_-]+)\]\]")
 _PIECE = 12
 _PLAIN: Scenario = ((Say(("Understood.",)),),)
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request, as far as the script is concerned.
 
     `said` are the turns of the conversation in their order: the text of a prompt, or None for an answer of the model.
@@ -40,12 +51,12 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be answered to a request."""
 
-    heard: Heard
+    request: ModelRequest
     number: int
     scenario: str
     turn: int
     moves: tuple[Move, ...] = ()
-    refusal: Refuse | None = None
+    refusal: HttpError | None = None
 
     @property
     def text(self) -> str:
@@ -56,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         """Each move with its place, and whether it comes to its end: what is cut off in the middle does not."""
         for index, move in enumerate(self.moves):
             after = self.moves[index + 1] if index + 1 < len(self.moves) else None
-            yield index, move, not isinstance(after, Fail | Cut | Stall)
+            yield index, move, not isinstance(after, Fail | Disconnect | Stall)
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -66,7 +77,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 # What a stream is made of: bytes to send, and what befalls the connection between them.
-Piece: TypeAlias = bytes | Stall | Cut | Pause
+Piece: TypeAlias = bytes | Stall | Disconnect | Pause
 
 
 class Api(Protocol):
@@ -74,7 +85,7 @@ class Api(Protocol):
 
     name: str
 
-    def heard(self, body: Mapping[str, Any]) -> Heard:
+    def parse(self, body: Mapping[str, Any]) -> ModelRequest:
         """Read a request."""
         ...
 
@@ -86,24 +97,24 @@ class Api(Protocol):
         """The answer as server-sent events."""
         ...
 
-    def refusal(self, refuse: Refuse) -> dict[str, Any]:
+    def refusal(self, refuse: HttpError) -> dict[str, Any]:
         """The body of a refusal."""
         ...
 
 
-def answer_to(heard: Heard, scenarios: Mapping[str, Scenario], *, number: int, unmarked: str = "") -> Answer:
+def answer_to(request: ModelRequest, scenarios: Mapping[str, Scenario], *, number: int, unmarked: str = "") -> Answer:
     """What the script has for a request; without a mark it is the scenario `unmarked`, or a word."""
-    marks = [(at, name) for at, text in enumerate(heard.said) if text is not None for name in _MARK.findall(text)]
+    marks = [(at, name) for at, text in enumerate(request.said) if text is not None for name in _MARK.findall(text)]
     begun, scenario = marks[-1] if marks else (0, unmarked)
-    turn = sum(text is None for text in heard.said[begun:])
+    turn = sum(text is None for text in request.said[begun:])
     answers = scenarios.get(scenario, _PLAIN)
     steps = answers[min(turn, len(answers) - 1)]
-    if isinstance(steps[0], Refuse):
-        return Answer(heard=heard, number=number, scenario=scenario, turn=turn, refusal=steps[0])
-    moves = [carried_out(step, heard.tools, [name for at, name in marks if at < begun]) for step in steps]
-    if not heard.with_thoughts:
+    if isinstance(steps[0], HttpError):
+        return Answer(request=request, number=number, scenario=scenario, turn=turn, refusal=steps[0])
+    moves = [carried_out(step, request.tools, [name for at, name in marks if at < begun]) for step in steps]
+    if not request.with_thoughts:
         moves = [move for move in moves if not isinstance(move, Think)]
-    return Answer(heard=heard, number=number, scenario=scenario, turn=turn, moves=tuple(moves))
+    return Answer(request=request, number=number, scenario=scenario, turn=turn, moves=tuple(moves))
 
 
 def event(value: Mapping[str, Any] | str, name: str = "") -> bytes:

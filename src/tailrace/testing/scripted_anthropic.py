@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, paced, text_of
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import (
+    Answer,
+    ModelRequest,
+    Piece,
+    arguments_of,
+    event,
+    in_pieces,
+    paced,
+    text_of,
+)
+from tailrace.testing.scripted_scenarios import Call, Disconnect, Fail, HttpError, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,10 +28,10 @@ class Anthropic:
 
     name = "anthropic"
 
-    def heard(self, body: Mapping[str, Any]) -> Heard:
+    def parse(self, body: Mapping[str, Any]) -> ModelRequest:
         """Read a request."""
         thinking = body.get("thinking") or {}
-        return Heard(
+        return ModelRequest(
             said=[
                 text_of(message.get("content")) if message.get("role") == "user" else None
                 for message in body.get("messages", [])
@@ -34,7 +43,7 @@ class Anthropic:
             with_thoughts=thinking.get("type", "disabled") != "disabled",
         )
 
-    def refusal(self, refuse: Refuse) -> dict[str, Any]:
+    def refusal(self, refuse: HttpError) -> dict[str, Any]:
         """The body of a refusal."""
         return {"type": "error", "error": {"type": _KINDS.get(refuse.status, "api_error"), "message": refuse.message}}
 
@@ -49,7 +58,7 @@ class Anthropic:
         yield _event("ping")
         for index, move, is_whole in answer.runs():
             match move:
-                case Cut() | Stall():
+                case Disconnect() | Stall():
                     yield move
                 case Fail():
                     yield _event("error", error={"type": "overloaded_error", "message": move.message})
@@ -84,8 +93,8 @@ def _streamed(answer: Answer, index: int, move: Say | Think | Call) -> Iterator[
             pieces = ["", *in_pieces(arguments_of(move))]
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     yield _event("content_block_start", index=index, content_block=begun)
-    told = (_event("content_block_delta", index=index, delta=delta) for delta in deltas)
-    yield from paced(move, told) if isinstance(move, Say) else told
+    events = (_event("content_block_delta", index=index, delta=delta) for delta in deltas)
+    yield from paced(move, events) if isinstance(move, Say) else events
 
 
 def _block(answer: Answer, index: int, move: object) -> dict[str, Any] | None:
@@ -118,7 +127,7 @@ def _message(answer: Answer, content: list[dict[str, Any]], stop_reason: str | N
         "id": f"msg_{answer.number}",
         "type": "message",
         "role": "assistant",
-        "model": answer.heard.model,
+        "model": answer.request.model,
         "content": content,
         "stop_reason": stop_reason,
         "stop_sequence": None,

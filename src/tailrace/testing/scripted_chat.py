@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, paced, text_of
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import (
+    Answer,
+    ModelRequest,
+    Piece,
+    arguments_of,
+    event,
+    in_pieces,
+    paced,
+    text_of,
+)
+from tailrace.testing.scripted_scenarios import Call, Disconnect, Fail, HttpError, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,9 +33,9 @@ class Chat:
 
     name = "chat"
 
-    def heard(self, body: Mapping[str, Any]) -> Heard:
+    def parse(self, body: Mapping[str, Any]) -> ModelRequest:
         """Read a request."""
-        return Heard(
+        return ModelRequest(
             said=[
                 text_of(message.get("content")) if message.get("role") == "user" else None
                 for message in body.get("messages", [])
@@ -37,7 +46,7 @@ class Chat:
             is_streamed=bool(body.get("stream")),
         )
 
-    def refusal(self, refuse: Refuse) -> dict[str, Any]:
+    def refusal(self, refuse: HttpError) -> dict[str, Any]:
         """The body of a refusal."""
         return {"error": {"message": refuse.message, "type": "scripted", "code": "scripted", "param": None}}
 
@@ -61,7 +70,7 @@ class Chat:
         calls: list[Call] = []
         for move in answer.moves:
             match move:
-                case Cut() | Stall():
+                case Disconnect() | Stall():
                     yield move
                 case Fail():
                     yield event({"error": {"message": move.message, "type": "server_error", "code": 500}})
@@ -85,7 +94,7 @@ class Chat:
 
 def _envelope(answer: Answer, kind: str) -> dict[str, Any]:
     own = {"id": f"chatcmpl-{answer.number}", "object": kind, "created": 1_700_000_000}
-    return {**own, "model": answer.heard.model}
+    return {**own, "model": answer.request.model}
 
 
 def _call(answer: Answer, index: int, call: Call, arguments: str) -> dict[str, Any]:

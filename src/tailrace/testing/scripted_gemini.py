@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, event, paced, text_of
-from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Cut, Fail, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import Answer, ModelRequest, Piece, event, paced, text_of
+from tailrace.testing.scripted_scenarios import SIGNATURE, Call, Disconnect, Fail, HttpError, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +20,12 @@ _USAGE = {
 }
 _STATUSES = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED"}
 # gemini-cli asks on the side, in JSON, who speaks next and how hard a task is; this satisfies both.
-_ASIDE = {"reasoning": "scripted", "next_speaker": "user", "complexity_reasoning": "scripted", "complexity_score": 1}
+_ROUTING_ANSWER = {
+    "reasoning": "scripted",
+    "next_speaker": "user",
+    "complexity_reasoning": "scripted",
+    "complexity_score": 1,
+}
 
 
 class Gemini:
@@ -28,11 +33,11 @@ class Gemini:
 
     name = "gemini"
 
-    def heard(self, body: Mapping[str, Any]) -> Heard:
+    def parse(self, body: Mapping[str, Any]) -> ModelRequest:
         """Read a request; only its path says which model and whether it is streamed."""
         declared = [tool.get("functionDeclarations") or [] for tool in body.get("tools") or []]
         wanted = body.get("generationConfig") or {}
-        return Heard(
+        return ModelRequest(
             said=[
                 None if content.get("role") == "model" else text_of(content.get("parts"))
                 for content in body.get("contents") or []
@@ -43,15 +48,15 @@ class Gemini:
             as_json=wanted.get("responseMimeType") == "application/json",
         )
 
-    def refusal(self, refuse: Refuse) -> dict[str, Any]:
+    def refusal(self, refuse: HttpError) -> dict[str, Any]:
         """The body of a refusal."""
         status = _STATUSES.get(refuse.status, "INTERNAL")
         return {"error": {"code": refuse.status, "message": refuse.message, "status": status}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         """The answer in one piece."""
-        if answer.heard.as_json:
-            return _content(answer, [{"text": json.dumps(_ASIDE)}], "STOP")
+        if answer.request.as_json:
+            return _content(answer, [{"text": json.dumps(_ROUTING_ANSWER)}], "STOP")
         calls = [_call(move) for move in answer.moves if isinstance(move, Call)]
         return _content(answer, [{"text": answer.text}, *calls], "STOP")
 
@@ -59,7 +64,7 @@ class Gemini:
         """The answer as server-sent events; a call is in one piece."""
         for move in answer.moves:
             match move:
-                case Cut() | Stall():
+                case Disconnect() | Stall():
                     yield move
                 case Fail():
                     yield event({"error": {"code": 503, "message": move.message, "status": "UNAVAILABLE"}})
@@ -85,5 +90,5 @@ def _content(answer: Answer, parts: list[dict[str, Any]], finish_reason: str | N
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if finish_reason is not None:
         candidate["finishReason"] = finish_reason
-    told = {"usageMetadata": _USAGE, "modelVersion": answer.heard.model, "responseId": f"gemini-{answer.number}"}
-    return {"candidates": [candidate], **told}
+    metadata = {"usageMetadata": _USAGE, "modelVersion": answer.request.model, "responseId": f"gemini-{answer.number}"}
+    return {"candidates": [candidate], **metadata}

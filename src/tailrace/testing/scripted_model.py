@@ -29,7 +29,7 @@ from tailrace.testing.scripted_anthropic import Anthropic
 from tailrace.testing.scripted_chat import Chat
 from tailrace.testing.scripted_gemini import Gemini
 from tailrace.testing.scripted_responses import Responses
-from tailrace.testing.scripted_scenarios import SCENARIOS, Cut, Fail, Refuse, Scenario, Stall
+from tailrace.testing.scripted_scenarios import SCENARIOS, Disconnect, Fail, HttpError, Scenario, Stall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,8 +104,8 @@ class ScriptedModel:
     def answer(self, api: Api, path: str, body: dict[str, Any]) -> Answer:
         """What the script has for a request, which is kept."""
         with self._keeping:
-            heard = api.heard(body)
-            answer = answer_to(heard, self.scenarios, number=len(self.requests) + 1, unmarked=self.unmarked)
+            request = api.parse(body)
+            answer = answer_to(request, self.scenarios, number=len(self.requests) + 1, unmarked=self.unmarked)
             asked = Asked(api=api.name, path=path, scenario=answer.scenario, turn=answer.turn, body=body)
             self.requests.append(asked)
         return answer
@@ -179,7 +179,7 @@ class _Connection(BaseHTTPRequestHandler):
         answer = self.server.model.answer(api, path, body)
         if answer.refusal is not None:
             self._send_json(answer.refusal.status, api.refusal(answer.refusal))
-        elif answer.heard.is_streamed:
+        elif answer.request.is_streamed:
             self._send_stream(api.stream(answer))
         else:
             self._send_whole(api, answer)
@@ -214,14 +214,14 @@ class _Connection(BaseHTTPRequestHandler):
         """An answer in one piece: of what goes wrong in the middle nothing is seen but that."""
         for move in answer.moves:
             match move:
-                case Stall() | Cut():
+                case Stall() | Disconnect():
                     self._break_off(move)
                 case Fail():
-                    self._send_json(500, api.refusal(Refuse(500, move.message)))
+                    self._send_json(500, api.refusal(HttpError(500, move.message)))
                     return
         self._send_json(200, api.whole(answer))
 
-    def _break_off(self, how: Stall | Cut) -> NoReturn:
+    def _break_off(self, how: Stall | Disconnect) -> NoReturn:
         if isinstance(how, Stall):
             self.connection.recv(1)
         raise ConnectionAbortedError("the script says so, or whoever asked has gone")
@@ -236,7 +236,7 @@ class _Connection(BaseHTTPRequestHandler):
                     time.sleep(self.server.model.pace_s)
                 case Pause():
                     time.sleep(piece.seconds)
-                case Stall() | Cut():
+                case Stall() | Disconnect():
                     self._break_off(piece)
         self.wfile.write(b"0\r\n\r\n")
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, assert_never
 
-from tailrace.testing.scripted_answers import Answer, Heard, Piece, arguments_of, event, in_pieces, paced, text_of
-from tailrace.testing.scripted_scenarios import Call, Cut, Fail, Refuse, Say, Stall, Think
+from tailrace.testing.scripted_answers import (
+    Answer,
+    ModelRequest,
+    Piece,
+    arguments_of,
+    event,
+    in_pieces,
+    paced,
+    text_of,
+)
+from tailrace.testing.scripted_scenarios import Call, Disconnect, Fail, HttpError, Say, Stall, Think
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,12 +34,12 @@ class Responses:
 
     name = "responses"
 
-    def heard(self, body: Mapping[str, Any]) -> Heard:
+    def parse(self, body: Mapping[str, Any]) -> ModelRequest:
         """Read a request."""
         items = body.get("input") or []
         tools = [tool for group in body.get("tools") or [] for tool in (group, *(group.get("tools") or []))]
         named = [group for group in body.get("tools") or [] if group.get("tools")]
-        return Heard(
+        return ModelRequest(
             said=[items] if isinstance(items, str) else _said(items),
             tools=frozenset(str(tool.get("name") or tool.get("type")) for tool in tools),
             groups={str(tool.get("name")): str(group.get("name")) for group in named for tool in group["tools"]},
@@ -38,7 +47,7 @@ class Responses:
             is_streamed=bool(body.get("stream")),
         )
 
-    def refusal(self, refuse: Refuse) -> dict[str, Any]:
+    def refusal(self, refuse: HttpError) -> dict[str, Any]:
         """The body of a refusal."""
         return {"error": {"message": refuse.message, "type": "scripted", "code": "scripted", "param": None}}
 
@@ -52,29 +61,31 @@ class Responses:
         """The answer as server-sent events, each item added, filled and done."""
         numbers = count()
 
-        def told(kind: str, **fields: Any) -> bytes:
+        def event_of(kind: str, **fields: Any) -> bytes:
             return event({"type": kind, "sequence_number": next(numbers), **fields}, kind)
 
-        yield told("response.created", response=_response(answer, "in_progress", [], None))
-        yield told("response.in_progress", response=_response(answer, "in_progress", [], None))
+        yield event_of("response.created", response=_response(answer, "in_progress", [], None))
+        yield event_of("response.in_progress", response=_response(answer, "in_progress", [], None))
         output: list[dict[str, Any]] = []
         for _, move, is_whole in answer.runs():
             match move:
-                case Cut() | Stall():
+                case Disconnect() | Stall():
                     yield move
                 case Fail():
                     error = {"code": "server_error", "message": move.message}
-                    yield told("response.failed", response={**_response(answer, "failed", [], None), "error": error})
+                    yield event_of(
+                        "response.failed", response={**_response(answer, "failed", [], None), "error": error}
+                    )
                     return
                 case Say() | Think() | Call():
                     item = _item(answer, len(output), move)
-                    yield from _begun(item, len(output), move, told)
+                    yield from _begun(item, len(output), move, event_of)
                     if is_whole:
-                        yield from _done(item, len(output), told)
+                        yield from _done(item, len(output), event_of)
                         output.append(item)
                 case _:
                     assert_never(move)
-        yield told("response.completed", response=_response(answer, "completed", output, _USAGE))
+        yield event_of("response.completed", response=_response(answer, "completed", output, _USAGE))
 
 
 def _said(items: list[dict[str, Any]]) -> list[str | None]:
@@ -91,45 +102,47 @@ def _said(items: list[dict[str, Any]]) -> list[str | None]:
     return said
 
 
-def _begun(item: dict[str, Any], index: int, move: Say | Think | Call, told: Callable[..., bytes]) -> Iterator[Piece]:
+def _begun(
+    item: dict[str, Any], index: int, move: Say | Think | Call, event_of: Callable[..., bytes]
+) -> Iterator[Piece]:
     """An item from its beginning to its last piece."""
     at = {"item_id": item["id"], "output_index": index}
     match move:
         case Say():
             at["content_index"] = 0
-            yield told("response.output_item.added", output_index=index, item={**item, "content": []})
-            yield told("response.content_part.added", **at, part={**item["content"][0], "text": ""})
-            deltas = (told("response.output_text.delta", **at, delta=piece, logprobs=[]) for piece in move.pieces)
+            yield event_of("response.output_item.added", output_index=index, item={**item, "content": []})
+            yield event_of("response.content_part.added", **at, part={**item["content"][0], "text": ""})
+            deltas = (event_of("response.output_text.delta", **at, delta=piece, logprobs=[]) for piece in move.pieces)
             yield from paced(move, deltas)
         case Think():
             at["summary_index"] = 0
             begun = {**item, "summary": [], "encrypted_content": None}
-            yield told("response.output_item.added", output_index=index, item=begun)
-            yield told("response.reasoning_summary_part.added", **at, part={**item["summary"][0], "text": ""})
+            yield event_of("response.output_item.added", output_index=index, item=begun)
+            yield event_of("response.reasoning_summary_part.added", **at, part={**item["summary"][0], "text": ""})
             for piece in move.pieces:
-                yield told("response.reasoning_summary_text.delta", **at, delta=piece)
+                yield event_of("response.reasoning_summary_text.delta", **at, delta=piece)
         case Call():
-            yield told("response.output_item.added", output_index=index, item={**item, "arguments": ""})
+            yield event_of("response.output_item.added", output_index=index, item={**item, "arguments": ""})
             for piece in in_pieces(item["arguments"]):
-                yield told("response.function_call_arguments.delta", **at, delta=piece)
+                yield event_of("response.function_call_arguments.delta", **at, delta=piece)
 
 
-def _done(item: dict[str, Any], index: int, told: Callable[..., bytes]) -> Iterator[Piece]:
+def _done(item: dict[str, Any], index: int, event_of: Callable[..., bytes]) -> Iterator[Piece]:
     """The end of an item, which says all of it again."""
     at = {"item_id": item["id"], "output_index": index}
     match item:
         case {"content": [part]}:
             at["content_index"] = 0
-            yield told("response.output_text.done", **at, text=part["text"], logprobs=[])
-            yield told("response.content_part.done", **at, part=part)
+            yield event_of("response.output_text.done", **at, text=part["text"], logprobs=[])
+            yield event_of("response.content_part.done", **at, part=part)
         case {"summary": [part]}:
             at["summary_index"] = 0
-            yield told("response.reasoning_summary_text.done", **at, text=part["text"])
-            yield told("response.reasoning_summary_part.done", **at, part=part)
+            yield event_of("response.reasoning_summary_text.done", **at, text=part["text"])
+            yield event_of("response.reasoning_summary_part.done", **at, part=part)
         case _:
             called = {"arguments": item["arguments"], "name": item["name"]}
-            yield told("response.function_call_arguments.done", **at, **called)
-    yield told("response.output_item.done", output_index=index, item=item)
+            yield event_of("response.function_call_arguments.done", **at, **called)
+    yield event_of("response.output_item.done", output_index=index, item=item)
 
 
 def _item(answer: Answer, index: int, move: Say | Think | Call) -> dict[str, Any]:
@@ -145,7 +158,7 @@ def _item(answer: Answer, index: int, move: Say | Think | Call) -> dict[str, Any
             return {"type": "reasoning", "id": f"rs_{own}", **sealed}
         case Call():
             called = {"name": move.name, "arguments": arguments_of(move), "status": "completed"}
-            if (group := answer.heard.groups.get(move.name)) is not None:
+            if (group := answer.request.groups.get(move.name)) is not None:
                 called["namespace"] = group
             return {"type": "function_call", "id": f"fc_{own}", "call_id": f"call_{own}", **called}
 
@@ -157,7 +170,7 @@ def _response(
         "id": f"resp_{answer.number}",
         "object": "response",
         "created_at": 1_700_000_000,
-        "model": answer.heard.model,
+        "model": answer.request.model,
         "status": status,
         "output": output,
         "usage": usage,

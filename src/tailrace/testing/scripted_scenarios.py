@@ -54,7 +54,7 @@ class Call(msgspec.Struct, frozen=True):
     arguments: dict[str, Any] | str = {}
 
 
-class Refuse(msgspec.Struct, frozen=True):
+class HttpError(msgspec.Struct, frozen=True):
     """No answer but this HTTP status."""
 
     status: int
@@ -67,7 +67,7 @@ class Fail(msgspec.Struct, frozen=True):
     message: str = "the scripted model fails here"
 
 
-class Cut(msgspec.Struct, frozen=True):
+class Disconnect(msgspec.Struct, frozen=True):
     """The connection breaks in the middle of the answer."""
 
 
@@ -75,9 +75,9 @@ class Stall(msgspec.Struct, frozen=True):
     """Say nothing more until whoever asked has gone."""
 
 
-Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | Refuse | Fail | Cut | Stall
+Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | HttpError | Fail | Disconnect | Stall
 # What is left of a step when it is known who asks.
-Move: TypeAlias = Say | Think | Call | Fail | Cut | Stall
+Move: TypeAlias = Say | Think | Call | Fail | Disconnect | Stall
 Scenario: TypeAlias = tuple[tuple[Step, ...], ...]
 
 
@@ -120,10 +120,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "slow": ((Say(tuple(f"word {number} " for number in range(12)), every_s=0.25),),),
     "stall": ((say("Before the silence "), Stall()),),
     "errmid": ((say("This is going ", "to break"), Fail()),),
-    "cut": ((say("This is going ", "to be cut"), Cut()),),
-    "http400": ((Refuse(400, "the scripted model refuses this request"),),),
-    "http429": ((Refuse(429, "the scripted model is asked too often"),),),
-    "http500": ((Refuse(500, "the scripted model has a problem"),),),
+    "cut": ((say("This is going ", "to be cut"), Disconnect()),),
+    "http400": ((HttpError(400, "the scripted model refuses this request"),),),
+    "http429": ((HttpError(429, "the scripted model is asked too often"),),),
+    "http500": ((HttpError(500, "the scripted model has a problem"),),),
 }
 
 _SHELLS: dict[str, Callable[[Shell], dict[str, Any]]] = {
@@ -151,7 +151,7 @@ def carried_out(step: Step, tools: Collection[str], earlier: Collection[str]) ->
             return _called(step, _SUBAGENTS, tools)
         case Recall():
             return say("Before this: ", ", ".join(earlier) or "nothing", ".")
-        case Refuse():
+        case HttpError():
             raise AssertionError("a refusal is the whole answer, and stands first in it")
         case _:
             return step
