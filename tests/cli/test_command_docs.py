@@ -28,7 +28,8 @@ def section(command: str) -> str:
 
 
 def options_of(*command: str) -> set[str]:
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", run_here(*command, "--help").out))
+    lines = re.findall(r"^  (?:-h, )?(--.*?)(?:  |$)", run_here(*command, "--help").out, re.MULTILINE)
+    return {option for line in lines for option in re.findall(r"--[a-z][a-z-]*", line)}
 
 
 @pytest.mark.parametrize("command", sorted({*NAMES} - {"deliveries"}))
@@ -55,24 +56,35 @@ def test_every_command_of_deliveries_has_a_section_with_its_own_options(command:
 
 
 @pytest.mark.parametrize("command", ["", *NAMES, *(f"deliveries {name}" for name in OF_DELIVERIES)])
-def test_h_is_help_and_wrong_options_are_one_line(command: str) -> None:
+def test_h_shows_the_help_and_a_wrong_option_names_it(command: str) -> None:
     words = command.split()
-    helped = subprocess.run([TAILRACE, *words, "-h"], capture_output=True, text=True, check=True)
-    assert f"Usage: {' '.join(['tailrace', *words])} " in helped.stdout
-    wrong = subprocess.run([TAILRACE, *words, "--qqq"], capture_output=True, text=True, check=False)
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    command = "deliveries list" if command == "deliveries" else command  # which is meant without a command
-    assert (
-        wrong.stderr
-        == f"tailrace: no such option: --qqq. For help: {' '.join(['tailrace', *command.split()])} --help\n"
-    )
+    assert run_here(*words, "-h").out.startswith(f"Usage: {' '.join(['tailrace', *words])} ")
+    meant = ["deliveries", "list"] if command == "deliveries" else words  # without a command it lists
+    done = run_here(*words, "--qqq")
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err == f"tailrace: no such option: --qqq. For help: {' '.join(['tailrace', *meant])} --help\n"
 
 
-def test_the_agents_that_have_a_name_are_in_the_help_of_chat() -> None:
-    text = " ".join((COMMAND.commands["chat"].help or "").split())  # type: ignore[attr-defined]  # as above
-    with_arguments = {"acp", "agui", "vercel", "langgraph", "openai-agents", "pydantic-ai"}
-    *names, last = ["demo", *sorted({*known("runtime")} - with_arguments - {"demo"})]
-    assert f"AGENT is {', '.join(names)} or {last};" in text
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("chatt", "no such command 'chatt'. Did you mean 'chat'? For help: tailrace --help"),
+        ("deliveries lst", "no such command 'lst'. Did you mean 'list'? For help: tailrace deliveries --help"),
+        ("preview", "missing argument 'FILE'. For help: tailrace preview --help"),
+        ("schema", "missing argument 'NAME'. Choose from: events, chunks. For help: tailrace schema --help"),
+        ("shadow", "missing option '--replay'. For help: tailrace shadow --help"),
+    ],
+)
+def test_wrong_use_is_one_line_that_says_what_to_type(words: str, error: str) -> None:
+    done = run_here(*words.split())
+    assert (done.exit_code, done.out, done.err) == (2, "", f"tailrace: {error}\n")
+
+
+def test_help_of_chat_names_every_runtime() -> None:
+    agents = run_here("chat", "--help").out.partition("AGENT is one of these:")[2]
+    with_arguments = {"langgraph", "openai-agents", "pydantic-ai"}
+    named = set(re.findall(r"[\w-]+", agents))
+    assert {"demo", *known("runtime")} - with_arguments - named == set()
 
 
 def test_the_options_of_the_program_itself_are_documented() -> None:

@@ -11,14 +11,11 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tailrace.capabilities import CHANNELS
+from tailrace.cli.preview.body_html import escaped, to_html
 from tailrace.cli.preview.channel_preview import ChannelPreview, preview_on
-from tailrace.cli.preview.markup import to_html
 from tailrace.cli.preview.page import page
-from tailrace.cli.preview.safe_html import escaped, sanitized
 from tailrace.cli.preview.sample import sample_turn
 from tailrace.events import Event, Media, TextDelta, ToolStarted, TurnCompleted
 from tailrace.markdown import render
@@ -35,7 +32,9 @@ HOSTILE = """\
 </code></pre><script>alert(1)</script>
 ```
 
-`</code><b onclick=alert(1)>` &lt;script&gt;alert(1)&lt;/script&gt; $style \\u003c <!-- ]]>
+`</code><b onclick=alert(1)>` &lt;script&gt;alert(1)&lt;/script&gt; $style \\u003c <!-- ]]> \x1b[31m &#x1b;
+
+- [x] done
 """
 
 
@@ -179,6 +178,8 @@ def test_markup_of_an_agent_is_only_text_on_the_page() -> None:
             reader = Reader(document)
             assert sum(tag == "script" for tag, _ in reader.tags) == (2 if document is written else 0)
             assert {tag for tag, _ in reader.tags}.isdisjoint({"img", "svg", "b"})
+            assert document is written or "input" not in {tag for tag, _ in reader.tags}
+            assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", document) is None
             attributes = {(tag, name) for tag, given in reader.tags for name in given}
             assert not any(name.startswith("on") for _, name in attributes)
             links = {given["href"] or "" for tag, given in reader.tags if tag == "a"}
@@ -220,7 +221,7 @@ def test_entities_of_telegram_as_html(body: Body, html: str) -> None:
 
 
 def test_addresses_are_links_but_not_in_code() -> None:
-    link = '<a href="https://example.com/a" rel="noopener noreferrer">https://example.com/a</a>'
+    link = '<a href="https://example.com/a">https://example.com/a</a>'
     assert to_html(render("see https://example.com/a.", "telegram"), "telegram") == f"see {link}."
     assert to_html(render("see https://example.com/a.", "matrix"), "matrix") == f"<p>see {link}.</p>"
     assert "<a" not in to_html(render("`https://example.com/a`", "telegram"), "telegram")
@@ -236,27 +237,3 @@ def test_styles_of_every_dialect_are_shown(dialect: str) -> None:
 
 def test_terminal_text_is_shown_as_it_is() -> None:
     assert to_html(render("**b** <i>", "markdown"), "markdown") == "**b** &lt;i&gt;"
-
-
-_FRAGMENTS = st.sampled_from(
-    [
-        *("<b>", "<p>", "</p>", "<a href='javascript:x'>", "<a href='HTTPS://e.com' onclick=x>", "</a>", "<script>"),
-        *("</script>", "<code class='language-py'>", "<code class='x y'>", "</code>", "<ol start=3>", "<ol start=x>"),
-        *("<li>", "<br>", "<br/>", "<!--", "-->", "<![CDATA[", "]]>", "&lt;", "&#0;", "&#x1b;", "<style>", "</ol>"),
-        *("<td align=right>", "<td align=top>", "<", ">", '"', "text", "\x00", "<img src=x onerror=y>", "</nothing>"),
-    ]
-)
-
-
-@given(st.lists(_FRAGMENTS | st.text(max_size=6), max_size=12).map("".join))
-def test_sanitized_html_has_only_allowed_tags_and_is_a_fixed_point(html: str) -> None:
-    clean = sanitized(html)
-    reader = Reader(clean)
-    assert reader.open == []
-    for tag, attributes in reader.tags:
-        assert tag in {"a", "br", "code", "li", "ol", "p", "td"}
-        assert set(attributes) <= {"href", "rel", "class", "start", "align"}
-        assert attributes.get("href") in {None, "HTTPS://e.com"}
-        assert attributes.get("class") in {None, "language-py"}
-    assert sanitized(clean) == clean
-    assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", clean) is None

@@ -11,7 +11,7 @@ import typer
 
 from tailrace import __version__
 from tailrace.channels.terminal.visible import visible
-from tailrace.cli.chat import chat
+from tailrace.cli.chat import AGENTS, chat
 from tailrace.cli.deliver import deliver
 from tailrace.cli.deliveries import deliveries
 from tailrace.cli.failures import WRONG_USE
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # in its tables rich cuts long options short
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(chat)
+app.command(epilog=AGENTS)(chat)
 app.command()(deliver)
 app.command()(preview)
 app.command()(schema)
@@ -54,7 +54,7 @@ def _tailrace(
 ) -> None:
     """Send the answers of AI agents to chat channels.
 
-    Start with: tailrace chat
+    To begin, talk to the built-in demo agent: tailrace chat
     """
 
 
@@ -73,12 +73,13 @@ def main() -> None:
 def _explain(error: Any) -> None:
     """Print an error of the command line on one line, like all other errors, with the command that shows the help."""
     message = error.format_message()
-    if "\n" in message:
+    if message.startswith("Usage: "):
         print(message, file=sys.stderr)  # the message is the help: the command was given without arguments
         return
-    message = message.replace("Value error, ", "").rstrip(".")
+    message = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
+    end = "" if message.endswith("?") else "."
     command = error.ctx.command_path if error.ctx is not None else "tailrace"
-    line = f"{message[0].lower()}{message[1:]}. For help: {command} --help"
+    line = f"{message[0].lower()}{message[1:]}{end} For help: {command} --help"
     print(f"tailrace: {visible(line)}", file=sys.stderr)
 
 

@@ -11,16 +11,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
+import msgspec
 import typer
 
 from tailrace import __version__
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, stray_warnings_in_one_line
-from tailrace.cli.ndjson import JsonLines
+from tailrace.cli.ledgers import DebugOption
 from tailrace.cli.prompts import Keyboard, piped_lines, silent_keyboard
 from tailrace.cli.recorder import Recorder
 from tailrace.cli.turns import Turns
-from tailrace.errors import UsageError
-from tailrace.events import Status, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.errors import ContractViolation, UsageError
+from tailrace.events import Status, TurnCancelled, TurnCompleted, TurnFailed, encode_event
 from tailrace.plugins import find_agent, load
 from tailrace.ports import Prompt
 from tailrace.runtimes.terminal_approvals import TerminalApprovals
@@ -41,6 +42,23 @@ Type what you want to say and press Enter. A pasted text is one prompt, with its
   ↑ and ↓  bring back earlier prompts
   /help    shows this
 Everything else is sent to the agent, also other words with a slash."""
+AGENTS = """\
+AGENT is one of these:
+
+\b
+  demo              a script that shows what agents write
+  claude, codex, gemini, opencode
+                    an agent that is installed as a command
+  claude-sdk        Claude through its Python SDK
+  module:object     an agent in Python: a function that takes a prompt and
+                    yields strings or events, a runtime, an agent of the
+                    OpenAI Agents SDK or Pydantic AI, a LangGraph graph,
+                    or options of the Claude Agent SDK
+  acp:COMMAND       the ACP agent that COMMAND starts
+  agui+URL          the AG-UI endpoint at URL
+  vercel+URL        the chat route of the Vercel AI SDK at URL
+"""
+"""The end of the help."""
 
 
 class _Permissions(StrEnum):
@@ -60,30 +78,29 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
         bool | None,
         typer.Option(
             "--reasoning/--no-reasoning",
-            help="Show the agent's reasoning, or hide it. Default: show it on a terminal, hide it in a pipe.",
+            help="Show or hide the agent's reasoning.",
+            show_default="show at a terminal, hide in a pipe",
         ),
     ] = None,
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="DIR", help="Save the events of each turn as a file in DIR.")
+        Path | None, typer.Option("--record", metavar="DIR", help="Save each turn as a file of events in DIR.")
     ] = None,
     permissions: Annotated[
         _Permissions | None,
         typer.Option(
             "--permissions",
-            help="If the agent asks for permission: ask you, allow all or deny all. "
-            "Default: ask at a terminal, deny in a pipe.",
+            help="When the agent asks for permission: ask you, allow it or deny it.",
+            show_default="ask at a terminal, deny in a pipe",
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: DebugOption = False,
 ) -> None:
     """Talk to an agent in the terminal.
 
-    AGENT is demo, claude, claude-sdk, codex, gemini or opencode; acp:COMMAND, agui+URL or vercel+URL; or module:object
-    for an agent in Python: an async generator function, a runtime, an agent of the OpenAI Agents SDK or Pydantic AI, a
-    compiled LangGraph graph, or options of the Claude Agent SDK.
+    Type a prompt and press Enter. Ctrl-C stops an answer, Ctrl-D leaves, /help shows more. In a pipe, each line of
+    standard input is a prompt.
 
-    Ctrl-C stops an answer, Ctrl-D leaves, /help shows more. If standard input is not a terminal, each line of it is a
-    prompt.
+    For example: tailrace chat claude
     """
     with errors_in_one_line(debug=debug):
         frontend = _json_frontend() if json else _text_frontend(reasoning=reasoning)
@@ -125,8 +142,26 @@ def _text_frontend(*, reasoning: bool | None) -> ChatFrontend:
 def _json_frontend() -> ChatFrontend:
     """Events go to standard output, everything else to standard error, so that the output is JSON alone."""
     terminal: Any = load("channel", "terminal")(sys.stderr)
-    show = JsonLines(sys.stdout.buffer).show
+    out = sys.stdout.buffer
+
+    async def show(event: Event) -> None:
+        try:
+            line = encode_event(event)
+        except ContractViolation:
+            line = msgspec.json.encode(_with_text_keys(msgspec.to_builtins(event)))
+        out.write(line + b"\n")
+        out.flush()
+
     return ChatFrontend(show, terminal.note, terminal.complain, terminal.make_room, sys.stderr)
+
+
+def _with_text_keys(value: Any) -> Any:
+    """The value with all keys as text: an agent in Python may send other keys, which JSON does not have."""
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_text_keys(item) for item in value]
+    return value
 
 
 def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:

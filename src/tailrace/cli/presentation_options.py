@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
+import typer
 
 from tailrace.errors import UsageError
-from tailrace.projector import ProjectorSettings
+from tailrace.projector import Presentation, ProjectorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+PresentationOption: TypeAlias = Annotated[
+    Presentation | None,
+    typer.Option("--presentation", help="Show the answer in this presentation.", show_default="the channel's"),
+]
+SettingsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting of presentations, such as edit_every_s=3; repeat it for more.",
+    ),
+]
+GroupOption: TypeAlias = Annotated[bool, typer.Option("--group", help="Show it in a group chat.")]
 
 _NAMES = ProjectorSettings.__struct_fields__
 

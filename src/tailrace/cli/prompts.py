@@ -1,23 +1,28 @@
-"""Reads prompts: with a line editor and history at a terminal, one per line from a pipe.
+"""Reads prompts: with a line editor and a history at a terminal, one per line from a pipe.
 
 While an answer runs the terminal does not echo, because typed text would appear in the middle of the answer. The text
 is not lost: the next prompt shows it.
+
+The history is a private file of plain lines in UTF-8, so every line editor that Python may be built with reads it. If
+it cannot be read or written, the history lasts for this session, and nothing is reported.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
-from tailrace.cli.history import History
+from tailrace.ledger.files import data_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _PROMPT = "> "
+_KEPT_LINES = 1000
 
 
 def piped_lines() -> Iterator[str]:
@@ -33,10 +38,8 @@ class Keyboard:
         if hasattr(sys.stdin, "reconfigure"):
             sys.stdin.reconfigure(errors="replace")
         self._prompt_to = prompt_to
-        edits = prompt_to is sys.stdout and prompt_to.isatty() and History.is_available()
-        self._history = History() if edits else None
-        if edits:
-            _paste_as_one_prompt()
+        edits = prompt_to is sys.stdout and prompt_to.isatty() and find_spec("readline") is not None
+        self._history = _History() if edits else None
 
     def read(self) -> str:
         """Read one prompt. Raises EOFError at Ctrl-D and KeyboardInterrupt at Ctrl-C."""
@@ -50,19 +53,6 @@ class Keyboard:
         if not line:
             raise EOFError
         return line.rstrip("\n")
-
-
-def _paste_as_one_prompt() -> None:
-    """Keep pasted line breaks in the prompt, so that they do not end it.
-
-    GNU readline can do this (bracketed paste): the terminal marks where a paste begins and ends. Python turns it off
-    for its interactive mode, which runs one line at a time; `input` accepts line breaks. Other line editors ignore
-    this setting. A dumb terminal would print the marks.
-    """
-    import readline  # noqa: PLC0415 -- not every Python has it
-
-    if os.environ.get("TERM") != "dumb":
-        readline.parse_and_bind("set enable-bracketed-paste on")
 
 
 @contextmanager
@@ -83,3 +73,59 @@ def silent_keyboard() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+class _History:
+    """The line editor of `input`: how it pastes, the lines that its up key offers, and the file that holds them."""
+
+    def __init__(self) -> None:
+        # Importing it is what makes `input` edit lines. Not every Python has it, and only a prompt needs it.
+        import readline  # noqa: PLC0415
+
+        if os.environ.get("TERM") != "dumb":  # which would print the marks of a paste
+            # GNU readline keeps pasted line breaks in the prompt. Python turns this off for its interactive mode, which
+            # runs one line at a time. Other line editors ignore the setting.
+            readline.parse_and_bind("set enable-bracketed-paste on")
+        readline.set_auto_history(False)
+        self._add_to_editor = readline.add_history
+        self._last = ""
+        self._path: Path | None = None
+        # Without a file if the home directory is unknown (RuntimeError) or cannot be used (OSError).
+        with suppress(OSError, RuntimeError):
+            self._path = data_directory() / "chat_history"
+            self._load(self._path)
+
+    def add(self, prompt: str) -> None:
+        """Remember a prompt as one line, unless it is blank or the same as the one before."""
+        line = " ".join(prompt.splitlines()).strip()
+        if not line or line == self._last:
+            return
+        self._last = line
+        self._offer(line)
+        if self._path is not None:
+            with suppress(OSError):
+                _append(self._path, line)
+
+    def _load(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
+        if not path.exists():
+            return
+        lines = path.read_bytes().decode("utf-8", errors="replace").splitlines()
+        for line in lines[-_KEPT_LINES:]:
+            self._offer(line)
+        if len(lines) > 2 * _KEPT_LINES:
+            path.unlink()
+            _append(path, *lines[-_KEPT_LINES:])
+
+    def _offer(self, line: str) -> None:
+        # The editor takes C strings, which cannot hold a NUL, and encodes strictly.
+        self._add_to_editor(line.replace("\0", "").encode("utf-8", errors="replace").decode())
+
+
+def _append(path: Path, *lines: str) -> None:
+    """Add lines to a file that only its owner may read, whatever the umask."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        path.chmod(0o600)
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))

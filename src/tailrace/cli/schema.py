@@ -32,9 +32,7 @@ _UNIONS: dict[_SchemaName, tuple[str, Any]] = {
 def schema(
     name: Annotated[
         _SchemaName,
-        typer.Argument(
-            metavar="NAME", help="events: what an agent sends; chunks: what a message contains.", show_default=False
-        ),
+        typer.Argument(metavar="NAME", help="events: what an agent sends; chunks: what a message contains."),
     ],
 ) -> None:
     """Print the JSON Schema (2020-12) of events or chunks."""

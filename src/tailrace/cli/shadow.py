@@ -18,7 +18,12 @@ from tailrace.capabilities import CHANNELS
 from tailrace.cli.delivery_format import json_line, one_line
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.presentation_options import projector_settings
+from tailrace.cli.presentation_options import (
+    GroupOption,
+    PresentationOption,
+    SettingsOption,
+    projector_settings,
+)
 from tailrace.cli.preview.command import ChannelName
 from tailrace.cli.preview.recording import read_turn
 from tailrace.errors import AgentNotFound, UsageError
@@ -37,30 +42,30 @@ _RATE = 50.0
 
 def shadow(  # noqa: PLR0913 -- one for each option of the command
     *,
-    folder: Annotated[Path, typer.Option("--replay", metavar="DIR", help="A folder of recorded turns.")],
+    folder: Annotated[
+        Path, typer.Option("--replay", metavar="DIR", help="Read the turns that `tailrace chat --record DIR` saved.")
+    ],
     against: Annotated[
         Path | None,
-        typer.Option("--against", metavar="DIR", help="The same turns, recorded on another path to the agent."),
+        typer.Option(
+            "--against", metavar="DIR", help="Try the turns in DIR: the same prompts, answered by another agent."
+        ),
     ] = None,
-    channel: Annotated[ChannelName, typer.Option("--channel", help="The channel.")] = ChannelName.TELEGRAM,
-    group: Annotated[bool, typer.Option("--group", help="Assume a group chat.")] = False,
-    presentation: Annotated[
-        Presentation | None, typer.Option("--presentation", help="The current presentation.")
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A current setting; repeat it for more."),
-    ] = None,
+    channel: Annotated[ChannelName, typer.Option(help="Use this channel.")] = ChannelName.TELEGRAM,
+    group: GroupOption = False,
+    presentation: PresentationOption = None,
+    assignments: SettingsOption = None,
     shadow_presentation: Annotated[
-        Presentation | None, typer.Option("--shadow-presentation", help="The presentation to try.")
+        Presentation | None,
+        typer.Option("--shadow-presentation", help="Try this presentation.", show_default="the channel's"),
     ] = None,
     shadow_assignments: Annotated[
         list[str] | None,
-        typer.Option("--shadow-set", metavar="NAME=VALUE", help="A setting to try; repeat it for more."),
+        typer.Option("--shadow-set", metavar="NAME=VALUE", help="Try this setting; repeat it for more."),
     ] = None,
     shadow_projector: Annotated[
         str | None,
-        typer.Option("--shadow-projector", metavar="MODULE:OBJECT", help="Another projector to try."),
+        typer.Option("--shadow-projector", metavar="MODULE:OBJECT", help="Try this projector in Python."),
     ] = None,
     tolerance: Annotated[
         float, typer.Option("--tolerance", metavar="SECONDS", min=0.0, help="Ignore smaller differences in time.")
@@ -68,22 +73,25 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
     json: Annotated[bool, typer.Option("--json", help="Write each turn as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Present recorded turns in two ways and compare what people would see.
+    """Compare two ways to present recorded turns.
 
-    Nothing is sent. The exit code is 1 if text would be lost, doubled, changed or out of order.
+    The first way is the one you use now: --presentation and --set. The second is the one to try: --shadow-presentation,
+    --shadow-set, --shadow-projector or --against. Nothing is sent. The exit code is 1 if the second way would lose,
+    double, change or reorder text.
+
+    \b
+    For example:
+      echo hello | tailrace chat --fast --record turns
+      tailrace shadow --replay turns --shadow-presentation blocks
     """
     with errors_in_one_line(debug=debug):
         capabilities = CHANNELS[channel.value]
-        ours = Variant(
-            capabilities=capabilities,
-            settings=projector_settings(assignments or (), presentation=presentation),
-            name="now",
-        )
+        settings = projector_settings(assignments or (), presentation=presentation)
+        ours = Variant(capabilities=capabilities, settings=settings)
         theirs = Variant(
             capabilities=capabilities,
             settings=projector_settings(shadow_assignments or (), presentation=shadow_presentation),
             make_projector=Projector if shadow_projector is None else _load_projector(shadow_projector),
-            name="shadow",
         )
         target = Target(channel=channel.value, chat="shadow", thread="1", group=group)
         report = _Report(ours, theirs, target, tolerance_s=tolerance, json=json)

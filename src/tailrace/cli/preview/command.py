@@ -13,13 +13,17 @@ import typer
 from tailrace.cli.delivery_format import json_line
 from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.presentation_options import projector_settings
+from tailrace.cli.presentation_options import (
+    GroupOption,
+    PresentationOption,
+    SettingsOption,
+    projector_settings,
+)
 from tailrace.cli.preview.channel_preview import preview_on
 from tailrace.cli.preview.page import page
 from tailrace.cli.preview.recording import read_turn
 from tailrace.cli.preview.sample import sample_turn
 from tailrace.errors import UsageError
-from tailrace.projector import Presentation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,42 +48,44 @@ def preview(  # noqa: PLR0913 -- one for each option of the command
         str,
         typer.Argument(
             metavar="FILE",
-            help="A file with the events of a turn, one JSON object per line; - for standard input; or demo.",
+            help="A file with the events of one turn, one JSON object per line; - for standard input; demo for a "
+            "built-in turn.",
         ),
     ],
     *,
     channel: Annotated[
         list[ChannelName] | None,
-        typer.Option("--channel", help="Show only this channel; repeat it for more. Default: all.", show_default=False),
-    ] = None,
-    presentation: Annotated[
-        Presentation | None,
-        typer.Option("--presentation", help="How the answer appears while it is written. Default: the channel's."),
-    ] = None,
-    group: Annotated[bool, typer.Option("--group", help="Show a group chat.")] = False,
-    assignments: Annotated[
-        list[str] | None,
         typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Change a setting of presentations, such as edit_every_s=3; repeat it for more.",
+            "--channel",
+            metavar=f"<{'|'.join(ChannelName)}>",
+            help="Show only this channel; repeat it for more.",
+            show_default="all",
         ),
     ] = None,
+    presentation: PresentationOption = None,
+    group: GroupOption = False,
+    assignments: SettingsOption = None,
     rate: Annotated[
         float,
-        typer.Option("--rate", min=0.1, max=10_000, help="Events per second, for events without a time."),
+        typer.Option(
+            "--rate", metavar="N", min=0.1, max=10_000, help="Assume N events per second, for events without a time."
+        ),
     ] = 50.0,
     steps: Annotated[bool, typer.Option("--steps", help="Show every call, not only the messages at the end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write each call as a line of JSON.")] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with the channels side by side to FILE.")
+        Path | None, typer.Option("--html", metavar="PATH", help="Write a page with all channels side by side.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Show how a turn would look on each channel.
 
-    Each call to the platform is listed with its time. Nothing is sent. For a turn that has everything in it: tailrace
-    preview demo
+    It lists each call to the platform with its time. Nothing is sent.
+
+    \b
+    For example:
+      tailrace preview demo
+      echo hello | tailrace chat --fast --json | tailrace preview -
     """
     with errors_in_one_line(debug=debug):
         if steps and json:

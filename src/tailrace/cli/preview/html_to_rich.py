@@ -1,6 +1,6 @@
 """HTML as rich shows it in a terminal.
 
-It reads only what `markup` writes: few tags, well nested. So page and terminal both show the HTML of `markup`.
+It reads only what `body_html` writes: few tags, well nested. So page and terminal show the same HTML.
 """
 
 from __future__ import annotations

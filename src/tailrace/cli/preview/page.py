@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from tailrace.cli.preview.body_html import escaped, to_html
 from tailrace.cli.preview.channel_preview import NO_MESSAGES, TASK_MARKS, draft_of, plural
-from tailrace.cli.preview.markup import to_html
-from tailrace.cli.preview.safe_html import escaped
 from tailrace.markdown import units
 
 if TYPE_CHECKING:

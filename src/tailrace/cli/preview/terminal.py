@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tailrace.channels.terminal.visible import visible
+from tailrace.cli.preview.body_html import to_html
 from tailrace.cli.preview.channel_preview import NO_MESSAGES, TASK_MARKS
 from tailrace.cli.preview.html_to_rich import html_to_rich
-from tailrace.cli.preview.markup import to_html
 
 if TYPE_CHECKING:
     from tailrace.cli.preview.channel_preview import CallGroup, ChannelPreview
