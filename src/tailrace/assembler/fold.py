@@ -85,7 +85,7 @@ def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
         blocks = [_block(event.text, sender)]
         chunks += blocks
     elif blocks and event.text is not None:
-        # If others interrupted the block, its whole text now stands in its first part.
+        # If others interrupted the block, its first part now has the whole text.
         for nth, block in enumerate(blocks):
             block.replace(sender, event.text if nth == 0 else "")
             if not block.text:
@@ -97,7 +97,7 @@ def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
 
 
 def _open_blocks(chunks: list[Chunk], sender: str | None) -> list[TextChunk]:
-    """The open blocks with text of a sender, in order: those since the last other chunk that it did not seal."""
+    """The open blocks with text of a sender, in order: text blocks since the last other chunk, not sealed by it."""
     found: list[TextChunk] = []
     for chunk in reversed(chunks):
         if not isinstance(chunk, TextChunk):

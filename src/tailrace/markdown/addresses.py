@@ -17,7 +17,7 @@ ADDRESS = re.compile(
 
 
 def split_addresses(text: str) -> list[tuple[str, bool]]:
-    """The text in pieces, each with whether it is an address."""
+    """Split the text into pieces; True marks a piece that is an address."""
     if "://" not in text:
         return [(text, False)]
     found: list[tuple[str, bool]] = []
@@ -29,5 +29,5 @@ def split_addresses(text: str) -> list[tuple[str, bool]]:
 
 
 def percent_encode(characters: str) -> str:
-    """Percent-encode the characters; the address leads to the same page."""
+    """Percent-encode characters of an address. It still leads to the same page."""
     return "".join(f"%{byte:02X}" for byte in characters.encode("utf-8", "replace"))

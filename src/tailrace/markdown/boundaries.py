@@ -25,7 +25,7 @@ class Boundary(IntEnum):
 
 
 def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
-    """The positions of one kind that fit, the last first: each is where the rest of the text would begin."""
+    """The positions of one kind at which the text before fits, the last first. The rest of the text begins there."""
     match boundary:
         case Boundary.BLANK_LINE | Boundary.LINE:
             wanted = boundary is Boundary.BLANK_LINE
@@ -39,7 +39,7 @@ def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
 
 
 def _match_ends(ahead: Lookahead, pattern: re.Pattern[str]) -> list[int]:
-    """Where the text continues after each match and its spaces. Line ends are left out: they are better boundaries."""
+    """Where the text continues after each match and its spaces, without line ends: they are better boundaries."""
     source = ahead.source
     positions = []
     for found in pattern.finditer(source, ahead.first_cut + 1, min(ahead.max_end + 1, len(source))):

@@ -19,14 +19,14 @@ _WIDEST_PAD = 4  # with one more column after a marker CommonMark reads the rest
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
-    """A quote (`marker` is ">") or a list item. `width` is how many columns its content is indented."""
+    """A quote (`marker` is ">") or a list item. Its content is indented by `width` columns."""
 
     marker: str
     width: int
 
     @property
     def is_quote(self) -> bool:
-        """Whether it marks every line and not only the first one."""
+        """Whether it is a quote, which marks every line; a list item marks only its first line."""
         return self.marker == ">"
 
 
@@ -74,7 +74,7 @@ def _indent(before: str, containers: Sequence[Container]) -> int:
 
 
 def open_on_one_line(containers: Sequence[Container]) -> str:
-    """What opens the containers on the line of their content."""
+    """The markers that open the containers on the line of their content."""
     line = ""
     for container in containers:
         if container.is_quote:
@@ -88,7 +88,7 @@ def open_on_one_line(containers: Sequence[Container]) -> str:
 
 
 def open_on_own_lines(containers: Sequence[Container]) -> str:
-    """What opens the containers on lines of their own, one item a line, before content that has its own indentation.
+    """The lines that open the containers before content that has its own indentation, one line for each item.
 
     An item without content has a padding of one column, so the missing columns go before the marker.
     """
@@ -105,7 +105,7 @@ def open_on_own_lines(containers: Sequence[Container]) -> str:
 
 
 def line_prefix(containers: Sequence[Container]) -> str:
-    """What a further line inside the containers begins with."""
+    """The beginning of every further line inside the containers."""
     return "".join("> " if item.is_quote else " " * item.width for item in containers)
 
 

@@ -19,7 +19,7 @@ _FENCE = re.compile("`+|~+")
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part begins with before its slice of the source.
+    """The markup at the beginning of a part, before its slice of the source.
 
     `shown` is in the part. `hidden` is set if that markup is too long to show: the parser reads it instead, so that the
     text keeps its meaning. `styles` are the inline markers that are opened again; they may still be dropped. `in_row`
@@ -76,7 +76,7 @@ class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def added(self) -> str:
-        """The markup that must not take more than half of a part; without the indentation of a line that is cut."""
+        """The added markup, which may take at most half of a part. The indentation of a cut line is not counted."""
         return self.opening.text + self.closed if self.wrapper is None else self.wrapper
 
 
@@ -161,7 +161,7 @@ def _text_markups(point: CutPoint) -> Iterator[CutMarkup]:
 
 
 def _reopen_containers(point: CutPoint) -> tuple[str, int]:
-    """What puts the text after the cut back into its containers, and where that text begins."""
+    """The markup that puts the text after the cut back into its containers, and where that text begins."""
     if not point.begins_line:
         return open_on_one_line(point.containers) + _heading_mark(point), skip_spaces(point.source, point.at)
     content = point.at

@@ -22,7 +22,7 @@ _BARE_MARKER = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
 _BEGUN_ENTITY = re.compile(r"&#?[0-9A-Za-z]*\Z")
 _LONGEST_ENTITY = 32
 
-# What a line of another block may begin with: characters for which the whole line or the first word must be known.
+# Characters that may begin a line of another block. To tell, the whole line or its first word must be known.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
 _WORD_STARTERS = tuple("#+>0123456789")
 BLOCK_STARTERS = frozenset(_LINE_STARTERS + _WORD_STARTERS) | frozenset(" \t\r\n")
@@ -50,7 +50,7 @@ def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut 
 
 
 def _splits_unbreakable(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Characters, links, code spans, addresses and escapes stay whole. A cut in a word is not before a space."""
+    """Characters, links, code spans, addresses and escapes stay whole. A cut inside a word is never before a space."""
     source = ahead.source
     if not graphemes.is_boundary(source, point.at) or not graphemes.is_boundary(source, point.end):
         return FORBIDDEN
@@ -74,7 +74,7 @@ def _empties_style(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> No
 
 
 def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """A cut inside a line is neither in its indentation nor behind a bare list marker, which would be an empty item."""
+    """A cut inside a line is neither in its indentation nor behind a bare list marker: that would be an empty item."""
     if point.begins_line:
         return None
     line = max(ahead.source.rfind("\n", 0, point.end) + 1, ahead.base)
@@ -156,7 +156,7 @@ def _should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCu
 
 
 def _is_too_early(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Wait if the text does not show yet what is open at the point or what kind of block the rest begins."""
+    """Wait if the text does not show yet which markup is open at the point or which kind of block follows it."""
     if ahead.must_decide:
         return None
     leaf = point.leaf

@@ -197,7 +197,7 @@ class _CutSearch:
         return merge(styled_text(self.ahead.source, self.ahead.base, self.ahead.parse_from))
 
     def _keeps_code_lines(self, cut: TextCut) -> bool:
-        """Whether to cut code at this line end, however little it leaves: unless the next line exceeds a part."""
+        """Whether to cut code at this line end, even if the part stays short. Not if the next line exceeds a part."""
         ahead = self.ahead
         leaf = ahead.code_at(cut.end + ahead.base)
         if leaf is None or ahead.hides_wrapper:
@@ -211,7 +211,7 @@ class _CutSearch:
         return not closing_fence(read_outline(cut.opened + self.ahead.text[: cut.end] + cut.closed))
 
     def _last_resort(self) -> TextCut:
-        """Cut anywhere, because the text must go on: first without the opening, then inside links and code spans."""
+        """Cut anywhere, because no rule allows a cut: first without the opening, then inside links and code spans."""
         ahead = self.ahead
         for unbreakable in dict.fromkeys((tuple(ahead.unbreakable), ())):
             for opened in dict.fromkeys((ahead.opening.text, "")):
@@ -229,12 +229,12 @@ class _CutSearch:
         return None
 
     def _cut_one_character(self) -> TextCut:
-        """Cut the least there is: what fits of the bare text, even inside a character that exceeds a part."""
+        """Cut as much bare text as fits, at least one code point, even inside a visible character."""
         ahead = self.ahead
         visible = len(ahead.text) - len(ahead.text.lstrip())
         at = ahead.base + max(ahead.measurer.fitting_length("", ahead.text), visible + 1)
         point = msgspec.structs.replace(ahead.cut_point(at), end=len(ahead.source[:at].rstrip()))
         *_, smallest = cut_markups(point)
         cut = self.build_cut(point, msgspec.structs.replace(smallest, closed=""), "")
-        assert cut is not None, "a single character is within every limit that Ruler admits"
+        assert cut is not None, "one code point fits every limit that Measurer accepts"
         return cut

@@ -28,7 +28,7 @@ def text_size(body: Body, unit: str) -> int:
 
 
 class Renderer(msgspec.Struct, frozen=True):
-    """One dialect: `render` makes the body, `measure` says how much of a limit in a unit it takes."""
+    """One dialect: `render` makes the body, `measure` gives the size of a body in a unit."""
 
     render: Callable[[str], Body]
     measure: Callable[[Body, str], int] = text_size
@@ -82,7 +82,7 @@ class Measurer:
         self.is_verbatim = dialect == "markdown" and lines is None
         self._measure = renderer(dialect).measure
         self._line = limit // lines if lines else 0
-        self._rendered = "", Body(text="")  # the last one: a text that was measured is often rendered next
+        self._rendered = "", Body(text="")  # of the last call: a text that was measured is often rendered next
 
     def body(self, text: str) -> Body:
         """The text as it will be sent."""

@@ -2,8 +2,8 @@
 
 Discord takes a subset with rules of its own. Text is escaped where Discord would read it as markup. What Discord has no
 markup for (tables, deep headings, rules, images) is written with what it has. A zero-width space breaks mentions,
-references to channels and commands, emoji and timestamps: an agent's text must notify nobody. Code stays as written,
-because nothing in it is a mention.
+references to channels and commands, emoji and timestamps: an agent's text must not notify anyone. Code stays as
+written, because it contains no mentions.
 """
 
 from __future__ import annotations

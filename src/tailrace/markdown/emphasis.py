@@ -1,6 +1,6 @@
-"""Delimiters without a match so far: which of them later text may still close.
+"""Find delimiters without a match that later text may still close.
 
-Emphasis, links and code spans are only known once they are closed. Owns CommonMark's left-flanking rule, which says
+Emphasis, links and code spans exist only once they are closed. Owns CommonMark's left-flanking rule, which decides
 whether a delimiter run can open emphasis, and the closers that open runs need.
 """
 

@@ -29,7 +29,7 @@ class EntityText:
         self.position += len(text)
 
     def mark(self, kind: str, start: int, *, url: str | None = None, language: str | None = None) -> None:
-        """Mark what was written since `start`. Marked ranges may be inside each other."""
+        """Mark the text from `start` to the end. Marked ranges may be nested."""
         entity = Entity(type=kind, offset=0, length=0, url=url, language=language)
         self._marks.append((start, self.position, entity))
 

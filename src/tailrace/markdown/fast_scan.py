@@ -72,7 +72,7 @@ def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
 
 
 def independent_pieces(text: str) -> list[str]:
-    """The pieces of a text that mean the same alone as together. Only the last one may grow."""
+    """The pieces of a text that can be parsed one by one with the same result. Only the last one may grow."""
     # A link definition applies to the whole text.
     if "\n\n" not in text or "\r" in text or "]:" in text or ("<" in text and _LONG_HTML.search(text)):
         return [text]
@@ -92,7 +92,7 @@ def independent_pieces(text: str) -> list[str]:
 
 
 def cached_by_piece(read: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """Make `read` work by independent pieces and cache the result of each piece that has ended."""
+    """Apply `read` to each independent piece of a text, and cache the result of each piece that has ended."""
     cached = lru_cache(maxsize=_MAX_CACHED)(read)
 
     def read_pieces(text: str) -> list[T]:

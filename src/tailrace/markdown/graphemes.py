@@ -1,4 +1,4 @@
-"""The boundaries between what a reader sees as single characters: Unicode's grapheme clusters."""
+"""Find the boundaries of grapheme clusters, which readers see as single characters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def last_boundary(text: str, at: int, start: int = 0) -> int:
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Whether no cluster reaches over `at`."""
+    """Whether `at` is between two clusters."""
     return at <= 0 or at >= len(text) or _never_join(text[at - 1], text[at]) or last_boundary(text, at) == at
 
 
@@ -39,7 +39,7 @@ def is_one_character(text: str) -> bool:
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Where the spaces from `at` on end, on the same line. A space with a combining mark is not a space."""
+    """The end of the spaces that begin at `at`, on the same line. A space with a combining mark is not a space."""
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_boundary(text, at + 1):
         blanks = _BLANKS.match(text, at)
         at = max(at + 1, blanks.end() - 1 if blanks else 0)  # every space before another space is alone
@@ -47,7 +47,7 @@ def skip_spaces(text: str, at: int) -> int:
 
 
 def _never_join(before: str, after: str) -> bool:
-    """Whether a boundary is between two characters, whatever is around them."""
+    """Whether there is always a boundary between these two characters, in any text."""
     if before.isascii() and after.isascii():
         return not (before == "\r" and after == "\n")
     return _is_unjoined(before) and _is_unjoined(after)

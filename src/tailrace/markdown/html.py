@@ -1,8 +1,8 @@
-"""The dialect `html`: a fragment for web pages with no tags but those written here.
+"""The dialect `html`: a fragment for web pages that contains only the tags written here.
 
 Owns how a syntax tree becomes HTML; other dialects use it with `HtmlRules` of their own (see `matrix`). Text and code
-are escaped, and HTML of the source is shown as text. An image becomes a link: loaded automatically, it would send its
-address, with whatever an agent was tricked into putting there, to a stranger.
+are escaped, and HTML of the source is shown as text. An image becomes a link, because browsers load images at once: an
+attacker who controls the agent's text could put secrets of the reader into the address.
 """
 
 from __future__ import annotations
@@ -58,12 +58,11 @@ _STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
 
 
 class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader of the HTML accepts: which links, which tables, how much nesting.
+    """What a client accepts in HTML: which links, which tables, how much nesting.
 
     `break_mentions` is applied to all text that is not code. `checkbox` is the tag that shows whether a task is done.
-    Readers refuse HTML that is nested too deeply. So quotes and lists get no tags inside more than
-    `max_container_depth` open tags, and styles none inside more than `max_style_depth`. One link may still be inside of
-    those.
+    Clients refuse HTML that is nested too deeply. So quotes and lists get no tags inside more than
+    `max_container_depth` open tags, and styles none inside more than `max_style_depth`. One link may be inside those.
     """
 
     links: Callable[[str], bool]
@@ -226,7 +225,7 @@ class _HtmlWriter:
 
     def _link(self, url: str, inlines: Inlines) -> None:
         text = visible_text(inlines)
-        if self.in_link:  # an image in a link: its address would only disturb
+        if self.in_link:  # an image in a link: only the link's own target is shown
             self._inlines(inlines)
         elif self.rules.links(url) and not deceives(text, url):
             self._anchor(url, inlines if text.strip() else (Text(url),))

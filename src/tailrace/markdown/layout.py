@@ -54,7 +54,7 @@ LeafLines: TypeAlias = Callable[[Leaf], list[TextLine]]
 
 
 def layout_text(blocks: Sequence[Block], leaf_lines: LeafLines, bullet: str) -> str:
-    """The blocks as text; `leaf_lines` writes a block without others in it."""
+    """The blocks as text. `leaf_lines` writes the blocks that contain no other blocks."""
     return "\n".join(line.text for line in _Layout(leaf_lines, bullet).lines(blocks))
 
 

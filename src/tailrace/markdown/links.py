@@ -67,7 +67,7 @@ def deceives(text: str, url: str) -> bool:
 
 
 def _normalized(text: str) -> str:
-    """The text as readers and browsers take it: without invisible characters, in normal width."""
+    """The text as readers and browsers understand it: without invisible characters, in normal width."""
     if not text.isascii():
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
         text = unicodedata.normalize("NFKC", text)
@@ -87,7 +87,7 @@ def _leads_to(named: str, target: str) -> bool:
 
 
 def _bare_address(address: str) -> str:
-    """What to compare of an address: without scheme, `www.`, password and the slash at its end."""
+    """The part of an address to compare: without scheme, `www.`, password and the slash at its end."""
     address = _normalized(address).casefold()
     url_scheme = scheme(address)
     if _PORT.match(address, len(url_scheme)):

@@ -74,7 +74,7 @@ class Lookahead:
 
     @cached_property
     def kept_styles(self) -> tuple[str, ...]:
-        """The styles of the opening without those whose paragraph ended and never closed them."""
+        """The styles of the opening that are closed later or may still be; the others match nothing."""
         if not self.opening.styles:
             return ()
         unmatched = set(self.outline.unmatched)
@@ -189,7 +189,7 @@ class Lookahead:
         return found
 
     def cut_point(self, at: int) -> CutPoint:
-        """What is open at an offset. In code the line end before it stays with its line; elsewhere it is left out."""
+        """The cut point at an offset. In code the line end before it is kept; elsewhere it is left out."""
         in_code = self.code_at(at) is not None and not self.hides_wrapper
         end = at if in_code else len(self.source[:at].rstrip())
         around = [block for block in self.outline.blocks if block.start < end and block.end > at]

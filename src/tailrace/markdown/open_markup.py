@@ -1,7 +1,7 @@
 """Close the markup that is still open at the end of a text, so that people can read it while it is written.
 
-A partial answer ends in half a link, an open style, the first of two stars. This is for previews only: a complete text
-is shown as it is.
+A partial answer may end in half a link, in an open style or after the first of two stars. Use this for previews only: a
+complete text is shown as it is.
 """
 
 from __future__ import annotations

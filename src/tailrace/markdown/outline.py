@@ -162,7 +162,7 @@ class _Builder:
         self.source = source
         self.found = Outline(source, [], [], [], [])
         self.open: list[OutlineBlock] = []
-        self.tight: OutlineBlock | None = None  # the paragraph that the text of a tight item makes
+        self.tight: OutlineBlock | None = None  # the paragraph made for the text of a tight item
         self.unbreakable_until = 0  # the end of the link or image around the current event
         self.read_until = 0  # where the last inline event ended
 

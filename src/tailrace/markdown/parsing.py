@@ -54,12 +54,12 @@ _TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
 
 
 def parse(source: str) -> Blocks:
-    """The top-level blocks of a text; those that ended are cached."""
+    """The top-level blocks of a text. Blocks that have ended are cached."""
     return tuple(chain.from_iterable(_pieces(source)))
 
 
 def parse_whole(source: str) -> Blocks:
-    """The top-level blocks of a text, parsed now."""
+    """The top-level blocks of a text, parsed without the cache."""
     return _Builder(source).build()
 
 

@@ -1,4 +1,4 @@
-"""How a text reads apart from its line ends, to tell whether a cut changed it."""
+"""Compare how two texts read, apart from line ends, to find out whether a cut changed the text."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def slack(source: str) -> Body:
     """The text as `mrkdwn` and as Markdown."""
     source = replace_surrogates(source)
     if graphemes.is_one_character(character := source.strip()):
-        return Body(text=character, markdown=character)  # one character alone mentions nobody, and must fit any limit
+        return Body(text=character, markdown=character)  # one character is no mention, and must fit any limit
     text = layout_text(parse(source), _leaf_lines, bullet="• ")
     return Body(text=text if text.strip() else _escaped(source.strip()), markdown=safe_markdown(source))
 

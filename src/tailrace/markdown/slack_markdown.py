@@ -26,7 +26,7 @@ _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
 
 def safe_markdown(source: str) -> str:
-    """The source with nothing that Slack would read as a mention or as a link that hides its target."""
+    """The source, changed so that Slack finds no mention in it and no link that hides its target."""
     return "".join(_pieces(replace_surrogates(source)))
 
 
@@ -147,7 +147,7 @@ class _SafeCopy:
         self.at = end
 
     def _markup(self, until: int) -> None:
-        """Copy what is between texts: marks, and definitions of references, which could hide where a link leads."""
+        """Copy the marks between texts, and the definitions of references, which could hide where a link leads."""
         if until > self.at:
             self.out.append(self.source[self.at : until].replace("<", "&lt;").replace("]:", "]\\:"))
             self.at = until

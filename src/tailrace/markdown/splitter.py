@@ -65,10 +65,10 @@ class Splitter:
         self._lookahead = 0  # how much text the next decision needs; 0 until the text exceeds the limit
         self._step = max(_FIRST_STEP, self._measurer.limit // 32)
         self._max_lookahead = 0
-        self._known_to_fit = 0  # so much text is known to fit, although less of it did not
-        self._fitting_length: int | None = None  # how much of it fits, as the first lookahead found
-        self._parse_from: int | None = None  # where a top-level block is known to begin; None until searched
-        self._scanned = 0  # how far blank lines were searched
+        self._known_to_fit = 0  # a length that fits, although a shorter one did not
+        self._fitting_length: int | None = None  # the length that fits, as the first lookahead found
+        self._parse_from: int | None = None  # a position where a top-level block begins; None until searched
+        self._scanned = 0  # blank lines were searched up to here
         self._check_at = 0  # no decision is possible before the text is longer than this
         self._needs_visible = False  # and none before a visible character arrives
 
@@ -236,7 +236,7 @@ class Splitter:
         if self._fitting_length is None or exhausted:
             self._fitting_length = ahead.fitting_length
         else:
-            ahead.fitting_length = self._fitting_length  # to measure it costs more than all the rest
+            ahead.fitting_length = self._fitting_length  # measuring it costs more than all other work
         return decide(ahead)
 
     def _find_excess(self, available: int) -> bool:
@@ -256,7 +256,7 @@ class Splitter:
         return True
 
     def _measure_fitting(self, available: int) -> int:
-        """How much of the text fits; all of it while the limit is not reached, and then set `_check_at`."""
+        """How much of the text fits. If all of it does, set `_check_at`."""
         measurer, start, opened = self._measurer, self._start, self._opening.text
         if measurer.is_verbatim:
             text = self._text[start : start + measurer.limit + 1]
@@ -272,7 +272,7 @@ class Splitter:
             if size > measurer.limit:
                 return length
             step = (measurer.limit - size) * length // max(size, length, 1)
-            # Text that hardly shows is measured less and less often: each time it is rendered from its beginning.
+            # Text with little visible content is measured less and less often, because each time all is rendered.
             further = length + max(step, length // _SELDOM_SHARE - size, _FIRST_STEP)
             length = min(further, 2 * length + 1, measurer.limit) if length < measurer.limit else further
         self._check_at = length
@@ -325,7 +325,7 @@ class Splitter:
 
 
 def _is_between_words(text: str, cut: TextCut) -> bool:
-    """Whether the cut is inside neither a word nor a table row, and the rest keeps its surroundings."""
+    """Whether the cut is inside neither a word nor a table row, and the rest keeps its containers."""
     return cut.opening.hidden is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
 
 

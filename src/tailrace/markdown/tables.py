@@ -18,8 +18,8 @@ _GAP = "  "
 _CLUSTER = regex.compile(r"\X")
 _ZERO = frozenset(("Mn", "Me", "Cf", "Cc"))
 _EMOJI_STYLE = "\ufe0f"
-# Labels repeat in every row. A table that would become so many times longer gets no labels.
-_GROWTH = 4
+# Labels repeat in every row. A table that would become more than this many times longer gets no labels.
+_MAX_LENGTHENING = 4
 
 
 def display_width(text: str) -> int:
@@ -67,7 +67,7 @@ def labelled_rows(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
 
 def _has_room_for_labels(table: Table) -> bool:
     header = sum(len(inline_text(cell)) for cell in table.header)
-    return header * len(table.rows) <= _GROWTH * table.source_length
+    return header * len(table.rows) <= _MAX_LENGTHENING * table.source_length
 
 
 def _texts(table: Table) -> list[list[str]]:

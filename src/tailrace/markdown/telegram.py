@@ -52,11 +52,11 @@ _MAX_URL_LENGTH = 2048  # undocumented; shared pages have no longer address
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
 # The library recognizes a host by its dot: it refuses a message with a link to `localhost`.
 _HOST = r"(?:[\w-]+\.)+[\w-]+(?::[1-9]\d{0,3}|:[1-5]\d{4})?"
-# A link to a user is a mention, and an agent's text must notify nobody.
+# A link to a user is a mention, and an agent's text must not notify anyone.
 _LINKABLE = re.compile(rf"(?:https?://{_HOST}|tg://(?!user\b)[a-z0-9_-]+)(?:[/?#]\S*)?", re.IGNORECASE)
 # The start of what Telegram reads as a mention; it looks for none in addresses and in code.
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=[^ \n]|\Z)")
-# Telegram takes a message of only these characters for empty.
+# Telegram regards a message of only these characters as empty.
 _VISIBLE = re.compile(
     "[^\\x00-\\x20\\xa0\u030a\u0333\u033f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc"
     "\U000e0000-\U000e007f]"
@@ -68,7 +68,7 @@ _PRIORITY = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
 def telegram(source: str) -> Body:
     """The text and its entities."""
     if (source_text := replace_surrogates(source).strip()) == "@":
-        return Body(text=source_text)  # it mentions nobody, and must fit any limit
+        return Body(text=source_text)  # one character is no mention, and must fit any limit
     message = _MessageWriter()
     message.add_blocks(parse(source))
     text, entities = message.out.finish()

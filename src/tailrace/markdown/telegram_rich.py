@@ -1,7 +1,7 @@
 """The dialect `telegram_rich`: a Telegram message with headings, lists and tables.
 
-It is sent as HTML (`InputRichMessage.html`). Telegram takes Markdown too, but that has formulas, footnotes and marks
-which no agent meant by a dollar sign or a bracket. Owns the limits of such a message. Text and entities are those of
+It is sent as HTML (`InputRichMessage.html`). Telegram accepts Markdown too, but reads dollar signs and brackets as
+formulas and footnotes, which agents do not mean. Owns the limits of such a message. Text and entities are those of
 the dialect `telegram`, for clients that cannot show the HTML; they may exceed an ordinary message and must then be cut.
 """
 
@@ -52,7 +52,7 @@ def telegram_rich(source: str) -> Body:
     body = telegram(source)
     html = to_html(parse(source), _RULES)
     if graphemes.is_one_character(replace_surrogates(source).strip()) or not is_visible(_visible(html)):
-        html = f"<p>{escape(body.text)}</p>"  # one character alone mentions nobody, and must fit any limit
+        html = f"<p>{escape(body.text)}</p>"  # one character is no mention, and must fit any limit
     return msgspec.structs.replace(body, html=html)
 
 

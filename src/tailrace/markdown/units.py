@@ -32,7 +32,7 @@ def fitting_length(text: str, limit: int, unit: str) -> int:
     piece = text[: max(limit, 0)]
     excess = size(piece, unit) - limit
     while piece and excess > 0:
-        # No character is larger than this, so at least so many must go.
+        # No character is larger than this, so at least this many must be left out.
         drop = max(1, excess // MAX_CHARACTER_SIZE[unit])
         excess -= size(piece[-drop:], unit)
         piece = piece[:-drop]

@@ -1,7 +1,7 @@
-"""What a turn does besides its answer, as lines for people: plan, tool calls, reasoning, status and notices.
+"""The activity of a turn as lines for people: plan, tool calls, reasoning, status and notices, but not the answer.
 
-It owns which of that is shown now. `ToolCalls` makes the lines of tools; `LivePreview` decides when they are shown, and
-escapes them where they become Markdown.
+It owns which of these lines are current. `ToolCalls` makes the lines of tools; `LivePreview` decides when they are
+shown, and escapes them where they become Markdown.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SCOPES = ("session", "request", "turn")  # of usage; a later one tells better w
 
 
 class TurnActivity:
-    """What one turn is doing; `reasoning` shows the agent's reasoning too.
+    """The activity of one turn. With `reasoning`, it includes the agent's reasoning.
 
     Most open turns do nothing at the moment, so what needs memory is made when it is needed.
     """
@@ -87,7 +87,7 @@ class TurnActivity:
         return changed
 
     def clear_finished(self) -> None:
-        """The agent writes text again: show only the plan and what still runs."""
+        """The agent writes text again: keep only the plan and the calls that still run."""
         self._reasoning = self._notice = self._status = ""
         if self._calls is not None:
             self._calls.clear_finished()
@@ -116,14 +116,14 @@ class TurnActivity:
         return self._calls.changed_tasks() if self._calls is not None else ()
 
     def usage_line(self) -> str:
-        """What the turn has cost, as far as the runtime reports it; "" if it does not."""
+        """The tokens and the cost of the turn, as far as the runtime reports them; "" if it reports none."""
         if self._usage is None:
             return ""
         of_session = " in this session" if self._usage.scope == "session" else ""
         return f"{self._usage.input_tokens:,} tokens in, {self._usage.output_tokens:,} out{of_session}"
 
     def _feed_subagent_text(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str | None) -> bool:
-        """Text of a subagent is shown below its call; text of the agent itself is the answer."""
+        """Show text of a subagent below its call. Text of the agent itself is the answer."""
         return parent_id is not None and self._calls is not None and self._calls.feed_text(event, parent_id)
 
     def _feed_reasoning(self, event: ReasoningDelta | ReasoningEnd) -> bool:

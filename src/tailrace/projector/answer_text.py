@@ -1,4 +1,4 @@
-"""What a turn says, laid out as messages in order: text cut into messages, media, and notes such as errors.
+"""The answer of a turn as messages in order: text cut into messages, media, and notes such as errors.
 
 It owns which text is valid (without reasoning, silent replies and retracted text) and where one message ends and the
 next begins. `TurnMessages` decides which message carries it. The projector decides when a message is sent, and
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class AnswerText:
     """The answer of one turn. `earlier` are the messages that an earlier process left of it.
 
-    `keeps_appended` collects new text for somebody who takes it; without a reader the list would only grow.
+    `keeps_appended` collects new text for `take_appended`; if it were never called, the list would only grow.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class AnswerText:
         earlier: Iterable[TurnMessage] = (),
     ) -> None:
         self.messages = TurnMessages(limits, earlier)
-        self.appended: list[str] = []  # the text since it was last taken, with what stands between blocks
+        self.appended: list[str] = []  # new text since `take_appended`, blank lines between blocks included
         self.revision = 0  # changes whenever text is retracted or replaced
         self.reasoning: list[str] = []  # text that the filter found to be reasoning, since it was last taken
         self._target = target
@@ -110,13 +110,13 @@ class AnswerText:
             self._lay_out()
 
     def break_text(self) -> None:
-        """Something that is not text came: later text is another block, in another segment."""
+        """End block and segment, because an event that is not text came."""
         self._add(self._filter.end_block())
         self._note_appended(self.run.seal())
         self.run.end_segment()
 
     def close_block(self, text: str | None) -> None:
-        """Complete the open block. `text`, if given, is the whole block, and a new one if none is open."""
+        """Complete the open block. `text`, if given, is its whole text; if no block is open, it is a new block."""
         if text is None:
             self._add(self._filter.end_block())
         else:
@@ -205,7 +205,7 @@ class AnswerText:
             self.messages.add(part.body)
 
     def seal_parts(self) -> None:
-        """Seal the messages whose text is final."""
+        """Seal each message that has its final text."""
         self.run.split()
         if self._laid_out < len(self.run.parts):
             self._lay_out()
@@ -218,7 +218,7 @@ class AnswerText:
         return False
 
     def flush_blocks(self) -> None:
-        """Seal the gathered paragraphs, and the tail if its block is complete: no text came for a while."""
+        """Seal the gathered paragraphs, and the tail if its block is complete, because no text came for a while."""
         if self._blocks is not None:
             if self.run.has_sealed_tail:
                 self.run.close()
@@ -230,7 +230,7 @@ class AnswerText:
         return self._blocks is not None and (self._blocks.has_waiting or self.run.has_sealed_tail)
 
     def complete(self, text: str | None) -> None:
-        """Complete the text; `text` is the answer if the agent has said nothing."""
+        """Complete the answer. `text` becomes the answer if no text came before."""
         self._add(self._filter.end_block())
         if text and not self._has_text and not self._filter.is_silent:
             self._filter.reset_turn()
@@ -239,12 +239,12 @@ class AnswerText:
         self._end_run()
 
     def end(self) -> None:
-        """Nothing follows: drop what an earlier process sent beyond this."""
+        """End the answer: drop the messages of an earlier process that it does not need."""
         self._end_run()
         self.messages.drop_earlier()
 
     def cancel(self) -> None:
-        """The turn was cancelled: finish the messages that people see, and begin none."""
+        """End the answer of a cancelled turn: finish the messages that people see, and begin none."""
         self.complete(None)
         self.end()
         self.messages.drop_unposted()

@@ -38,7 +38,7 @@ class Blocks:
         return "".join(part.text + part.seam for part in self._waiting)
 
     def clear(self) -> None:
-        """Forget the waiting paragraphs: the text is cut anew."""
+        """Forget the waiting paragraphs, because the text is cut again from its beginning."""
         self._waiting = []
 
     def add(self, parts: list[Part]) -> None:

@@ -1,7 +1,7 @@
 """Shows the message that is still being written: by edits, as a draft, as a stream, or not at all.
 
-It owns when the message begins, how often it is updated, what stands below its text, and what happens to a stream that
-ends too early. `AnswerText` owns the text; the projector sends the final one. A lost update loses nothing.
+It owns when the message begins, how often it is updated, which lines are below its text, and what happens to a stream
+that ends too early. `AnswerText` owns the text; the projector sends the final one, so an update may be lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ESCAPES = {"slack": str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})}
 
 
 def edits_every_s(limits: Capabilities, target: Target) -> float:
-    """The least number of seconds between two edits of a message in that chat."""
+    """The minimum of seconds between two edits of a message in that chat."""
     rules = limits.edits
     if rules is None:
         return 0.0
@@ -77,16 +77,16 @@ class LivePreview:
         self._stream_revision = 0  # the revision of the answer that the stream began with
 
     def mark_changed(self) -> None:
-        """There is something new to show."""
+        """Note that there is something new to show."""
         self._is_changed = True
 
     def use_rules(self, rules: PresentationRules) -> None:
-        """Change the kind of preview: the platform does not support the first one."""
+        """Use another kind of preview, because the platform does not support the first one."""
         self._rules = rules
         self._is_changed = True
 
     def note_send(self, now: float) -> None:
-        """Something was sent to the chat: the interval until the next update begins anew."""
+        """Note that something was sent to the chat: the interval until the next update starts again."""
         self._updated_at = now
 
     @property
@@ -98,7 +98,7 @@ class LivePreview:
 
     @property
     def waits_for_interval(self) -> bool:
-        """True while the next edit only waits for its interval: until then more text changes nothing."""
+        """True while the next edit waits for its interval. More text changes nothing until then."""
         return self._is_changed and self.is_visible and not self._rules.shows_every_delta
 
     def next(self, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
@@ -212,7 +212,7 @@ class LivePreview:
     def _append_operation(
         self, rules: StreamRules, message: TurnMessage, answer: AnswerText, activity: TurnActivity
     ) -> AppendStream | None:
-        """The text and tasks since the last append, as much as one call takes; None if there are none."""
+        """Append the text and tasks since the last append, as much as one call takes; None if nothing is new."""
         assert message.message_id is not None, "a stream has the id of its message"
         tasks = self._unsent_tasks + (activity.changed_tasks() if rules.tasks and self._settings.tools else ())
         self._unsent_tasks = ()

@@ -1,8 +1,8 @@
-"""One message of a turn: what it should be, and what it is known to be.
+"""One message of a turn: its desired state, and its known state in the chat.
 
-`AnswerText` decides what it should say; outcomes tell what it says. The difference between the two is the next
-operation. So an edit that is refused, text that is retracted and a process that dies all lead to the same message. A
-message is finished when both are equal, or nothing can make them equal.
+`AnswerText` sets the desired text; outcomes of operations give the known state. The difference between the two is the
+next operation. So the chat gets the right message also after a refused edit, a retraction or a crash. A message is
+finished when both are equal, or when no operation can make them equal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.operations import Durable, Outcome, Receipt, Target, Task
 
 EMPTY = Body(text="…")
-"""Stands in for retracted text until there is other text, or where the message cannot be deleted."""
+"""Shown in place of retracted text until there is other text, or where the message cannot be deleted."""
 
 
 class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
@@ -52,7 +52,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     pending: Durable | None = None
     is_stream: bool = False
     frozen: bool = False
-    lost: bool = False  # its final text did not arrive, or nobody will know whether it did
+    lost: bool = False  # its final text did not arrive, or it will stay unknown whether it did
     cannot_delete: bool = False  # it is dropped, and the channel cannot delete it
     waiting_since: float | None = None  # when there was first something to show
     opened_at: float = 0.0
@@ -108,7 +108,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     def can_become(self, body: Body | None, *, edits: bool) -> bool:
         """Whether it can get this text; with None, whether it can continue with text that is not known yet.
 
-        False while it is being deleted, and if it may exist but nobody knows its id to change it.
+        False while it is being deleted, and if it may exist but its id is unknown, so that it cannot be changed.
         """
         if self._is_being_removed:
             return False
@@ -131,7 +131,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 return isinstance(self.pending, Delete)
 
     def unseal(self) -> None:
-        """Open it again: its text was retracted."""
+        """Open it again, because its text was retracted."""
         self.body = None
         self.dropped = False
         self.lost = self.lost and self.message_id is None
@@ -187,7 +187,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
             case Refused(gone=True) if isinstance(operation, Edit | CloseStream | Delete):
                 self._forget_message()  # a person deleted it, so its final text is posted as a new message
             case Ambiguous() if isinstance(operation, Edit | CloseStream) and operation.body != self.body:
-                self.shown = None  # nobody knows what it shows; the final text will correct it
+                self.shown = None  # it is unknown what the message shows; the final text will correct it
                 self.frozen = True
             case _:
                 self._record_failed(operation)
@@ -227,7 +227,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
 
 class BodyHash(NamedTuple):
-    """What is kept of a body that was sent: enough to recognise it. Whole bodies would take too much memory."""
+    """Identifies a body that was sent. Whole bodies would take too much memory."""
 
     text: int
     whole: int

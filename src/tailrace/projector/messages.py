@@ -1,7 +1,7 @@
 """The messages of one turn in order, including those that an earlier process left.
 
 It owns the order. A message is used again if it can get the text that comes next, else it is dropped. If a message has
-to be posted anew, those behind it are posted again behind it, so that the order stays. `AnswerText` decides what the
+to be posted again, all messages after it are posted again too, so that the order stays. `AnswerText` decides what the
 messages say, the projector when they are sent.
 """
 
@@ -113,7 +113,7 @@ class TurnMessages:
                 message.drop()
 
     def drop_unposted(self) -> None:
-        """Drop what would need a new message that is not on its way."""
+        """Drop the messages that would need a new post, unless their operation is pending."""
         for message in self.unfinished():
             is_posted = message.message_id is not None and self._can_become(message, message.body)
             if message.pending is None and not is_posted:
@@ -127,7 +127,7 @@ class TurnMessages:
         self._earlier.clear()
 
     def repost_after(self, message: TurnMessage) -> None:
-        """This message is posted now, so those behind it are posted again behind it."""
+        """Replace all messages after this one, because it is posted now and they must come after it."""
         if not self._limits.deletes:
             return
         for index in range(len(self.all) - 1, self.all.index(message), -1):
@@ -159,7 +159,7 @@ class TurnMessages:
         return message
 
     def _new_message(self, body: Body | None, *, is_media: bool = False) -> TurnMessage:
-        """The last message: one of an earlier process that can become this, or a new one.
+        """Add a message at the end: one of an earlier process that can get this content, or a new one.
 
         A medium of an earlier process waits until the agent sends it again: text before it may still be retracted. For
         the same reason a lost message is dropped and found again when its text comes.

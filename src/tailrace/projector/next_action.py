@@ -1,4 +1,4 @@
-"""What `Projector.next` answers: an operation, nothing before a time, or nothing before something happens."""
+"""The results of `Projector.next`: an operation, a time to ask again, or `IDLE` until something happens."""
 
 from __future__ import annotations
 

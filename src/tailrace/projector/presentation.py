@@ -1,8 +1,8 @@
 """The presentations as a table, and the settings that people can change.
 
 A row says how the open message is shown (the one that is still being written), whether the answer is sent while it
-comes or when it is whole, where messages end, and whether a processing message shows the work. The projector reads its
-row and knows no presentation by name.
+is written or when it is complete, where messages end, and whether a processing message shows the work. The projector
+reads its row and knows no presentation by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "par
 class PresentationRules(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table.
 
-    `preview`: how people see the open message. `waits_for_end`: nothing of the answer is sent before it is whole.
+    `preview`: how people see the open message. `waits_for_end`: the answer is sent only when it is complete.
     `ends_at_paragraphs`: a message ends where a paragraph ends. `ends_at_blocks`: a message ends where a block of text
     ends, and is sent when a tool has finished or the next block begins. `processing_message`: a second message shows
     the work while it lasts. `shows_every_delta`: each delta is shown at once, however short.
@@ -51,8 +51,8 @@ PRESENTATIONS: dict[str, PresentationRules] = {
 class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one turn; each has a default that works.
 
-    `presentation`: None for the channel's own. A message begins with `first_characters`, or after `first_s` with what
-    there is. `edit_every_s` makes live edits rarer than the channel's interval, never more frequent. The processing
+    `presentation`: None for the channel's own. A message begins with `first_characters`, or after `first_s` with less
+    text. `edit_every_s` makes live edits rarer than the channel's interval, never more frequent. The processing
     message is updated every `processing_every_s`. Paragraphs are gathered until they have `block_characters`, or no
     text came for `block_idle_s`; `human_delay_s` is the pause between two messages of paragraphs. `tools` shows tool
     calls while they run, `reasoning` and `usage` show those. An answer that is one of the `silent` words is not sent.

@@ -1,7 +1,7 @@
 """The body of a message that is still being written.
 
-Blocks that ended are rendered once and kept. Only the open end is rendered on each call, closed the way it is probably
-meant: no half link, no star without its pair. Text that does not fit is held back, because where the message ends is
+Blocks that ended are rendered once and kept. Only the open end is rendered on each call. Its open markup is closed, so
+that people see no half link and no single star. Text that does not fit is held back, because the end of the message is
 not decided yet. The final body is rendered as a whole by the splitter.
 """
 
@@ -37,7 +37,7 @@ class PreviewBody:
         self._max_shown: int | None = None  # how much of the text is shown, once not all of it fits
 
     def body(self, text: str, footer: str) -> Body | None:
-        """What people see of the text, with the footer below it where there is room; None if there is nothing."""
+        """The body that shows the text, with the footer below it if there is room; None if nothing is visible."""
         body = self._rendered(text)
         if not footer:
             return body
@@ -58,7 +58,7 @@ class PreviewBody:
         return self._held_back(text)
 
     def _held_back(self, text: str) -> Body:
-        """Show the text that fitted last; search for the longest that fits only if none did."""
+        """The text that fitted last. Only if none did, search for the longest that fits."""
         if self._fitting:
             body = self._measurer.body(close_open_markup(text[: self._fitting]))
             if self._measurer.body_size(body) <= self._measurer.limit:

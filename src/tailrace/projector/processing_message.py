@@ -47,7 +47,7 @@ class ProcessingMessage:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every operation it needs was asked for."""
+        """Whether every operation that it needs was returned by `next` or `final_operation`."""
         return self.message.is_finished or self.message.final_is_sent
 
     @property
@@ -89,7 +89,7 @@ class ProcessingMessage:
         self.message.shown = body_hash(self._interim.body) if isinstance(outcome, Delivered) else None
         self.message.frozen = isinstance(outcome, Refused)
         if not isinstance(outcome, Delivered):
-            self._version = -1  # what the message says is not known
+            self._version = -1  # it is unknown what the message shows
         self._interim = None
         return True
 

@@ -97,7 +97,7 @@ class ProcessingText:
         self._segment_start = 0  # only text came behind this position
 
     def start(self, now: float) -> None:
-        """Count the time from now on; without this it counts from the first event."""
+        """Count the time from now on. Without this call it counts from the first event."""
         self._started_at = now
 
     def feed(self, event: Event, now: float) -> None:
@@ -140,7 +140,7 @@ class ProcessingText:
         return self._whole("")
 
     def tools_only(self) -> str:
-        """The calls without the text, which has been sent as the answer; "" if there were none."""
+        """The calls without the text, which was sent as the answer; "" if there were no calls."""
         return self._fitted([self._line(call) for call in self._calls], "", is_cut=self._is_call_cut)
 
     def _add_text(self, text: str) -> None:
@@ -173,7 +173,7 @@ class ProcessingText:
         self._is_text_cut = True
 
     def _close_block(self, text: str | None) -> None:
-        """Complete the open block; `text`, if given, is the whole block, and a new one if none is open."""
+        """Complete the open block. `text`, if given, is its whole text; if no block is open, it is a new block."""
         if self._is_block_open and text is not None and text != self._blocks[-1].text:
             self._retract(self._blocks[-1].position - 1)
         if text is not None and not self._is_block_open:
@@ -190,7 +190,7 @@ class ProcessingText:
         self._is_block_open = False
 
     def _break_text(self) -> None:
-        """Something that is not text came: later text is another block, in another segment."""
+        """End block and segment, because an event that is not text came."""
         self._is_block_open = False
         self._segment_start = self._position
 

@@ -5,7 +5,7 @@ presentations share this code: the messages of the answer say what should exist,
 operation is the first difference. A row of `presentation.PRESENTATIONS` says how the open message is shown.
 
     while the turn runs    sealed messages are sent in order; the open one is shown by its row, at its interval
-    after its end          all messages are sealed; what is left is asked for without a pause
+    after its end          all messages are sealed; the operations that are left come without a pause
 
 If an earlier process sent part of the answer, nothing is changed before as much text was fed again.
 
@@ -177,7 +177,7 @@ class Projector:
         answer.end()
 
     def close(self, now: float) -> None:
-        """No more events come. A turn without a terminal event was cut off, and the chat says so."""
+        """End the events. If the turn has no terminal event, it was cut off, and the chat gets a note."""
         if self._is_running:
             self.feed(TurnFailed(message=CUT_OFF), now)
         self._quiet_until = _NEVER
@@ -210,7 +210,7 @@ class Projector:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the turn has ended and every operation it needs was asked for."""
+        """Whether the turn has ended and `next` has returned every operation that it needs."""
         if not self._is_closed:
             return False
         messages = self._answer.messages.unfinished()
@@ -219,17 +219,17 @@ class Projector:
         return self._processing is None or self._processing.is_finished
 
     def is_durable(self, operation: Operation) -> TypeGuard[Durable]:
-        """Whether the operation has to be recorded. The type does not tell: an `Edit` can be both."""
+        """Whether the operation has to be recorded. The type is not enough: an `Edit` can be durable or interim."""
         return any(pending is operation for pending, _ in self._pending)
 
     @property
     def unsent(self) -> Snapshot:
-        """The text that no durable operation carries yet, and the message that shows it."""
+        """The text that no durable operation contains yet, and the message that shows it."""
         self._feed_new_text(self._new_text_at)
         return self._answer.unsent(waits_for_end=self._rules.waits_for_end)
 
     def next(self, now: float) -> NextAction:
-        """What the channel should do now, or when to ask again."""
+        """The next operation for the channel, or when to ask again."""
         if now < self._quiet_until:
             return self._wait
         if self._is_running and (self._pending or self._interim is not None):
@@ -301,11 +301,11 @@ class Projector:
 
     @property
     def _human_due(self) -> float:
-        """When a person would have written the next message."""
+        """When the next message may be sent, so that messages come as if a person wrote them."""
         return self._sent_at + self._settings.human_delay_s if self._rules.ends_at_paragraphs else _NEVER
 
     def _next_interim(self, now: float) -> NextAction:
-        """What to show while the turn runs, besides sealed messages."""
+        """The next preview, processing message or typing sign while the turn runs."""
         if now < self._not_before:
             return WaitUntil(self._not_before)
         actions: list[NextAction] = []
@@ -352,7 +352,7 @@ class Projector:
         return self._rules.preview != "hidden" and self._preview.is_visible
 
     def _next_after_end(self, now: float) -> NextAction:
-        """What is left once the turn has ended and its whole answer was asked for."""
+        """The last operations, once the turn has ended and every operation of its answer was returned."""
         if self._processing is None:
             return IDLE
         operation = self._processing.final_operation(self._target, self._limits)

@@ -1,4 +1,4 @@
-"""Removes from a turn's text what is not for people: reasoning in tags, and silent replies.
+"""Removes reasoning in tags and silent replies from a turn's text, because they are not for people.
 
 Text comes in pieces of any size; the visible text comes out, the same for every division into pieces. The caller shows
 the answer and the reasoning.
@@ -59,7 +59,7 @@ class FilteredText(msgspec.Struct, frozen=True):
         return shown[: len(shown) - self.tag_length]
 
 
-# The state says nearly all that has to be known of the text before:
+# The state contains nearly everything that matters of the text before:
 #   LINE_START   an opening tag                                          → REASONING
 #                a closing tag; whitespace before the turn's first text  → LINE_START
 #                a silent word alone                                     → AFTER_WORD
@@ -136,7 +136,7 @@ class SpeechFilter:
         return self._result()
 
     def end_block(self) -> FilteredText:
-        """End the block and decide what was held back, except for whitespace that begins the turn."""
+        """End the block. Return or drop the text held back, except for whitespace that begins the turn."""
         self._begin_call()
         is_reasoning = self._state is _State.REASONING
         if is_reasoning:
@@ -249,7 +249,7 @@ class SpeechFilter:
         self._block_reasoning.append(text)
 
     def _begin_text(self) -> None:
-        """Visible text begins; what was held back is visible too."""
+        """Visible text begins: emit the text held back too."""
         self._state = _State.IN_LINE
         self._out += self._held
         self._held = []
@@ -257,7 +257,7 @@ class SpeechFilter:
         self._looks_for_tags = not self._saw_opener
 
     def _end_tag(self) -> None:
-        """Visible text has come to a `>`, perhaps that of a tag."""
+        """Handle a `>` in visible text; it may end a tag."""
         tag = _TAG_BEHIND_TEXT.search("".join(piece[-_TAG_REACH:] for piece in self._out[-_TAG_REACH:]))
         if not tag or (tag[2] and not (tag[1] and self._allows_inline_closer)):
             return

@@ -1,6 +1,6 @@
 """A run of text: the text of an answer between two messages that are not text, such as media or an error.
 
-A run is made of blocks, which runtimes complete, replace or retract. A blank line stands between two blocks, and code
+A run is made of blocks, which runtimes complete, replace or retract. A blank line separates two blocks, and code
 that a block left open is closed before the next one. The blocks since the last event that was not text (a tool call,
 for example) form a segment, which is retracted as a whole. The run owns which text is valid; the splitter cuts it.
 """
@@ -63,7 +63,7 @@ class TextRun:
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the tail is too long for one message, and where to cut it is not decided yet."""
+        """Whether the tail is too long for one message and the place of the cut is not decided yet."""
         self.split()
         return self._splitter is not None and self._splitter.is_over_limit
 
@@ -110,7 +110,7 @@ class TextRun:
         self._segment_start = len(self._pieces)
 
     def replace_block(self, text: str) -> None:
-        """Replace the open block by this text, or remove it if that is empty, and cut the run anew."""
+        """Replace the open block by this text, or remove it if that is empty, and cut the run again."""
         self._truncate(self._block_start)
         self.feed(text)
 
@@ -123,7 +123,7 @@ class TextRun:
         self._truncate(0)
 
     def _truncate(self, count: int) -> None:
-        """Keep so many pieces; text that follows begins another block."""
+        """Keep the first `count` pieces; later text begins another block."""
         self._pieces = self._pieces[:count]
         self._part_ends = [end for end in self._part_ends if end <= count]
         self._splitter = None
@@ -154,7 +154,7 @@ class TextRun:
         return bool(parts)
 
     def end_part(self) -> bool:
-        """End the open part if its last block is complete; it also ends there when the text is cut anew."""
+        """End the open part if its last block is complete; it also ends there when the text is cut again."""
         if not self.has_sealed_tail:
             return False
         self.close()

@@ -1,8 +1,8 @@
 """The tool calls of a turn: as lines, those of a subagent below the call it works for, and as tasks.
 
 Ids come from the runtime, which may invent, omit or repeat them. An id means the last call that began with it; an
-event for an unknown id is ignored. What a tool prints or returns is never shown: it was not written for the people in
-the chat. Memory does not grow with finished calls, apart from the list of changed tasks until somebody takes it.
+event for an unknown id is ignored. The output and the result of a tool are never shown: they were not written for the
+people in the chat. Memory does not grow with finished calls, except the list of changed tasks until it is read.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class ToolLine:
                 return f"{self.line} …"
 
     def finish(self, event: ToolFinished, now: float) -> None:
-        """The call has returned."""
+        """Record the outcome: the call has returned."""
         self.state = "failed" if event.is_error else "done"
         self.duration_s = now - self.started_at
 
     def stop(self) -> None:
-        """The call is over without a result; one may still come."""
+        """End the call without a result. A result may still come later."""
         self.state = "stopped"
 
 

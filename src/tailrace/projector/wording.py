@@ -28,7 +28,7 @@ _LONGEST_S = 999_999_999.0
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _CLUSTER = regex.compile(r"\X")
-# Markup at any position; `_` within a word is none, and names of tools are full of it.
+# Markup at any position. `_` within a word is not markup, and names of tools contain it often.
 _MARKUP = re.compile(r"[\\`*\[\]<~|]|&(?=[#\w])|(?<![^\W_])_|_(?![^\W_])")
 # Markup at the start of a line: headings, quotes, lists, rules and the underlines of headings.
 _MARKUP_AT_START = re.compile(r"^(?:[#>+=-]|(\d+)(?=[.)]))")
@@ -75,7 +75,7 @@ def _escaped_start(found: re.Match[str]) -> str:
 
 
 def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
-    """The first of these arguments that is there, on one line; "" without one.
+    """The first of these arguments that the call has, on one line; "" if it has none.
 
     Runtimes pass a mapping, its JSON (perhaps only the first half), or anything else.
     """
@@ -87,7 +87,7 @@ def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
 
 
 def failure_text(event: Error | TurnFailed) -> str:
-    """The message of a failure for users: on one line, without secrets. A fault of the adapter is not for them."""
+    """The message of a failure for users, on one line and without secrets. For a fault of the adapter it is general."""
     if event.code in ADAPTER_FAULTS:
         return "The answer failed."
     text = one_line(redact(event.message), _MAX_ERROR)
