@@ -1,13 +1,13 @@
-"""What a channel can do, as data: how long a message may be, how often it may be sent, what makes repeating it safe.
+"""The capabilities of a channel, as data: size of a message, rate limits, and when a send may be repeated.
 
 A channel declares one `Capabilities`; everything else reads it. No code here acts on the values. The tables of the
-platforms are at the end, with the sources of their values; a field whose value no primary source states is listed as
+platforms are at the end, with the sources of their values; a value that is in no primary source is listed as
 `unverified`. Only the declared idempotency decides what happens to a send that got no answer:
 
     keyed        the platform recognises a message by its key, for some time: send it again
     readback     the platform can be asked whether a message with that key exists: ask, then decide
-    repeatable   a second call changes nothing, as with any edit: do it again
-    unkeyed      nobody can tell: hold the part back and say so, or send it again, marked
+    repeatable   a second call changes nothing, as with any edit: repeat it
+    unkeyed      the outcome stays unknown: hold the part back with a notice, or send it again, marked
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Repeatable(msgspec.Struct, frozen=True, tag_field="kind", tag="repeatable"
 
 
 class Unkeyed(msgspec.Struct, frozen=True, tag_field="kind", tag="unkeyed"):
-    """Nobody can find out whether a send without an answer arrived."""
+    """It is impossible to find out whether a send without an answer arrived."""
 
 
 Idempotency: TypeAlias = Keyed | Readback | Repeatable | Unkeyed
@@ -90,12 +90,12 @@ class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What one channel can do; None and False mean that it cannot.
+    """The capabilities of one channel. None and False mean that it lacks one.
 
     `limit` is the size of a rendered message in `unit`; above `lines` lines a message is cut too, because people read
     two messages more easily. A call that takes longer than `deadline_s` counts as ambiguous. Sends and edits of a chat
     share `per_chat`, in a group `per_group` too; all chats together share `overall`. The typing sign lasts `typing_s`.
-    `presentation` is the default. `unverified` names the fields whose value no primary source states.
+    `presentation` is the default. `unverified` names the fields with a value that is in no primary source.
     """
 
     idempotency: Idempotency

@@ -1,4 +1,4 @@
-"""What a message contains: the `Chunk` union and `Message`, in the form in which they are stored, sent and shown.
+"""The content of messages: the `Chunk` union and `Message`, in the form in which they are stored, sent and shown.
 
 `msgspec.to_builtins(chunk)` and `msgspec.json.encode(chunk)` give the wire form: camelCase, the tag in `type`, absent
 optional fields left out. `tailrace.assembler` turns events into chunks.
@@ -116,7 +116,7 @@ class TextChunk:
         self.text = "".join(piece for _, pieces in self._shares for piece in pieces)
 
     def is_open_to(self, sender: str | None) -> bool:
-        """True if text of the sender continues this block: no sender sealed it, or only others who wrote in it did."""
+        """True if new text of the sender continues this block: it is not sealed, or only others in it sealed it."""
         if not self._sealed_by:
             return True
         return sender not in self._sealed_by and self.has_text_of(sender)

@@ -287,7 +287,7 @@ class _TextRepair:
         return [_with_text(event, joined)] if joined else []
 
     def end(self) -> list[Event]:
-        """A replacement for each half whose other half never came."""
+        """Emit a replacement for each half character that still waits for its other half."""
         return [_with_text(self._last[key], "\ufffd") for key in self._joiner.end()]
 
 

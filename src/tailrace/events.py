@@ -1,10 +1,10 @@
-"""What a runtime says: the canonical contract, one closed tagged union.
+"""The canonical events, which every runtime emits: one closed tagged union.
 
 Every runtime adapter translates its agent into these values. Every later stage reads only these. This module owns the
 fields and their types; `tailrace.contract` owns which event may follow which.
 
-On the wire an event is one JSON object with its tag in `type`. Unknown fields are refused: a misspelt field that is
-dropped silently would make the answer wrong silently.
+On the wire an event is one JSON object with its tag in `type`. Unknown fields are refused: if a misspelt field were
+ignored, the answer would be wrong without an error.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
 
 
 class TurnCancelled(_Event, frozen=True, kw_only=True, tag="turn_cancelled"):
-    """The turn ended because somebody stopped it."""
+    """The turn ended because a person or a program stopped it."""
 
     reason: str = ""
 
@@ -279,7 +279,7 @@ def without_surrogates(event: Event) -> Event:
         repaired: Event = msgspec.convert(replace_surrogates(msgspec.to_builtins(event)), type(event))
         return repaired
     except (TypeError, RecursionError):
-        pass  # keys that are no text: who writes the event as JSON converts them
+        pass  # a key that is no text: the encoder converts it
     return event
 
 

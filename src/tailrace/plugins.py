@@ -1,8 +1,8 @@
 """The installed channels and runtimes, and the agent that a person names on a command line.
 
-They are found by their entry points, the built-in ones too: the groups `tailrace.channels` and `tailrace.runtimes`.
-A plugin is imported when it is asked for by name: an SDK costs only those who use it.
-An entry point that needs an extra says so (`name = "module:Class [extra]"`), and the error names it.
+All of them, also the built-in ones, are entry points of the groups `tailrace.channels` and `tailrace.runtimes`. A
+plugin is imported only when it is requested by name, because some import a large SDK. An entry point that needs an
+extra names it (`name = "module:Class [extra]"`), so that the error can name it too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ SCHEMES = {
 
 
 def find_agent(agent: str, options: Mapping[str, object] | None = None) -> FoundAgent:
-    """The agent of that name. Its runtime is given those of the `options` that it has a parameter for.
+    """The agent with that name. Its runtime gets each of the `options` for which it has a parameter.
 
     Raises `AgentNotFound`, `PluginNotFound` or `UsageError`, which say what to write instead.
     """
@@ -124,7 +124,7 @@ def _made(name: str, *arguments: object, description: str = "", options: Mapping
 
 
 def _import(kind: PluginKind, entry: EntryPoint) -> Callable[..., Any]:
-    """Import what an entry point names; what fails is reported in one sentence that says what to do."""
+    """Import the object of an entry point. The error for a failure says in one sentence what to do."""
     package = entry.dist.name if entry.dist else "its package"
     try:
         plugin: Callable[..., Any] = entry.load()

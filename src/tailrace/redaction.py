@@ -1,8 +1,8 @@
 """Removes secrets from text before a person, a log or a file gets it.
 
-`redact` removes what looks like a secret: well-known kinds of tokens, passwords in URLs, and values after words such
-as `password=`. `Redaction` also removes the values of secret environment variables. Both work on whole texts: a caller
-that gets text in pieces joins the pieces first. Pure: the environment is an argument.
+`redact` removes text that looks like a secret: well-known kinds of tokens, passwords in URLs, and values after words
+such as `password=`. `Redaction` also removes the values of secret environment variables. Both need whole texts: a
+caller that gets text in pieces joins the pieces first. Pure: the environment is an argument.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Join or replace lone surrogates that JavaScript agents write.
 
-JavaScript counts a character outside the basic plane as two. Programs written in it cut texts in the middle of one,
-above all long tool output, and write each half as an escape of its own. That is no Unicode: strict parsers refuse the
-whole line. Pure.
+JavaScript counts a character outside the basic plane as two. Programs written in it may cut a text in the middle of
+such a character, above all long tool output, and write each half as an escape of its own. That is not valid Unicode, so
+strict parsers refuse the whole line. Pure.
 """
 
 from __future__ import annotations

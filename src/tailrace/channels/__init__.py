@@ -1,1 +1,1 @@
-"""Where people are: one adapter per platform, loaded by name through `tailrace.plugins`."""
+"""The channels: one adapter for each chat platform, loaded by name through `tailrace.plugins`."""

@@ -1,1 +1,1 @@
-"""Shadow mode: the same turn presented another way, compared, and sent to nobody. Nothing else depends on it."""
+"""Shadow mode: present the same turn another way, compare, send nothing. No other package depends on it."""

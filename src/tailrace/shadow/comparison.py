@@ -1,7 +1,7 @@
-"""Compares two shown turns: texts that differ, messages that are lost, extra, moved or cut elsewhere; and messages that
-arrived otherwise, took other calls or came at another time.
+"""Compares two shown turns: texts that differ, messages that are lost, extra, moved or cut at other places; and other
+outcomes, other calls and other times.
 
-Pure. What a comparison keeps does not grow with the turn: a count for each kind of difference, and its first example.
+Pure. A comparison does not grow with the turn: it keeps a count for each kind of difference, and its first example.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TOLERANCE_S = 1.0
-"""Two messages that come no further apart than this came at the same time."""
+"""Two messages count as simultaneous if their times differ by at most this."""
 
 _EXCERPT = 120
 _NAME = 40
 
 
 class Difference(enum.StrEnum):
-    """How two shown turns differ: first in what people read, then in how it got there."""
+    """The kinds of differences: first in the text that people read, then in how it was sent."""
 
     IDENTICAL = "identical"
     WHITESPACE = "whitespace"
@@ -46,10 +46,10 @@ _VISIBLE = GRAVE | {Difference.WHITESPACE, Difference.CUT_MOVED}
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """How one turn differs: for each kind how often, and its first example.
+    """The differences of one turn: for each kind how often it occurs, and its first example.
 
-    Seconds are how much later the shadow is, below 0 if it is earlier: `first_s` until the first message is there,
-    `later_s` until everything is, `apart_s` for the message that moved most.
+    Seconds say how much later the shadow is (below 0: earlier): `first_s` for its first message, `later_s` for its end,
+    `apart_s` for the message with the largest difference.
     """
 
     counts: dict[Difference, int]
@@ -65,7 +65,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alike(self) -> bool:
-        """Whether it also got there in the same way and at the same time."""
+        """Whether the messages also were sent in the same way and at the same time."""
         return self.counts.keys() <= {Difference.IDENTICAL}
 
     @property
@@ -81,7 +81,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(ours: ShownTurn, theirs: ShownTurn, *, tolerance_s: float = TOLERANCE_S) -> Comparison:
-    """How theirs differs from ours."""
+    """The differences between our shown turn and the other one."""
     found = _Differences(tolerance_s)
     pairs = found.compare_messages(ours.messages, theirs.messages)
     for mine, yours in pairs:
@@ -134,7 +134,7 @@ class _Differences:
             if tag == "equal":
                 self._counts[Difference.IDENTICAL] += b - a
             elif not yours:
-                # A message that was withdrawn before it was sent is not lost.
+                # A message that was cancelled before it was sent is not lost.
                 lost += [message for message in mine if message.arrival is not Arrival.UNDELIVERED]
             elif not mine:
                 extra += yours
@@ -146,7 +146,7 @@ class _Differences:
         return pairs
 
     def _compare_order(self, lost: list[ShownMessage], extra: list[ShownMessage]) -> None:
-        """A message that is lost in one place and extra in another has only moved."""
+        """Count a message that is lost in one place and extra in another as moved."""
         moved = Counter(map(_content, lost)) & Counter(map(_content, extra))
         left = Counter(moved)
         for message in lost:

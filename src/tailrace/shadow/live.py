@@ -1,9 +1,9 @@
-"""Shadow mode beside live turns: another variant for a share of them, and how it would have differed.
+"""Shadow mode for live turns: present a share of them in another variant as well, and report the differences.
 
-A shadow gets values and nothing else: the events of the turn, and what the ledger recorded of its deliveries. It has no
-channel, no courier and no ledger, so nothing that it does reaches anybody. While the turn runs, each event is kept and
-nothing more is done. The comparison is made in a thread once the turn is over. A comparison that fails or takes too
-long is given up, and turns for which there is no room are dropped. Both are counted, and no turn notices either.
+A shadow gets only values: the events of the turn, and the ledger's records of its deliveries. It has no channel, no
+courier and no ledger, so it cannot send anything. While the turn runs, it only keeps each event. The comparison is made
+in a thread after the turn. A comparison that fails or takes too long is given up, and turns for which there is no room
+are dropped. Both are counted, and neither affects the turn.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _GRACE_S = 1.0
 class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a shadow.
 
-    `share` of the turns, from 0 to 1, have a shadow; which ones follows from their ids. A comparison takes at most
-    `timeout_s`. At most `max_turns` are watched or compared at once, each of at most `max_events` events with
-    `max_characters`. Messages that come no further apart than `tolerance_s` came at the same time.
+    A `share` of the turns, from 0 to 1, have a shadow; their ids decide which. A comparison takes at most `timeout_s`.
+    At most `max_turns` are watched or compared at once, each of at most `max_events` events with `max_characters`.
+    Messages count as simultaneous if their times differ by at most `tolerance_s`.
     """
 
     share: float = 1.0
@@ -62,7 +62,7 @@ class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one turn: how it differs, or why that is not known."""
+    """The result for one turn: the differences, or why they are unknown."""
 
     turn_id: str
     comparison: Comparison | None = None
@@ -75,8 +75,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class Shadow:
     """Another variant beside live turns. Only `__init__` raises, and only `close` waits.
 
-    `on_report` is called for each turn once it is compared, in a thread of the shadow. What it raises is logged; while
-    it runs, further turns may be dropped.
+    `on_report` is called for each turn after its comparison, in a thread of the shadow. Its exceptions are logged.
+    While it runs, further turns may be dropped.
     """
 
     def __init__(
@@ -101,15 +101,15 @@ class Shadow:
         self._thread.start()
 
     def is_chosen(self, turn_id: str) -> bool:
-        """Whether the turn of this id belongs to the share."""
+        """Whether the turn with this id belongs to the share."""
         digest = hashlib.blake2b(turn_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest) < self._settings.share * 2**64
 
     def watch(self, turn_id: str, target: Target) -> ShadowTurn:
         """Watch a turn; use it as `with`, from the first event until everything is delivered.
 
-        Do not watch a turn that an earlier process began: its times are not known. A turn that does not belong to the
-        share, or for which there is no room, is not watched.
+        Do not watch a turn that an earlier process began: its times are unknown. The result does nothing if the turn
+        does not belong to the share, or if there is no room for it.
         """
         turn = ShadowTurn(turn_id, target, self._clock)
         if self._closed.is_set() or turn_id in self._watched or not self.is_chosen(turn_id):
@@ -123,12 +123,12 @@ class Shadow:
         return turn
 
     def record(self, delivery: Delivery) -> None:
-        """Take in a delivery of any turn that was recorded or has changed."""
+        """Take a delivery, of any turn, that was recorded or has changed."""
         if (turn := self._watched.get(delivery.turn_id)) is not None:
             turn.record(delivery)
 
     def close(self, *, timeout_s: float = 0.0) -> None:
-        """Wait this long for the turns that are finished to be compared, then give up all that is left.
+        """Wait up to `timeout_s` until the finished turns are compared, then give up the rest.
 
         Call it in the thread of the event loop if `follow` was used.
         """
@@ -157,7 +157,7 @@ class Shadow:
                 self._room.release()
 
     def _compare_in_time(self, turn: ShadowTurn) -> Report:
-        """Compare in a thread of its own, which is given up when it takes too long."""
+        """Compare in a thread of its own. Give up if it takes too long."""
         if turn.given_up or self._closed.is_set():
             return Report(turn_id=turn.turn_id, given_up=turn.given_up or _CLOSED)
         if self._comparing is not None and self._comparing.is_alive():
@@ -201,9 +201,9 @@ class Shadow:
 
 
 def _stop_thread(thread: threading.Thread) -> None:
-    """Raise SystemExit in a thread that may never end: a projector that loops would take the processor from live turns.
+    """Raise SystemExit in a thread that may never end: an endless loop would take the processor from live turns.
 
-    It reaches Python code at its next instruction, and code that waits in C once that returns.
+    Python code gets it at its next instruction; code that waits in C gets it when the C call returns.
     """
     if thread.is_alive() and thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))

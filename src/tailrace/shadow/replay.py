@@ -1,7 +1,7 @@
-"""Variants of presenting turns, recorded turns presented in two variants, and a summary of many comparisons.
+"""Present recorded turns in two variants, compare the results, and sum up many comparisons.
 
-A variant has no channel, no courier and no ledger, only the table of what a channel can do. It makes a dry run, so
-nothing that it does reaches anybody.
+A variant has no channel, no courier and no ledger, only the capabilities of a channel. It makes a dry run, so it cannot
+send anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One way of presenting turns: what the channel can do, the settings, and what makes the projector of a turn."""
+    """One way to present turns: the channel's capabilities, the settings, and the factory of projectors."""
 
     capabilities: Capabilities
     settings: ProjectorSettings = ProjectorSettings()
@@ -50,7 +50,7 @@ def replay(
     *,
     tolerance_s: float = TOLERANCE_S,
 ) -> Comparison:
-    """Compare a recorded turn in two variants; the events are the same, or those of another path to the agent."""
+    """Compare a recorded turn in two variants. Both use the same events, or the events of two runtimes."""
     shown = [variant.show(events, target) for variant, events in (ours, theirs)]
     return compare(*shown, tolerance_s=tolerance_s)
 
@@ -58,8 +58,8 @@ def replay(
 class Summary:
     """The sum of many comparisons, with the first example of each kind: the name of the turn, and the example.
 
-    `same` counts the turns of which people read the same, `given_up` those that could not be compared, `dropped` those
-    for which there was no room.
+    `same` counts the turns whose text was the same, `given_up` those that could not be compared, `dropped` those for
+    which there was no room.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""One live turn as its shadow sees it: its events, when they came, and what the ledger recorded.
+"""One live turn for its shadow: the events, their times, and the ledger's records.
 
-It only keeps these, within limits. Nothing here raises into the turn or makes it wait.
+It only keeps these, within limits. Nothing here raises an exception into the turn or makes it wait.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_VALUES = 10_000
 
 
 class ShadowTurn:
-    """A turn that is watched from `begin` until its `with` block is left; not watched without `begin`.
+    """A turn that is watched from `begin` until its `with` block is left. Without `begin` it is not watched.
 
     `given_up` says why it cannot be compared, and is empty if it can.
     """
@@ -54,9 +54,9 @@ class ShadowTurn:
     def begin(
         self, max_events: int, max_characters: int, *, timeout_s: float, on_finished: Callable[[ShadowTurn], None]
     ) -> None:
-        """Watch the turn from now on. `on_finished` is called once nothing more is to come.
+        """Watch the turn from now on. `on_finished` is called when the turn and the events of `follow` have ended.
 
-        Another path that is followed may go on for `timeout_s` after the turn.
+        Events of `follow` may come for `timeout_s` after the turn.
         """
         self.given_up = ""
         self._is_running = True
@@ -79,20 +79,20 @@ class ShadowTurn:
         self._finish()
 
     def observe(self, events: AsyncIterable[Event]) -> AsyncIterable[Event]:
-        """The same events; each is kept as it passes."""
+        """Yield the same events, and keep a copy of each."""
         return events if self.given_up else _ObservedEvents(events, self)
 
     def feed(self, event: Event) -> None:
-        """Take in an event of the turn."""
+        """Keep an event of the turn."""
         if not self._has_other_path:
             self._keep(event)
 
     def follow(self, other: AsyncIterable[Event]) -> Coroutine[None, None, None]:
-        """Let the shadow present these events instead: those of another path to the same agent.
+        """Let the shadow present these events instead: those of another runtime for the same agent.
 
-        Run the coroutine as a task beside the turn, from the beginning of the turn, which does not wait for it. It ends
-        with the events, and is stopped if they go on for too long after the turn. It raises nothing that they raise. If
-        the turn is not watched, the events are not read.
+        Run the coroutine as a task from the beginning of the turn; the turn does not wait for it. It ends with the
+        events, and is stopped if they continue for too long after the turn. It suppresses their exceptions. If the turn
+        is not watched, the events are not read.
         """
         self._has_other_path = self._is_following = self._is_running and not self.given_up
         self.events.clear()
@@ -134,21 +134,21 @@ class ShadowTurn:
             self._finish()
 
     def record(self, delivery: Delivery) -> None:
-        """Take in a delivery of the turn that was recorded or has changed."""
+        """Keep a delivery of the turn that was recorded or has changed."""
         if self._is_running and not self.given_up and delivery.turn_id == self.turn_id:
             self._items_left -= delivery.ordinal not in self.deliveries
             self.deliveries[delivery.ordinal] = delivery
             self._check_limits()
 
     def give_up(self, why: str) -> None:
-        """Drop what was kept, and keep nothing more."""
+        """Drop everything that was kept, and keep nothing more."""
         self.given_up = self.given_up or why
         self.forget()
         if self._follow_timeout is not None and not self._follow_timeout.expired():
             self._follow_timeout.reschedule(0.0)  # it expires at once
 
     def forget(self) -> None:
-        """Drop what was kept."""
+        """Drop everything that was kept."""
         self.events.clear()
         self.deliveries.clear()
 
@@ -175,7 +175,7 @@ class ShadowTurn:
 
 
 class _ObservedEvents:
-    """Events on their way to what presents them. It never waits by itself."""
+    """Passes on the events of a turn and keeps each. It never waits by itself."""
 
     def __init__(self, events: AsyncIterable[Event], turn: ShadowTurn) -> None:
         self._events = aiter(events)

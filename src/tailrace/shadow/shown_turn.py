@@ -1,7 +1,7 @@
-"""What people saw of one turn: the messages that stand in the end, what is known of each, and the calls they took.
+"""The result of one turn in a chat: its messages at the end, the outcome of each, and the calls that were needed.
 
-A shown turn is made either of recorded deliveries or of a dry run. Both go through `_Builder`, so that two shown turns
-differ only if the turns do. Pure: deliveries or calls in, a value out.
+A shown turn is made either of recorded deliveries or of a dry run. Both use `_Builder`, so that two shown turns differ
+only if the turns do. Pure: deliveries or calls in, a value out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Arrival(enum.StrEnum):
-    """What is known of a message in the end."""
+    """The outcome of a message at the end, as far as it is known."""
 
     DELIVERED = "delivered"
     DEGRADED = "degraded"
@@ -42,9 +42,9 @@ class Completion(enum.StrEnum):
 
 
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as it stands in the end. Times are in seconds since the turn began.
+    """One message at the end of the turn. Times are in seconds since the turn began.
 
-    `at` is when it appeared, `done` when it had its final text. `why` is what was given up, or what went wrong.
+    It appeared at `at` and had its final text at `done`. `why` says what was lost in it, or what went wrong.
     """
 
     text: str
@@ -57,10 +57,10 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many calls of each sort a turn took, without typing.
+    """How many calls of each kind a turn needed, without typing.
 
     `messages` are new ones, which notify people; `changes` are final edits, ends of streams and deletions; `previews`
-    are calls whose effect does not stay, None if they were not counted.
+    are interim calls, None if they were not counted.
     """
 
     messages: int = 0
@@ -73,7 +73,7 @@ class CallCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What people saw of a turn."""
+    """The messages of a turn as people see them at its end, and the calls that were needed."""
 
     messages: tuple[ShownMessage, ...] = ()
     calls: CallCounts = CallCounts()
@@ -88,7 +88,7 @@ _ARRIVALS = {
 
 
 def from_dry_run(calls: Iterable[PerformedCall]) -> ShownTurn:
-    """What a dry run shows."""
+    """The shown turn of a dry run."""
     builder = _Builder()
     previews = 0
     for call in calls:
@@ -101,10 +101,10 @@ def from_dry_run(calls: Iterable[PerformedCall]) -> ShownTurn:
 
 
 def from_deliveries(deliveries: Iterable[Delivery], *, began_at: float) -> ShownTurn:
-    """What the deliveries of one turn show, all of them final; `began_at` is when it began, in wall clock time.
+    """The shown turn of its deliveries, which must all be final. `began_at` is wall clock time.
 
-    They include those that were superseded, which tell what message a new one replaces. The ledger holds no previews,
-    and the line about a missing part does not belong to the turn.
+    Include superseded deliveries: they say which message a new one replaces. The ledger records no previews. Notices of
+    missing parts are ignored.
     """
     builder = _Builder()
     for delivery in sorted(deliveries, key=lambda known: (abs(known.ordinal), -known.ordinal)):
@@ -128,7 +128,7 @@ def from_deliveries(deliveries: Iterable[Delivery], *, began_at: float) -> Shown
 
 
 class _Builder:
-    """The messages of a turn while its calls are gone through."""
+    """Builds the messages of a turn from its calls."""
 
     def __init__(self) -> None:
         self._messages: dict[str, ShownMessage] = {}
@@ -149,7 +149,7 @@ class _Builder:
         arrival: Arrival = Arrival.DELIVERED,
         why: str = "",
     ) -> None:
-        """Apply an operation whose effect stays."""
+        """Apply a durable operation."""
         match operation:
             case Post() | OpenStream() | PostMedia():
                 self._new += 1
@@ -172,12 +172,12 @@ class _Builder:
                 pass  # their effect does not stay
 
     def preview(self, operation: Operation) -> None:
-        """Apply an operation that only shows something until the next one."""
+        """Apply an interim operation."""
         if isinstance(operation, Edit) and (before := self._messages.get(operation.message_id)) is not None:
             self._messages[operation.message_id] = replace(before, text=operation.body.text)
 
     def supersede(self, replaced: Durable) -> None:
-        """Count an operation whose text another message has; the message it was about is gone, or never was."""
+        """Count an operation whose text is now in another message, because its own message is gone or never existed."""
         if isinstance(replaced, Edit | CloseStream):
             self._messages.pop(_message_id(replaced), None)
             self._changes += 1
@@ -185,7 +185,7 @@ class _Builder:
             self._new += 1
 
     def mark_posted_anew(self) -> None:
-        """The last message replaces one that could not be finished."""
+        """Mark the last message as the replacement of one that could not be finished."""
         if (message := self._messages.get(self._last)) is not None:
             self._messages[self._last] = replace(message, completion=Completion.ANEW)
 

@@ -1,9 +1,9 @@
 """How each event looks in a terminal: the answer as it comes, everything else in dim lines.
 
 `show` takes events, and so do the `on_stream_*` methods of `StreamingChannelProvider`. `post` takes whole messages, as
-any `Channel`. Text is shown as the Markdown it is. Passages of different kinds (reasoning, answer, activity) are
-separated by a blank line, whatever line ends the agent sends. The text and the calls of a subagent are indented under
-its call, the text with a bar before it.
+any `Channel`. Text is shown as Markdown source. Passages of different kinds (reasoning, answer, activity) are separated
+by one blank line, independent of the line ends that the agent sends. The text and the calls of a subagent are indented
+under its call, the text with a bar before it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class TerminalChannel:
                 assert_never(event)
 
     async def start(self, inbox: Inbox) -> None:
-        """Do nothing: there is no connection, and nobody writes here."""
+        """Do nothing: there is no connection, and no messages come in."""
 
     async def stop(self) -> None:
         """Do nothing: there is no connection."""
@@ -136,7 +136,7 @@ class TerminalChannel:
         self._writer.write(f"{self._writer.wrapped(visible(text))}\n", style=DIM)
 
     def complain(self, text: str) -> None:
-        """Show a red line that something went wrong."""
+        """Show an error in a red line."""
         self._writer.space(1)
         self._errors.write(f"{self._errors.wrapped(visible(text), '  ')}\n", style=RED)
         self._writer.forget()
@@ -159,7 +159,7 @@ class TerminalChannel:
         self._show_answer(chunk)
 
     async def on_stream_status(self, user_id: str, status: str) -> None:  # noqa: ARG002 -- a terminal has one user
-        """Show what the agent does, in place of the status before."""
+        """Show what the agent does now. The new status replaces the one before."""
         self._show_remark(Status(text=status))
 
     async def on_stream_end(self, user_id: str, full_text: str) -> None:  # noqa: ARG002 -- a terminal has one user
@@ -202,7 +202,7 @@ class TerminalChannel:
         self._writer.write(f"↳ {label}\n", style=DIM)
 
     def _write_text(self, text: str, parent: str | None, *, style: str = "") -> None:
-        """Continue a passage. A gap that is due counts the line ends that the text begins with."""
+        """Continue a passage. Line ends at the start of the text count as part of a gap that is due."""
         text = visible(text)
         if self._newlines_due:
             body = text.lstrip("\n")
@@ -291,7 +291,7 @@ class TerminalChannel:
                 self._write_remark("▸", text, event.parent_tool_id)
 
     def _show_state(self, key: str, line: TerminalLine, parent: str | None) -> None:
-        """Show a dim line with the current state, in place of the state before."""
+        """Show the current state in a dim line. The new state replaces the one before."""
         line = line._replace(head=f"{self._tools.indent(parent)}{line.head}")
         if not self._writer.update(f"{key} {parent}" if parent else key, line, style=DIM):
             self._begin_passage("activity", parent)

@@ -1,7 +1,7 @@
 """Headings of reasoning without their `**`: models write them as a line that is bold and nothing else.
 
-Reasoning is shown dim, where `**Looking around**` is only harder to read. All other text stays as it is, also a `**` in
-the middle of a line.
+Reasoning is shown as dim text, in which `**Looking around**` is hard to read. All other text stays as it is, also `**`
+in the middle of a line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class HeadingFilter:
         return "".join(shown)
 
     def close(self) -> str:
-        """End the reasoning, and give what was held back."""
+        """End the reasoning, and return the text that was held back."""
         rest, self._held = _plain(self._held), ""
         self._begins_line = True
         return rest

@@ -4,7 +4,7 @@ Text is written as it comes and never changed. A *keyed* line can be updated in 
 it, it has not left the screen, and none of them wraps because the window got narrower. Outside a terminal no line can
 be updated, and no control code is written.
 
-The text must have passed `visible` before. `channel` decides what is written.
+The caller removes control characters first (`visible`). `channel` decides what is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RED = "31"
 _DEFAULT_SIZE = os.terminal_size((80, 24))
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 _ERASE_LINE = "\r\x1b[2K"
-# A word with the space before it, or the space at the end: together all of a line.
+# A word with the space before it, or the space at the end of the line. The matches together are the whole line.
 _PIECE = re.compile(r"\s*\S+|\s+$")
 
 
@@ -34,7 +34,7 @@ class _Keyed(NamedTuple):
 
 
 class TerminalLine(NamedTuple):
-    """A line in three pieces. To make it fit, the detail is cut first, then the head, the tail never.
+    """A line in three pieces. To make it fit, the detail is cut first, then the head. The tail is never cut.
 
     An important detail, such as the reason of a failure, keeps up to half of the width.
     """
@@ -99,11 +99,11 @@ class TerminalWriter:
             self.write("\n" if line.endswith("\n") else "")
 
     def space(self, newlines: int) -> None:
-        """Write line ends until so many are before the cursor: 1 begins a line, 2 leaves one blank."""
+        """Write line ends until `newlines` of them are before the cursor: 1 begins a line, 2 leave one blank line."""
         self.write(self.gap(newlines))
 
     def gap(self, newlines: int) -> str:
-        """The line ends that are missing before the cursor, for a caller that writes them by itself."""
+        """The line ends that `space` would write, for a caller that writes them itself."""
         return "\n" * max(newlines - self._newlines, 0)
 
     def wrapped(self, text: str, indent: str = "") -> str:
@@ -114,7 +114,7 @@ class TerminalWriter:
         return "\n".join(_broken(line, cells, indent) for line in text.split("\n"))
 
     def forget(self) -> None:
-        """Something else was written to the same terminal: no line above can be updated any more."""
+        """Stop updating the lines above, because something else was written to the same terminal."""
         self._keyed.clear()
         self._newlines = 1
 
@@ -145,7 +145,7 @@ class TerminalWriter:
         return True
 
     def withdraw(self, key: str) -> None:
-        """Take the last line away, if it is the one of that key and can still be changed."""
+        """Remove the last line, if it has that key and can still be changed."""
         if self._keyed and self._keyed[-1].key == key and self._reachable(len(self._keyed) - 1, self._size()):
             self._out.write(f"\x1b[1A{_ERASE_LINE}")
             self._out.flush()
@@ -220,7 +220,7 @@ def _broken(line: str, cells: int, indent: str) -> str:
 
 
 def _cut(text: str, cells: int) -> str:
-    """The text, or its beginning and an ellipsis, in at most so many cells."""
+    """The text, or its beginning and an ellipsis, in at most `cells` cells."""
     if cell_len(text) <= cells:
         return text
     return f"{set_cell_size(text, cells - 1).rstrip()}…" if cells > 0 else ""

@@ -1,7 +1,7 @@
-"""Whole messages on a stream: a message counts when it is written out; an error says whether a part of it was.
+"""Write whole messages to a stream. An error says whether a part of the message was written.
 
-They bypass the buffer of the stream, because only the count of the operating system shows whether nothing or a part of
-a message was written.
+Messages bypass the buffer of the stream, because only the operating system's count shows whether nothing or a part of a
+message was written.
 """
 
 from __future__ import annotations

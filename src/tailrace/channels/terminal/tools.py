@@ -1,8 +1,8 @@
 """Tool calls as lines: one per call, `◌` while it runs, `✓` or `✗` when it is finished.
 
 On a terminal the line is updated in place and shows the latest output of the tool, while nothing else is below it. In a
-pipe there is a line when a call begins and one when it ends, so that a log shows where an agent hung. Calls of a
-subagent are indented under the call that started it.
+pipe there is one line when a call begins and one when it ends, so that a log shows the call in which an agent hung.
+Calls of a subagent are indented under the call that started it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ToolEvent: TypeAlias = ToolStarted | ToolInput | ToolProgress | ToolOutput | Too
 
 _MAX_SUMMARY = 200
 _MAX_DEPTH = 4
-# A tool may print faster than anybody reads: its line is updated at most this often. Its end is always shown.
+# A tool may print faster than a person can read: its line is updated at most this often. Its end is always shown.
 _REDRAW_S = 0.05
 
 

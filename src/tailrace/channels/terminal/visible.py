@@ -1,4 +1,4 @@
-"""Text made safe to print: every character that could control a terminal is replaced by a visible sign.
+"""Make text safe to print: replace every character that could control a terminal by a visible sign.
 
 The rule is about single characters, not sequences, so it holds however a sequence is cut into deltas: without its ESC,
 CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
