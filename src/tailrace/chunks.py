@@ -116,7 +116,10 @@ class TextChunk:
         self.text = "".join(piece for _, pieces in self._shares for piece in pieces)
 
     def is_open_to(self, sender: str | None) -> bool:
-        """True if new text of the sender continues this block: it is not sealed, or only others in it sealed it."""
+        """True if new text of the sender continues this block.
+
+        That is so if no sender sealed it, or if the sender wrote in it and only others sealed it.
+        """
         if not self._sealed_by:
             return True
         return sender not in self._sealed_by and self.has_text_of(sender)
