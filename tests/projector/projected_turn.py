@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.capabilities import Capabilities, EditRules, Unkeyed
-from tailrace.events import TextDelta
+from tailrace.events import TextDelta, TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import (
     AppendStream,
     CloseStream,
@@ -35,6 +35,11 @@ PRIVATE = Target(channel="c", chat="1")
 PLAIN = Capabilities(idempotency=Unkeyed(), edits=EditRules(every_s=1.0), deletes=True, presentation="live")
 
 
+Step: TypeAlias = tuple[Any, ...]
+"""What happens, and the operations then, each as its kind and text. A text or an event, or a list of them, is fed; a
+number is time that passes; a terminal event ends the turn."""
+
+
 class Turn:
     """One turn. Its clock stands still unless a test moves it; operations succeed at once."""
 
@@ -45,9 +50,9 @@ class Turn:
         *,
         earlier: Iterable[TurnMessage] = (),
         first_id: int = 1,
-        **settings: object,
+        **settings: Any,
     ) -> None:
-        self.projector = Projector(target, limits, ProjectorSettings(**settings), earlier=earlier)  # type: ignore[arg-type]
+        self.projector = Projector(target, limits, ProjectorSettings(**settings), earlier=earlier)
         self.now = 100.0
         self._next_id = first_id
 
@@ -74,6 +79,18 @@ class Turn:
         assert self.projector.is_finished
         assert self.projector.next(self.now + 1e6) is IDLE
         return operations
+
+    def play(self, *steps: Step) -> None:
+        """Play the steps and compare the operations after each one."""
+        for what, *expected in steps:
+            events = what if isinstance(what, list) else [what]
+            if isinstance(what, int | float):
+                operations = self.after(what)
+            elif isinstance(events[-1], TurnCompleted | TurnFailed | TurnCancelled):
+                operations = self.end(*events)
+            else:
+                operations = self.say(*events)
+            assert shown(operations) == expected, f"after {what!r}"
 
     def ask(self) -> list[Operation]:
         """All operations that are due now, without typing."""
@@ -117,13 +134,9 @@ class Turn:
         return ""
 
 
-def shown(operations: Iterable[Operation]) -> list[tuple[str, str]]:
+def shown(operations: Iterable[Operation]) -> list[str]:
     """The kinds and texts of operations."""
-    return [(type(operation).__name__, text_of(operation)) for operation in operations]
-
-
-def kinds(operations: Iterable[Operation]) -> list[type]:
-    return [type(operation) for operation in operations]
+    return [f"{type(operation).__name__} {text_of(operation)}".rstrip() for operation in operations]
 
 
 def text_of(operation: Operation) -> str:

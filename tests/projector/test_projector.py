@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
-from projected_turn import PLAIN, PRIVATE, Turn, kinds, shown, text_of
+from projected_turn import PLAIN, PRIVATE, Step, Turn, shown, text_of
 
 from tailrace.capabilities import DISCORD, SLACK, TELEGRAM, TERMINAL, Capabilities, Unkeyed
 from tailrace.deliveries import Policy, State, moved, plan, sending
@@ -76,69 +76,211 @@ def media() -> PostMedia:
     return PostMedia(target=PRIVATE, url="u")
 
 
-# Live messages.
+DONE = TurnCompleted()
+LOOK = (ToolStarted(id="1", name="look"), ToolFinished(id="1"))
+BROKEN = Error(message="broken", code="c1")
+GROUP_CHAT: dict[str, Any] = {"limits": DRAFTS, "target": GROUP}
+DRAFT: dict[str, Any] = {"limits": DRAFTS, "presentation": "native"}
+STREAM: dict[str, Any] = {"limits": STREAMS, "target": THREAD, "presentation": "native"}
+PROCESSING: dict[str, Any] = {"presentation": "processing"}
+BLOCKS: dict[str, Any] = {"presentation": "blocks", "block_characters": 0}
+WITHOUT_EDITS = Capabilities(idempotency=Unkeyed(), limit=40)
+PARTS: dict[str, Any] = {"limits": WITHOUT_EDITS, "presentation": "parts"}
+FIRST, SECOND = "The river turns the wheel.", "The wheel turns the stone."
+
+# The settings of a turn, and its steps.
+TURNS: dict[str, tuple[dict[str, Any], list[Step]]] = {
+    # Live messages.
+    "the first message waits for enough text": (
+        {},
+        [("He",), ("re is what I found out about it all.", f"Post {LONG}")],
+    ),
+    "a short first message waits for some time": ({}, [("Hi",), (1.5, "Post Hi")]),
+    "a message is edited at the interval of the channel": (
+        {},
+        [
+            (LONG, f"Post {LONG}"),
+            (" And",),
+            (0.5,),
+            (0.5, f"Edit {LONG} And"),
+            ([" more.", DONE], f"Edit {LONG} And more."),
+        ],
+    ),
+    "a message in a group is edited at the interval of groups": (
+        GROUP_CHAT,
+        [(LONG, f"Post {LONG}"), (" More",), (3.9,), (0.1, f"Edit {LONG} More")],
+    ),
+    "a message that has the whole answer is not edited again": ({}, [(LONG, f"Post {LONG}"), (DONE,)]),
+    "an answer over the limit continues in another message": (
+        {"limits": SHORT},
+        [(NUMBERS, "Post One two three four five six seven eight"), (DONE, "Post nine ten eleven twelve.")],
+    ),
+    "a message with retracted text waits for other text": (
+        {},
+        [(LONG, f"Post {LONG}"), (TextRetracted(),), (1, "Edit …"), (["Better.", DONE], "Edit Better.")],
+    ),
+    "a message with retracted text is deleted if no text follows": (
+        {},
+        [(LONG, f"Post {LONG}"), ([TextRetracted(), DONE], "Delete")],
+    ),
+    "a tool is shown below the text, and a silent turn leaves no message": (
+        {},
+        [(LOOK[0],), (1.5, "Post 🔧 look"), ([LOOK[1], "NO_REPLY", DONE], "Delete")],
+    ),
+    "a silent reply is silent although the last event has another text": (
+        {},
+        [(["NO_REPLY", TurnCompleted(text="Something else.")],)],
+    ),
+    "a cancelled turn finishes visible messages and begins none": (
+        {"limits": SHORT},
+        [
+            ("One two three four five six seven", "Post One two three four five six seven"),
+            ([" eight nine ten eleven twelve.", TurnCancelled()], "Edit One two three four five six seven eight"),
+        ],
+    ),
+    # Drafts and streams.
+    "a draft is renewed before it vanishes and becomes a message": (
+        DRAFT,
+        [("One", "Draft One"), (20,), (5, "Draft One"), (DONE, "Post One")],
+    ),
+    "a draft does not show retracted text": (
+        DRAFT,
+        [(LONG, f"Draft {LONG}"), (TextRetracted(),), (1, "Draft …"), (DONE,)],
+    ),
+    "a group has no drafts": ({**DRAFT, "target": GROUP}, [(LONG, f"Post {LONG}")]),
+    "there are no streams outside of a thread": ({**STREAM, "target": PRIVATE}, [(LONG, f"Post {LONG}")]),
+    "tokens become a live message if there are no streams": (
+        {"limits": STREAMS, "presentation": "tokens"},
+        [(LONG, f"Post {LONG}")],
+    ),
+    "a stream gets new text and at the end the whole": (
+        STREAM,
+        [
+            (LONG, f"OpenStream {LONG}"),
+            (" More",),
+            (1, "AppendStream  More"),
+            ([" words.", DONE], f"CloseStream {LONG} More words."),
+        ],
+    ),
+    "a stream is closed between words before its time, and another begins": (
+        STREAM,
+        [
+            ("One line that is said.\n\nAnother li", "OpenStream One line that is said.\n\nAnother li"),
+            (241, "CloseStream One line that is said."),
+            (1.5, "OpenStream Another li"),
+            (["ne.", DONE], "CloseStream Another line."),
+        ],
+    ),
+    "a single word is not cut when its stream is closed": (
+        {**STREAM, "first_characters": 1},
+        [
+            ("Supercalifragil", "OpenStream Supercalifragil"),
+            (241, "CloseStream Supercalifragil"),
+            (["istic", DONE], "Edit Supercalifragilistic"),
+        ],
+    ),
+    "a stream with retracted text does not append the new text": (
+        STREAM,
+        [(LONG, f"OpenStream {LONG}"), ([TextRetracted(), "Better so."], "CloseStream Better so."), (DONE,)],
+    ),
+    # Channels without edits.
+    "a terminal gets the right text at the end": (
+        {"limits": TERMINAL},
+        [
+            ("Wr", "OpenStream Wr"),
+            ("ong.", "AppendStream ong."),
+            ([BlockFinal(text="Right."), DONE], "CloseStream Right."),
+        ],
+    ),
+    "a terminal shows retracted text no more": (
+        {"limits": TERMINAL},
+        [("Wrong.", "OpenStream Wrong."), ([TextRetracted(), DONE], "CloseStream …")],
+    ),
+    "a message that cannot be edited is followed by the right text": (
+        {**BLOCKS, "limits": replace(PLAIN, edits=None, deletes=False)},
+        [
+            ("One.\n\nTwo.\n\nThr", "Post One.", "Post Two."),
+            ([BlockFinal(text="One.\n\nTwo after all."), DONE], "Post Two after all."),
+        ],
+    ),
+    # Blocks and parts.
+    "each paragraph is a message, also behind an error": (
+        BLOCKS,
+        [
+            ("One.\n\nTwo.\n\nThr", "Post One.", "Post Two."),
+            (["ee.", BROKEN], "Post Three.", "Post ⚠️ broken [c1]"),
+            ("Four.\n\nFi", "Post Four."),
+            (["ve.", DONE], "Post Five."),
+        ],
+    ),
+    "short paragraphs share a message or are sent after a pause": (
+        {"presentation": "blocks", "block_characters": 10, "block_idle_s": 1.0},
+        [
+            ("One.\n\nTwo.\n\nThree.\n\nFo", "Post One.\n\nTwo.\n\nThree."),
+            ("ur.\n\nFi",),
+            (1, "Post Four."),
+        ],
+    ),
+    "a part is sent once the next text does not fit, and time completes none": (
+        PARTS,
+        [(FIRST,), (60,), (["\n\n", *SECOND], f"Post {FIRST}"), (DONE, f"Post {SECOND}")],
+    ),
+    "a retracted part is deleted, and the others are not sent again": (
+        {**PARTS, "limits": replace(WITHOUT_EDITS, deletes=True)},
+        [
+            ([FIRST, LOOK[0], SECOND, BlockFinal(), "More"], f"Post {FIRST}", f"Post {SECOND}"),
+            (TextRetracted(), "Delete"),
+            (["Instead.", DONE], "Post Instead."),
+        ],
+    ),
+    # The processing message.
+    "a processing message shows the work and keeps the tools": (
+        PROCESSING,
+        [
+            (["Let me see.", LOOK[0]],),
+            (1.5, "Post Let me see.  \n🔧 look  \n⏳ Processing... (1s)"),
+            ([LOOK[1], "Here it is.", DONE], "Post Let me see.\n\nHere it is.", "Edit 🔧 look ✓ 1.5s"),
+        ],
+    ),
+    "a quick answer has no processing message": (PROCESSING, [("Here",), ([" it is.", DONE], "Post Here it is.")]),
+    "a processing message without tools is deleted": (
+        PROCESSING,
+        [("Here",), (5, "Post Here  \n⏳ Processing... (5s)"), ([" it is.", DONE], "Post Here it is.", "Delete")],
+    ),
+    "a processing message keeps the interval of the channel": (
+        {**GROUP_CHAT, **PROCESSING, "processing_every_s": 1.0},
+        [
+            (LOOK[0],),
+            (1.5, "Post 🔧 look  \n⏳ Processing... (1s)"),
+            ("More.",),
+            (3.9,),
+            (0.1, "Edit 🔧 look  \nMore.  \n⏳ Processing... (5s)"),
+        ],
+    ),
+}
 
 
-def test_first_message_waits_for_enough_text_or_some_time() -> None:
-    turn = Turn()
-    assert turn.say("He") == []
-    assert shown(turn.say("re is what I found out about it all.")) == [("Post", LONG)]
-    turn = Turn()
-    assert turn.say("Hi") == []
-    assert shown(turn.after(1.5)) == [("Post", "Hi")]
+@pytest.mark.parametrize("name", TURNS)
+def test_operations_of_a_turn_step_by_step(name: str) -> None:
+    settings, steps = TURNS[name]
+    Turn(**settings).play(*steps)
 
 
-def test_message_is_edited_at_the_interval_of_the_channel() -> None:
-    turn = Turn()
-    turn.say(LONG)
-    assert turn.say(" And") == []
-    assert turn.after(0.5) == []
-    assert shown(turn.after(0.5)) == [("Edit", f"{LONG} And")]
-    assert shown(turn.end(" more.", TurnCompleted())) == [("Edit", f"{LONG} And more.")]
-    in_group = Turn(DRAFTS, GROUP)
-    in_group.say(LONG)
-    in_group.say(" More")
-    assert in_group.after(3.9) == []
-    assert shown(in_group.after(0.1)) == [("Edit", f"{LONG} More")]
-    whole = Turn()
-    whole.say(LONG)
-    assert whole.end(TurnCompleted()) == [], "the message has the whole answer"
+def test_processing_message_does_not_show_replaced_text() -> None:
+    turn = Turn(**PROCESSING)
+    turn.say("Wrong.", LOOK[0], "Also wrong.")
+    turn.after(5)
+    turn.say(BlockFinal(text="Right."))
+    (edit,) = turn.after(5)
+    assert "Also" not in text_of(edit)
+    assert "Right." in text_of(edit)
 
 
-def test_nothing_is_asked_for_before_retry_after() -> None:
-    turn = Turn()
-    turn.say(LONG)
-    turn.now += 1
-    turn.say_and_answer(" More", Edit, NotNow("too many", retry_after=30.0))
-    assert turn.say(TurnCompleted()) == []
-    assert turn.after(29.9) == []
-    assert shown(turn.after(0.1)) == [("Edit", f"{LONG} More")]
-
-
-def test_message_whose_edit_is_refused_is_not_edited_before_the_end() -> None:
-    turn = Turn()
-    turn.say(LONG)
-    turn.now += 1
-    turn.say_and_answer(" More", Edit, NOT_HERE)
-    assert turn.after(60) == []
-    assert shown(turn.end(TurnCompleted())) == [("Edit", f"{LONG} More")]
-
-
-def test_answer_over_the_limit_continues_in_another_message() -> None:
-    turn = Turn(SHORT)
-    assert shown(turn.say(NUMBERS)) == [("Post", "One two three four five six seven eight")]
-    assert shown(turn.end(TurnCompleted())) == [("Post", "nine ten eleven twelve.")]
-
-
-def test_message_with_retracted_text_waits_for_other_text() -> None:
-    turn = Turn()
-    turn.say(LONG)
-    turn.say(TextRetracted())
-    assert shown(turn.after(1)) == [("Edit", "…")]
-    assert shown(turn.end("Better.", TurnCompleted())) == [("Edit", "Better.")]
-    turn = Turn()
-    turn.say(LONG)
-    assert kinds(turn.end(TextRetracted(), TurnCompleted())) == [Delete], "no text follows"
+def test_processing_message_keeps_the_limit_of_the_channel() -> None:
+    turn = Turn(replace(PLAIN, limit=70), **PROCESSING)
+    turn.say("[" * 200)
+    (first,) = turn.after(5)
+    assert 0 < len(text_of(first)) <= 70
 
 
 def test_messages_that_a_shorter_text_does_not_need_are_deleted_at_once() -> None:
@@ -147,26 +289,11 @@ def test_messages_that_a_shorter_text_does_not_need_are_deleted_at_once() -> Non
     turn.after(2)
     operations = turn.say(BlockFinal(text="Short after all."))
     assert [operation.message_id for operation in operations if isinstance(operation, Delete)] == ["2"]
-    assert shown(turn.end(TurnCompleted())) == [("Edit", "Short after all.")]
-
-
-def test_tool_is_shown_below_the_text_and_a_silent_turn_leaves_no_message() -> None:
-    turn = Turn()
-    turn.say(ToolStarted(id="1", name="look"))
-    assert shown(turn.after(1.5)) == [("Post", "🔧 look")]
-    assert kinds(turn.end(ToolFinished(id="1"), "NO_REPLY", TurnCompleted())) == [Delete]
-
-
-def test_silent_reply_is_silent_although_the_last_event_repeats_it() -> None:
-    for at in range(len("NO_REPLY")):
-        assert Turn().end("NO_REPLY"[:at], "NO_REPLY"[at:], TurnCompleted(text="NO_REPLY")) == []
-    assert Turn().end("NO_REPLY", TurnCompleted(text="Something else.")) == []
+    turn.play((DONE, "Edit Short after all."))
 
 
 # Whole turns.
 
-LOOK = (ToolStarted(id="1", name="look"), ToolFinished(id="1"))
-BROKEN = Error(message="broken", code="c1")
 PICTURES = (Media(url="u", caption="a long view"), Media(url="v", caption="small"))
 WHOLE_TURNS: dict[str, tuple[Sequence[Event | str], list[str]]] = {
     "a blank line stands between blocks, and code of a block is closed": (
@@ -205,225 +332,18 @@ def test_messages_of_a_whole_turn(name: str) -> None:
     events, texts = WHOLE_TURNS[name]
     has_end = isinstance(events[-1], TurnCompleted | TurnFailed)
     turn = Turn(replace(PLAIN, caption_limit=5), presentation="final")
-    operations = turn.end(*events, *([] if has_end else [TurnCompleted()]))
-    assert set(kinds(operations)) <= {Post, PostMedia}
+    operations = turn.end(*events, *([] if has_end else [DONE]))
+    assert {type(operation) for operation in operations} <= {Post, PostMedia}
     assert [text_of(operation) for operation in operations] == texts
 
 
 def test_turn_without_a_terminal_event_says_that_it_was_cut_off() -> None:
-    turn = Turn()
-    assert shown(turn.end("One.")) == [("Post", "One."), ("Post", "⚠️ The answer ended before it was complete.")]
+    assert shown(Turn().end("One.")) == ["Post One.", "Post ⚠️ The answer ended before it was complete."]
 
 
 @pytest.mark.parametrize("presentation", ["tokens", "live", "native", "processing", "parts", "blocks", "final"])
 def test_turn_without_text_leaves_no_message(presentation: str) -> None:
-    assert Turn(presentation=presentation).end(TurnCompleted()) == []
-
-
-# Turns that are cancelled.
-
-
-def test_cancelled_turn_finishes_visible_messages_and_begins_none() -> None:
-    turn = Turn(SHORT)
-    turn.say("One two three four five six seven")
-    operations = turn.end(" eight nine ten eleven twelve.", TurnCancelled())
-    assert shown(operations) == [("Edit", "One two three four five six seven eight")]
-
-
-def test_message_refused_after_the_turn_was_cancelled_is_not_sent_again() -> None:
-    turn = Turn()
-    turn.feed(LONG)
-    first = turn.next()
-    assert isinstance(first, Post)
-    turn.feed(" More.", TurnCancelled())
-    turn.answer(first, NOT_HERE)
-    assert turn.end() == []
-
-
-# Messages that may have arrived.
-
-
-def test_message_that_may_have_arrived_is_not_sent_again() -> None:
-    turn = Turn(presentation="final")
-    turn.feed("One.", Error(message="broken"), TurnCompleted())
-    first = turn.next()
-    assert isinstance(first, Post)
-    assert shown(turn.ask()) == [("Post", "⚠️ broken")]
-    turn.answer(first, NO_ANSWER)
-    assert turn.end() == []
-
-
-@pytest.mark.parametrize(("more", "posts"), [(" More.", [("Post", f"{LONG} More.")]), ("", [])])
-def test_first_preview_that_may_have_arrived_is_followed_only_by_new_text(
-    more: str, posts: list[tuple[str, str]]
-) -> None:
-    turn = Turn()
-    turn.say_and_answer(LONG, Post, NO_ANSWER)
-    assert turn.say(more) == []
-    assert shown(turn.end(TurnCompleted())) == posts
-
-
-def test_message_that_may_have_arrived_stays_when_a_later_block_changes() -> None:
-    turn = Turn(SHORT)
-    turn.say_and_answer("One two three four five six seven eight nine ten", Post, NO_ANSWER)
-    turn.after(2)
-    operations = turn.end(BlockFinal(text="One two three four five six seven eight nine eleven."), TurnCompleted())
-    assert "One two" not in "".join(text for _, text in shown(operations))
-
-
-# Drafts and streams.
-
-
-def test_draft_is_renewed_before_it_vanishes_and_becomes_a_message() -> None:
-    turn = Turn(DRAFTS, presentation="native")
-    assert shown(turn.say("One")) == [("Draft", "One")]
-    assert turn.after(20) == []
-    assert shown(turn.after(5)) == [("Draft", "One")]
-    assert shown(turn.end(TurnCompleted())) == [("Post", "One")]
-
-
-def test_refused_draft_becomes_a_live_message() -> None:
-    turn = Turn(DRAFTS, presentation="native")
-    turn.say_and_answer(LONG, Draft, NOT_HERE)
-    assert shown(turn.ask()) == [("Post", LONG)]
-    turn.say(" More.")
-    assert shown(turn.after(2)) == [("Edit", f"{LONG} More.")]
-
-
-def test_draft_does_not_show_retracted_text() -> None:
-    turn = Turn(DRAFTS, presentation="native")
-    turn.say(LONG)
-    turn.say(TextRetracted())
-    assert shown(turn.after(1)) == [("Draft", "…")]
-    assert turn.end(TurnCompleted()) == []
-
-
-@pytest.mark.parametrize(
-    ("limits", "target", "presentation"),
-    [(DRAFTS, GROUP, "native"), (STREAMS, PRIVATE, "native"), (STREAMS, PRIVATE, "tokens")],
-)
-def test_chat_without_drafts_or_streams_gets_a_live_message(
-    limits: Capabilities, target: Target, presentation: str
-) -> None:
-    assert shown(Turn(limits, target, presentation=presentation).say(LONG)) == [("Post", LONG)]
-
-
-def test_stream_gets_new_text_and_at_the_end_the_whole() -> None:
-    turn = Turn(STREAMS, THREAD, presentation="native")
-    assert shown(turn.say(LONG)) == [("OpenStream", LONG)]
-    turn.say(" More")
-    assert shown(turn.after(1)) == [("AppendStream", " More")]
-    assert shown(turn.end(" words.", TurnCompleted())) == [("CloseStream", f"{LONG} More words.")]
-
-
-def test_append_is_within_the_limit_of_one_call_after_escaping() -> None:
-    rules = replace(SLACK.native, per_call=20)  # type: ignore[type-var]  # it has one
-    turn = Turn(replace(SLACK, native=rules), THREAD, presentation="native")
-    turn.say(LONG)
-    turn.say(" a & b & c & d")
-    pieces = [text for _ in range(9) for _, text in shown(turn.after(1))]
-    assert max(map(len, pieces)) <= 20
-    assert "".join(pieces) == " a &amp; b &amp; c &amp; d"
-
-
-def test_stream_never_gets_the_text_of_the_next_message() -> None:
-    turn = Turn(replace(STREAMS, limit=200), THREAD, presentation="native")
-    numbers = "".join(f"{number:03} " for number in range(30))
-    text = 2 * (numbers + "\n\n- item\n\n  ```\n  a line of code\n" + "  x\n" * 30 + "  ```\n")
-    streams: list[str] = []
-    for at in range(0, len(text), 7):
-        for operation in turn.say(text[at : at + 7]) + turn.after(1.5):
-            if isinstance(operation, OpenStream):
-                streams.append("")
-            if isinstance(operation, OpenStream | AppendStream):
-                streams[-1] += text_of(operation)
-                assert len(streams[-1].rstrip()) <= 200
-    assert len(streams) > 2
-
-
-def test_stream_that_the_platform_closed_continues_by_edits() -> None:
-    turn = Turn(STREAMS, THREAD, presentation="native")
-    turn.say(LONG)
-    turn.now += 1
-    turn.say_and_answer(" More", AppendStream, Refused("message_not_in_streaming_state"))
-    assert shown(turn.ask()) == [("CloseStream", f"{LONG} More")]
-    turn.say(" words")
-    assert shown(turn.after(2)) == [("Edit", f"{LONG} More words")]
-    turn = Turn(STREAMS, THREAD, presentation="native")
-    turn.say_and_answer(LONG, OpenStream, Delivered(Receipt(message_id="1", degraded="no stream")))
-    turn.say(" More")
-    assert shown(turn.after(2)) == [("Edit", f"{LONG} More")], "the channel posted a message instead"
-
-
-def test_stream_is_closed_between_words_before_its_time_and_another_begins() -> None:
-    turn = Turn(STREAMS, THREAD, presentation="native")
-    turn.say("One line that is said.\n\nAnother li")
-    assert shown(turn.after(241)) == [("CloseStream", "One line that is said.")]
-    assert shown(turn.after(1.5)) == [("OpenStream", "Another li")]
-    assert shown(turn.end("ne.", TurnCompleted())) == [("CloseStream", "Another line.")]
-    turn = Turn(STREAMS, THREAD, presentation="native", first_characters=1)
-    turn.say("Supercalifragil")
-    assert shown(turn.after(241)) == [("CloseStream", "Supercalifragil")], "a single word is not cut"
-    assert shown(turn.end("istic", TurnCompleted())) == [("Edit", "Supercalifragilistic")]
-
-
-def test_stream_with_retracted_text_does_not_append_the_new_text() -> None:
-    turn = Turn(STREAMS, THREAD, presentation="native")
-    turn.say(LONG)
-    assert shown(turn.say(TextRetracted(), "Better so.")) == [("CloseStream", "Better so.")]
-    assert turn.end(TurnCompleted()) == []
-
-
-# Channels without edits.
-
-
-def test_terminal_gets_the_right_text_without_edits() -> None:
-    turn = Turn(TERMINAL)
-    assert shown(turn.say("Wr")) == [("OpenStream", "Wr")]
-    assert shown(turn.say("ong.")) == [("AppendStream", "ong.")]
-    assert shown(turn.end(BlockFinal(text="Right."), TurnCompleted())) == [("CloseStream", "Right.")]
-    turn = Turn(TERMINAL)
-    turn.say("Wrong.")
-    assert shown(turn.end(TextRetracted(), TurnCompleted())) == [("CloseStream", "…")]
-
-
-def test_message_that_cannot_be_edited_is_followed_by_the_right_text() -> None:
-    turn = Turn(replace(PLAIN, edits=None, deletes=False), presentation="blocks", block_characters=0)
-    turn.say("One.\n\nTwo.\n\nThr")
-    operations = turn.end(BlockFinal(text="One.\n\nTwo after all."), TurnCompleted())
-    assert shown(operations) == [("Post", "Two after all.")]
-
-
-# Blocks.
-
-
-def test_each_paragraph_is_a_message_also_behind_an_error() -> None:
-    turn = Turn(presentation="blocks", block_characters=0)
-    assert shown(turn.say("One.\n\nTwo.\n\nThr")) == [("Post", "One."), ("Post", "Two.")]
-    assert shown(turn.say("ee.", Error(message="broken"))) == [("Post", "Three."), ("Post", "⚠️ broken")]
-    assert shown(turn.say("Four.\n\nFi")) == [("Post", "Four.")]
-    assert shown(turn.end("ve.", TurnCompleted())) == [("Post", "Five.")]
-
-
-def test_short_paragraphs_share_a_message_or_go_out_after_a_pause() -> None:
-    turn = Turn(presentation="blocks", block_characters=10, block_idle_s=1.0)
-    assert shown(turn.say("One.\n\nTwo.\n\nThree.\n\nFo")) == [("Post", "One.\n\nTwo.\n\nThree.")]
-    assert turn.say("ur.\n\nFi") == []
-    assert shown(turn.after(1)) == [("Post", "Four.")]
-
-
-# Parts.
-
-WITHOUT_EDITS = Capabilities(idempotency=Unkeyed(), limit=40)
-FIRST, SECOND = "The river turns the wheel.", "The wheel turns the stone."
-
-
-def test_part_is_sent_once_the_next_text_does_not_fit() -> None:
-    turn = Turn(WITHOUT_EDITS, presentation="parts")
-    assert turn.say(FIRST) == []
-    assert turn.after(60) == [], "time completes no part"
-    assert shown(turn.say("\n\n", *SECOND)) == [("Post", FIRST)]
-    assert shown(turn.end(TurnCompleted())) == [("Post", SECOND)]
+    assert Turn(presentation=presentation).end(DONE) == []
 
 
 @pytest.mark.parametrize(
@@ -443,65 +363,113 @@ def test_part_is_sent_once_the_next_text_does_not_fit() -> None:
     ],
 )
 def test_part_ends_with_its_block(events: list[Event | str], texts: list[str]) -> None:
-    turn = Turn(WITHOUT_EDITS, presentation="parts")
-    assert shown(turn.say(*events)) == [("Post", text) for text in texts]
+    Turn(**PARTS).play((events, *(f"Post {text}" for text in texts)))
 
 
-def test_retracted_part_is_deleted_and_the_others_are_not_sent_again() -> None:
-    turn = Turn(replace(WITHOUT_EDITS, deletes=True), presentation="parts")
-    assert shown(turn.say(FIRST, LOOK[0], SECOND, BlockFinal(), "More")) == [("Post", FIRST), ("Post", SECOND)]
-    assert kinds(turn.say(TextRetracted())) == [Delete]
-    assert shown(turn.end("Instead.", TurnCompleted())) == [("Post", "Instead.")]
+# Calls that fail.
 
 
-# The processing message.
+def test_nothing_is_asked_for_before_retry_after() -> None:
+    turn = Turn()
+    turn.say(LONG)
+    turn.now += 1
+    turn.say_and_answer(" More", Edit, NotNow("too many", retry_after=30.0))
+    assert turn.say(DONE) == []
+    turn.play((29.9,), (0.1, f"Edit {LONG} More"))
 
 
-def test_processing_message_shows_the_work_and_keeps_the_tools() -> None:
-    turn = Turn(presentation="processing")
-    turn.say("Let me see.", ToolStarted(id="1", name="look"))
-    assert shown(turn.after(1.5)) == [("Post", "Let me see.  \n🔧 look  \n⏳ Processing... (1s)")]
-    operations = turn.end(ToolFinished(id="1"), "Here it is.", TurnCompleted())
-    assert shown(operations) == [("Post", "Let me see.\n\nHere it is."), ("Edit", "🔧 look ✓ 1.5s")]
+def test_message_whose_edit_is_refused_is_not_edited_before_the_end() -> None:
+    turn = Turn()
+    turn.say(LONG)
+    turn.now += 1
+    turn.say_and_answer(" More", Edit, NOT_HERE)
+    turn.play((60,), (DONE, f"Edit {LONG} More"))
 
 
-def test_processing_message_comes_after_a_while_and_goes_without_tools() -> None:
-    turn = Turn(presentation="processing")
-    turn.say("Here ")
-    assert shown(turn.end("it is.", TurnCompleted())) == [("Post", "Here it is.")]
-    turn = Turn(presentation="processing")
-    turn.say("Here ")
-    assert kinds(turn.after(5)) == [Post]
-    assert kinds(turn.end("it is.", TurnCompleted())) == [Post, Delete]
+def test_message_refused_after_the_turn_was_cancelled_is_not_sent_again() -> None:
+    turn = Turn()
+    turn.feed(LONG)
+    first = turn.next()
+    assert isinstance(first, Post)
+    turn.feed(" More.", TurnCancelled())
+    turn.answer(first, NOT_HERE)
+    assert turn.end() == []
 
 
-def test_processing_message_does_not_show_replaced_text() -> None:
-    turn = Turn(presentation="processing")
-    turn.say("Wrong.", ToolStarted(id="1", name="look"), "Also wrong.")
-    turn.after(5)
-    turn.say(BlockFinal(text="Right."))
-    (edit,) = turn.after(5)
-    assert "Also" not in text_of(edit)
-    assert "Right." in text_of(edit)
+def test_message_that_may_have_arrived_is_not_sent_again() -> None:
+    turn = Turn(presentation="final")
+    turn.feed("One.", BROKEN, DONE)
+    first = turn.next()
+    assert isinstance(first, Post)
+    assert shown(turn.ask()) == ["Post ⚠️ broken [c1]"]
+    turn.answer(first, NO_ANSWER)
+    assert turn.end() == []
 
 
-def test_processing_message_keeps_interval_and_limit_of_the_channel() -> None:
-    turn = Turn(DRAFTS, GROUP, presentation="processing", processing_every_s=1.0)
-    turn.say(ToolStarted(id="1", name="look"))
-    assert kinds(turn.after(1.5)) == [Post]
-    turn.say("More.")
-    assert turn.after(3.9) == []
-    assert kinds(turn.after(0.1)) == [Edit]
-    turn = Turn(replace(PLAIN, limit=70), presentation="processing")
-    turn.say("[" * 200)
-    (first,) = turn.after(5)
-    assert 0 < len(text_of(first)) <= 70
+@pytest.mark.parametrize(("more", "posts"), [(" More.", [f"Post {LONG} More."]), ("", [])])
+def test_first_preview_that_may_have_arrived_is_followed_only_by_new_text(more: str, posts: list[str]) -> None:
+    turn = Turn()
+    turn.say_and_answer(LONG, Post, NO_ANSWER)
+    turn.play((more,), (DONE, *posts))
+
+
+def test_message_that_may_have_arrived_stays_when_a_later_block_changes() -> None:
+    turn = Turn(SHORT)
+    turn.say_and_answer("One two three four five six seven eight nine ten", Post, NO_ANSWER)
+    turn.after(2)
+    operations = turn.end(BlockFinal(text="One two three four five six seven eight nine eleven."), DONE)
+    assert "One two" not in "".join(shown(operations))
+
+
+def test_refused_draft_becomes_a_live_message() -> None:
+    turn = Turn(**DRAFT)
+    turn.say_and_answer(LONG, Draft, NOT_HERE)
+    turn.play((0, f"Post {LONG}"), (" More.",), (2, f"Edit {LONG} More."))
+
+
+def test_stream_that_the_platform_closed_continues_by_edits() -> None:
+    turn = Turn(**STREAM)
+    turn.say(LONG)
+    turn.now += 1
+    turn.say_and_answer(" More", AppendStream, Refused("message_not_in_streaming_state"))
+    turn.play((0, f"CloseStream {LONG} More"), (" words",), (2, f"Edit {LONG} More words"))
+
+
+def test_stream_that_the_channel_posted_as_a_message_continues_by_edits() -> None:
+    turn = Turn(**STREAM)
+    turn.say_and_answer(LONG, OpenStream, Delivered(Receipt(message_id="1", degraded="no stream")))
+    turn.play((" More",), (2, f"Edit {LONG} More"))
+
+
+def test_append_is_within_the_limit_of_one_call_after_escaping() -> None:
+    rules = replace(SLACK.native, per_call=20)  # type: ignore[type-var]  # it has one
+    turn = Turn(replace(SLACK, native=rules), THREAD, presentation="native")
+    turn.say(LONG)
+    turn.say(" a & b & c & d")
+    pieces = [text_of(operation) for _ in range(9) for operation in turn.after(1)]
+    assert max(map(len, pieces)) <= 20
+    assert "".join(pieces) == " a &amp; b &amp; c &amp; d"
+
+
+def test_stream_never_gets_the_text_of_the_next_message() -> None:
+    turn = Turn(replace(STREAMS, limit=200), THREAD, presentation="native")
+    numbers = "".join(f"{number:03} " for number in range(30))
+    text = 2 * (numbers + "\n\n- item\n\n  ```\n  a line of code\n" + "  x\n" * 30 + "  ```\n")
+    streams: list[str] = []
+    for at in range(0, len(text), 7):
+        for operation in turn.say(text[at : at + 7]) + turn.after(1.5):
+            if isinstance(operation, OpenStream):
+                streams.append("")
+            if isinstance(operation, OpenStream | AppendStream):
+                streams[-1] += text_of(operation)
+                assert len(streams[-1].rstrip()) <= 200
+    assert len(streams) > 2
 
 
 # After a crash.
 
 
-def resumed(*deliveries: Delivery, limits: Capabilities = PLAIN, target: Target = PRIVATE, **settings: object) -> Turn:
+def resumed(*deliveries: Delivery, limits: Capabilities = PLAIN, target: Target = PRIVATE, **settings: Any) -> Turn:
     return Turn(limits, target, earlier=restored_messages(deliveries), first_id=101, **settings)
 
 
@@ -566,27 +534,26 @@ RESUMED: dict[str, tuple[list[Delivery], list[Event | str], list[tuple[str, str,
 @pytest.mark.parametrize("name", RESUMED)
 def test_turn_continues_after_a_crash(name: str) -> None:
     deliveries, events, operations = RESUMED[name]
-    asked = resumed(*deliveries, limits=SHORT).end(*events, TurnCompleted())
+    asked = resumed(*deliveries, limits=SHORT).end(*events, DONE)
     assert [(type(one).__name__, getattr(one, "message_id", ""), text_of(one)) for one in asked] == operations
 
 
 def test_nothing_is_changed_before_as_much_text_was_fed_again() -> None:
     turn = resumed(ended(1, post(LONG), State.DELIVERED, "7"))
-    assert turn.say("Here is") == []
-    assert turn.after(5) == []
-    assert shown(turn.say(LONG.removeprefix("Here is"), " More.")) == [("Edit", f"{LONG} More.")]
+    rest = LONG.removeprefix("Here is")
+    turn.play(("Here is",), (5,), ([rest, " More."], f"Edit {LONG} More."))
 
 
 def test_stream_of_an_earlier_process_is_closed_with_the_new_text() -> None:
     stream = OpenStream(target=THREAD, body=Body(text=LONG))
     turn = resumed(ended(1, stream, State.DELIVERED, "7"), limits=STREAMS, target=THREAD, presentation="native")
-    assert shown(turn.say(LONG, " More.")) == [("CloseStream", f"{LONG} More.")]
+    turn.play(([LONG, " More."], f"CloseStream {LONG} More."))
 
 
 def test_processing_message_of_an_earlier_process_is_used_again() -> None:
-    turn = resumed(ended(1, post("⏳", is_processing=True), State.DELIVERED, "7"), presentation="processing")
-    operations = turn.end("Answer.", ToolStarted(id="1", name="look"), TurnFailed(message="broken"))
-    assert shown(operations) == [("Post", "Answer."), ("Post", "⚠️ broken"), ("Edit", "🔧 look …")]
+    turn = resumed(ended(1, post("⏳", is_processing=True), State.DELIVERED, "7"), **PROCESSING)
+    failed = TurnFailed(message="broken")
+    turn.play((["Answer.", LOOK[0], failed], "Post Answer.", "Post ⚠️ broken", "Edit 🔧 look …"))
 
 
 def test_processing_message_that_was_posted_again_is_known() -> None:
@@ -623,7 +590,7 @@ def test_only_the_projector_knows_whether_an_edit_is_durable() -> None:
     assert isinstance(interim, Edit)
     assert not turn.projector.is_durable(interim)
     turn.answer(interim)
-    turn.feed(".", TurnCompleted())
+    turn.feed(".", DONE)
     last = turn.next()
     assert isinstance(last, Edit)
     assert turn.projector.is_durable(last)

@@ -76,11 +76,6 @@ def limits_of(channel: str, **changes: Any) -> Capabilities:
     return replace(CHANNELS[channel], **changes)
 
 
-def streaming() -> Capabilities:
-    """Slack in a thread."""
-    return limits_of("slack", presentation="native")
-
-
 def pieces(text: str, length: int = 5) -> list[str]:
     """The text in pieces of that length, cut anywhere."""
     return [text[at : at + length] for at in range(0, len(text), length)]
@@ -127,6 +122,13 @@ class Chat:
         turn = await self.courier.begin(turn_id, self.target)
         events = checked(events_of(script, length=length), turn_id=turn_id)
         return await present(events, turn, self.limits, ProjectorSettings(**settings), clock=self.clock)
+
+    async def present_until(self, seconds: float, script: Script, **settings: Any) -> None:
+        """Present a turn and kill the process after that time."""
+        turn = asyncio.create_task(self.present(script, **settings))
+        await asyncio.sleep(seconds)
+        turn.cancel()
+        await self.crash()
 
     async def crash(self) -> None:
         """Kill the process, and let the next one open the ledger."""
