@@ -96,7 +96,7 @@ TURNS: dict[str, tuple[dict[str, Any], list[Step]]] = {
         [("He",), ("re is what I found out about it all.", f"Post {LONG}")],
     ),
     "a short first message waits for some time": ({}, [("Hi",), (1.5, "Post Hi")]),
-    "a message is edited at the interval of the channel": (
+    "scar 31: a message is edited at the interval of the channel": (
         {},
         [
             (LONG, f"Post {LONG}"),
@@ -234,7 +234,7 @@ TURNS: dict[str, tuple[dict[str, Any], list[Step]]] = {
         ],
     ),
     # The processing message.
-    "a processing message shows the work and keeps the tools": (
+    "scar 32: the answer behind a processing message is a new message": (
         PROCESSING,
         [
             (["Let me see.", LOOK[0]],),
@@ -305,7 +305,7 @@ WHOLE_TURNS: dict[str, tuple[Sequence[Event | str], list[str]]] = {
         ["One.", "⚠️ broken [c1]", "Two.", "seen"],
     ),
     "a caption that is too long is a message": (PICTURES, ["", "a long view", "small"]),
-    "a retraction removes all blocks since the last tool": (
+    "scar 16: a retraction removes all blocks since the last tool": (
         ["One.", *LOOK, "Two.", BlockFinal(), "Three.", BlockFinal(), TextRetracted(), "Four."],
         ["One.\n\nFour."],
     ),
@@ -323,6 +323,10 @@ WHOLE_TURNS: dict[str, tuple[Sequence[Event | str], list[str]]] = {
         ["Right."],
     ),
     "the answer of the last event is ignored behind other text": (["Said.", TurnCompleted(text="Ignored.")], ["Said."]),
+    "scar 22: every error is shown although its text repeats": (
+        ["broken", BROKEN, BROKEN, TurnFailed(message="broken")],
+        ["broken", "⚠️ broken [c1]", "⚠️ broken [c1]", "⚠️ broken"],
+    ),
     "a failed turn ends with its error": (["One.", TurnFailed(message="broken")], ["One.", "⚠️ broken"]),
 }
 

@@ -86,7 +86,7 @@ def ever_shown(text: str) -> set[str]:
         ("Hi\nNO_REPLY\n<think>plan</think>\nHello", "Hi\nNO_REPLY\n\nHello", "plan"),
     ],
 )
-def test_text_in_tags_is_reasoning_and_never_shown(text: str, answer: str, reasoning: str) -> None:
+def test_scar_13_text_in_tags_is_reasoning_and_never_shown(text: str, answer: str, reasoning: str) -> None:
     assert in_every_cut(text) == Result(answer, reasoning)
     assert not any("think" in shown.lower() or "plan" in shown for shown in ever_shown(text))
 

@@ -144,15 +144,6 @@ def test_scar_32_no_notification_shows_two_letters(channel: str, presentation: P
         assert len(first.text) >= 30
 
 
-@chats
-def test_scar_32_answer_behind_a_processing_message_notifies(channel: str) -> None:
-    script: Script = [*TOOL, 9.0, "Here is the answer to what you asked."]
-    chat = present_turn(script, limits_of(channel), presentation="processing")
-    assert chat.texts[0].startswith("🔧 bash: ls ✓")
-    assert chat.texts[1:] == ["Here is the answer to what you asked."]
-    assert chat.messages[-1].edits == 0
-
-
 SECRET = "the secret of the company"
 
 

@@ -22,7 +22,7 @@ from scar_chat import (
     presented,
 )
 
-from tailrace.events import BlockFinal, ReasoningDelta, ToolStarted
+from tailrace.events import BlockFinal, ToolStarted
 from tailrace.markdown import render, split
 from tailrace.operations import Body
 from tailrace.projector import Presentation
@@ -232,18 +232,6 @@ def test_scar_12_text_before_and_after_a_tool_stays_apart(
     shown = "\n\n".join(text for text in chat.texts if "🔧" not in text)
     assert shown == "Let me look.\n\nFound it."
     assert not any("look.Found" in seen for seen in chat.ever_shown())
-
-
-THOUGHTS = ["<think>the secret plan</think>", "<thinking>\nthe secret plan\n</thinking>\n\n"]
-
-
-@pytest.mark.parametrize(("channel", "presentation", "length", "thought"), cases(SAMPLES, [1, 4, 1000], THOUGHTS))
-def test_scar_13_reasoning_is_never_shown(channel: str, presentation: Presentation, length: int, thought: str) -> None:
-    more: Script = [2.0, ReasoningDelta(text="another secret plan"), 2.0, "And more."]
-    script: Script = [f"{thought}Here is the answer.", *more]
-    chat = present_turn(script, limits_of(channel), target=THREAD, length=length, presentation=presentation)
-    assert "\n\n".join(chat.texts) == "Here is the answer.\n\nAnd more."
-    assert not any("secret" in seen or "think" in seen for seen in chat.ever_shown())
 
 
 MENTIONS = (

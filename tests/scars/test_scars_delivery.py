@@ -21,25 +21,21 @@ from scar_chat import (
     chats,
     in_chat,
     limits_of,
-    pieces,
     present_turn,
     presented,
 )
 
 from tailrace.deliveries import Delivery, State, TurnState
-from tailrace.delivery import Recovery
 from tailrace.delivery.recovery import INTERRUPTED
 from tailrace.events import (
     BlockFinal,
     Error,
     Event,
     Media,
-    TextRetracted,
     ToolFinished,
     ToolProgress,
     ToolStarted,
     TurnCompleted,
-    TurnFailed,
 )
 from tailrace.operations import Edit, Post, Target
 from tailrace.projector import Presentation
@@ -127,27 +123,9 @@ def test_scar_22_refused_block_does_not_stop_the_next_ones(channel: str) -> None
 
 
 @presented()
-def test_scar_22_every_error_is_shown_although_its_text_repeats(channel: str, presentation: Presentation) -> None:
-    script: Script = ["a hiccup", Error(message="a hiccup"), Error(message="a hiccup"), TurnFailed(message="a hiccup")]
-    chat = present_turn(script, limits_of(channel), target=THREAD, presentation=presentation)
-    assert chat.texts == ["a hiccup", "⚠️ a hiccup", "⚠️ a hiccup", "⚠️ a hiccup"]
-
-
-@presented()
-@pytest.mark.parametrize("late", [Error(message="the tool broke"), ToolFinished(id="2", result="no", is_error=True)])
-def test_scar_23_later_error_deletes_no_answer(
-    channel: str, presentation: Presentation, late: Error | ToolFinished
-) -> None:
-    script: Script = [ANSWER, 5.0, ToolStarted(id="2", name="bash"), 5.0, late]
-    chat = present_turn(script, limits_of(channel), target=THREAD, presentation=presentation)
-    assert chat.answer_words == ANSWER.split() + (["⚠️", "the", "tool", "broke"] if isinstance(late, Error) else [])
-    if presentation != "processing":
-        assert not any(message.deleted for message in chat.history)
-
-
-@presented()
-def test_scar_23_shown_text_stays_until_its_replacement_is_there(channel: str, presentation: Presentation) -> None:
-    script: Script = [ANSWER, *TOOL, 6.0, LATER]
+def test_scar_23_shown_text_stays_behind_tools_and_errors(channel: str, presentation: Presentation) -> None:
+    errors: Script = [ToolStarted(id="2", name="bash"), 5.0, ToolFinished(id="2", is_error=True), Error(message="oh")]
+    script: Script = [ANSWER, *TOOL, 6.0, *errors, 3.0, LATER]
     limits = limits_of(channel, limit=7_500, lines=None)  # a smaller processing message shows only the end
     chat = present_turn(script, limits, target=THREAD, presentation=presentation, processing_every_s=1.0)
     before: set[str] = set()
@@ -205,35 +183,7 @@ def test_scar_14_final_text_that_the_preview_shows_is_not_sent_again(channel: st
         assert len(chat.history) == 1, "no second message, not even a deleted one"
 
 
-@chats
-def test_scar_14_final_edit_that_changes_nothing_counts_as_delivered(channel: str) -> None:
-    async def main(chat: Chat) -> None:
-        *_, last = await chat.present([ANSWER, 30.0])
-        assert isinstance(last.operation, Edit)
-        assert last.state is State.DELIVERED
-        assert last.attempt == 1
-
-    chat = in_chat(main, limits_of(channel))
-    [message] = chat.history
-    assert message.text.split() == ANSWER.split()
-    versions = chat.platform.versions(message.message_id)
-    assert versions[-1].at < chat.call_times("edit")[-1], "the platform answered that nothing was modified"
-
-
 FAULTS = [TooMany(30.0), NoAnswer(), NoAnswer(applied=False), Reset(), ServerError(), Cut()]
-
-
-@pytest.mark.parametrize(("channel", "fault"), cases(CHATS, FAULTS))
-def test_scar_14_last_edit_that_fails_leaves_one_whole_message(channel: str, fault: Fault) -> None:
-    async def main(chat: Chat) -> None:
-        turn = asyncio.create_task(chat.present([ANSWER, *TOOL, 9.0, "That is all."]))
-        await asyncio.sleep(0.03 * len(pieces(ANSWER)) + 8.0)  # only the end is left
-        chat.fail(Rule(kind="edit", fault=fault, times=2))
-        await turn
-        assert chat.platform.script.unspent == ()
-
-    [message] = in_chat(main, limits_of(channel)).history
-    assert message.text.split() == [*ANSWER.split(), "That", "is", "all."]
 
 
 @presented("live", "native", "blocks", "parts")
@@ -264,22 +214,6 @@ def _text(row: Delivery) -> str:
     return row.operation.body.text
 
 
-@chats
-def test_scar_15_delivery_in_progress_is_not_recovered(channel: str) -> None:
-    async def main(chat: Chat) -> None:
-        chat.fail(Rule(kind="post", fault=Unreachable(), times=2))
-        turn = asyncio.create_task(chat.present([ANSWER], presentation="final"))
-        for _ in range(40):
-            chat.courier.disconnect("simulated")
-            await asyncio.sleep(0.1)
-            chat.courier.connect(chat.channel)
-            await Recovery(chat.courier).sweep()
-        await turn
-
-    chat = in_chat(main, limits_of(channel, limit=400))
-    assert chat.answer_words == ANSWER.split()
-
-
 REPEATED: list[list[Event]] = [
     [BlockFinal(text=ANSWER), TurnCompleted()],  # the whole block after its deltas
     [TurnCompleted(text=ANSWER)],  # the whole answer at the end
@@ -295,16 +229,6 @@ def test_scar_16_answer_that_the_runtime_repeats_is_shown_once(
 ) -> None:
     chat = present_turn([ANSWER, *repeated], limits_of(channel), target=THREAD, presentation=presentation)
     assert chat.answer_words == ANSWER.split()
-
-
-@pytest.mark.parametrize(("channel", "presentation", "tries"), cases(SAMPLES, [1, 3]))
-def test_scar_16_answer_that_the_runtime_restarts_is_shown_once(
-    channel: str, presentation: Presentation, tries: int
-) -> None:
-    broken: list[str | float | Event] = [ANSWER[:700], TextRetracted(reason="the connection broke"), 1.0]
-    script: Script = ["Let me see what it is.", *TOOL, *broken * tries, ANSWER, BlockFinal(text=ANSWER)]
-    chat = present_turn(script, limits_of(channel, limit=500), target=THREAD, presentation=presentation)
-    assert chat.answer_words == ["Let", "me", "see", "what", "it", "is.", *ANSWER.split()]
 
 
 @pytest.mark.parametrize(("channel", "fault"), cases(CHATS, [*FAULTS, ServerError(502)]))
