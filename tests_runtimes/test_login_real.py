@@ -95,5 +95,5 @@ def test_a_model_that_opencode_does_not_know_is_named(place: Place) -> None:
     settings = Path(env["OPENCODE_CONFIG"])
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"model": "nobody/none"}))
     end = failed(agent, place, "hello", env)
-    assert end.message.startswith("Model not found: nobody/none. opencode knows the models of providers that it")
+    assert end.message.startswith("Model not found: nobody/none. opencode knows the models of providers that you log")
     assert end.code == "unknown_model"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import agui_streams as agui
-import vercel_streams as vercel
-from claude_streams import sdk_object
+import agui_events as agui
+import vercel_chunks as vercel
 from contract_commands import ClaudePlayer
 from loopback import frames, head
+from recorded_turns import sdk_object
 
 from tailrace.events import BlockFinal, TextDelta, ToolFinished, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.agui import AguiRuntime

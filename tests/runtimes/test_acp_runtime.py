@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_agents import ACP_AGENT, is_running
-from sdk_streams import CUT_OFF, Turn, turn_of
+from turns import CUT_OFF, Turn, turn_of
 
 from tailrace.errors import AgentNotFound
 from tailrace.events import (
@@ -82,12 +82,7 @@ def play(runtime: AcpRuntime, *texts: str, session: str = "") -> list[Turn]:
     async def all_of_them() -> list[list[Event]]:
         return [await collect(runtime, text, session) for text in texts]
 
-    return [turn_from(events) for events in asyncio.run(all_of_them())]
-
-
-def turn_from(events: list[Event]) -> Turn:
-    assert isinstance(events[0], TurnStarted)
-    return turn_of(events[1:])
+    return [turn_of(events) for events in asyncio.run(all_of_them())]
 
 
 def memories(turns: list[Turn]) -> list[tuple[int, str, list[str]]]:
@@ -303,7 +298,7 @@ def test_messages_are_received_while_the_person_thinks(scenes: Scenes) -> None:
                     is_working.set()
         return received
 
-    assert turn_from(asyncio.run(run())).answer == ["working ['yes', 'no']"]
+    assert turn_of(asyncio.run(run())).answer == ["working ['yes', 'no']"]
 
 
 def test_open_question_is_withdrawn_when_the_turn_ends(scenes: Scenes) -> None:
@@ -338,7 +333,7 @@ def test_each_conversation_keeps_an_agent_of_its_own(scenes: Scenes) -> None:
     async def run() -> list[list[Event]]:
         return [await collect(runtime, "memory", session) for session in ("a", "b", "a")]
 
-    first, other, again = memories([turn_from(events) for events in asyncio.run(run())])
+    first, other, again = memories([turn_of(events) for events in asyncio.run(run())])
     assert first[0] == again[0] != other[0]
     assert (first[2], other[2], again[2]) == (["memory"], ["memory"], ["memory", "memory"])
 
@@ -353,7 +348,7 @@ def test_leaving_at_the_end_of_a_turn_keeps_the_agent(scenes: Scenes) -> None:
                     break
         return [event async for event in runtime.run(Prompt(text="memory", conversation="c"))]
 
-    assert memories([turn_from(asyncio.run(run()))])[0][2] == ["never_finished", "memory"]
+    assert memories([turn_of(asyncio.run(run()))])[0][2] == ["never_finished", "memory"]
 
 
 def test_prompt_without_a_conversation_keeps_neither_agent_nor_session(scenes: Scenes) -> None:
@@ -364,7 +359,7 @@ def test_prompt_without_a_conversation_keeps_neither_agent_nor_session(scenes: S
             assert scenes.left() == []
         return events
 
-    turns = [turn_from(events) for events in asyncio.run(run())]
+    turns = [turn_of(events) for events in asyncio.run(run())]
     assert [prompts for _, _, prompts in memories(turns)] == [["memory"]] * 2
 
 
@@ -436,7 +431,7 @@ async def gone(pid: int) -> None:
 
 async def turn_in_loop(runtime: AcpRuntime, text: str, session: str) -> Turn:
     events = await collect(runtime, text, session)
-    return await asyncio.to_thread(turn_from, events)
+    return await asyncio.to_thread(turn_of, events)
 
 
 def test_idle_agent_is_ended_after_its_retention(scenes: Scenes) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from agui_streams import FINISHED, arguments, call, result
-from sdk_streams import turn_of
+from agui_events import FINISHED, arguments, call, result
+from turns import turn_of
 
 from tailrace.events import Event, ToolFinished, ToolStarted
 from tailrace.runtimes.agui import AguiTranslator

@@ -1,12 +1,12 @@
-"""What the events of AG-UI become. Recordings are in `test_stream_recordings`."""
+"""What the events of AG-UI become. Recordings are in `test_recordings`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from agui_streams import FINISHED, STARTED, arguments, call, natives_of, result, text
-from sdk_streams import CUT_OFF, Case, case, table, turn_of
+from agui_events import FINISHED, STARTED, arguments, call, result, text
+from turns import CUT_OFF, Case, case, table, turn_of
 
 from tailrace.events import (
     BlockFinal,
@@ -90,15 +90,9 @@ def interrupted(*interrupts: Native) -> Native:
 
 
 @table(
-    case("a reused id is another block", *text("m", "one"), *text("m", "two"), answer=["one", "two"]),
     case("a tool splits a message", START, ONE, call("c"), result("c"), TWO, END, answer=["before", "after"]),
     case("another role is not the answer", *text("u", "asked", role="user"), *text("m", "yes"), answer=["yes"]),
     case("null fields are dropped", *text("m", "hi", role=None, subagentRunId=None, timestamp=None), answer=["hi"]),
-    case(
-        "a streamed block is not repeated at its end",
-        *text("m", "a", "", "b"),
-        events=[TextDelta(text="a"), TextDelta(text="b"), BlockFinal(), DONE],
-    ),
     case(
         "a chunk without a speaker continues the only open message",
         chunk("TEXT_MESSAGE", messageId="m", subagentRunId="s", delta="one "),
@@ -136,12 +130,6 @@ def test_text(case: Case) -> None:
         "a result before the input is complete",
         *[call("c"), ARGUMENTS, result("c"), ARGUMENTS_END],
         calls=[("look", {"q": 1}, "found")],
-    ),
-    case(
-        "a reused id is another call",
-        *[call("c"), *arguments("c", "[1]"), result("c", "one")],
-        *[call("c"), *arguments("c", "[2]"), result("c", "two")],
-        calls=[("look", [1], "one"), ("look", [2], "two")],
     ),
     case(
         "a call that starts again continues",
@@ -352,20 +340,6 @@ def test_an_older_run_in_the_stream_does_not_end_the_turn() -> None:
 def test_a_status_is_cut_at_200_characters() -> None:
     customs = [{"type": "CUSTOM", "name": "progress"}, {"type": "CUSTOM", "name": "state", "value": {"x": "y" * 999}}]
     assert [len(event.text) for event in translated(*customs) if isinstance(event, Status)] == [8, 200]
-
-
-def test_the_recorded_calls_have_their_arguments_and_results() -> None:
-    strands, full = (turn_of(translated(*natives_of(name))) for name in ("agui_strands_tool", "agui_types_full"))
-    assert [(c.arguments, c.result) for c in strands.calls] == [
-        ({"city": "echo tool-says-hi"}, "sunny in echo tool-says-hi")
-    ]
-    assert [(c.id, c.arguments) for c in full.calls] == [
-        ("c1", {"city": "Oslo"}),
-        ("c2", {}),
-        ("sa1", None),
-        ("c3", {}),
-    ]
-    assert [c.result for c in full.calls[:3]] == ["sunny", "12:00", ""]
 
 
 def test_characters_that_were_cut_between_two_pieces_are_joined() -> None:

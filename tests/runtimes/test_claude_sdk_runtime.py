@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from claude_streams import lines_of
 from command_agents import Person, play
+from recorded_turns import lines_of
 
 from tailrace.errors import UsageError
 from tailrace.events import Status, TextDelta, TurnCompleted, TurnFailed, TurnStarted

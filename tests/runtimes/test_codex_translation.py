@@ -1,4 +1,4 @@
-"""What the translators and the client of codex make of single messages."""
+"""What the translators and the client of codex make of single messages. Recordings are in `test_recordings`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from cli_streams import Codex, lines_of, raw_lines, translated
-from sdk_streams import RECORDINGS, turn_of
+from recorded_turns import NAMES, Codex, lines_of, recorded
+from turns import Case, case, table
 
 from tailrace.events import (
     BlockFinal,
+    Error,
     Event,
     Notice,
     PlanItem,
     PlanUpdated,
-    ReasoningDelta,
     Status,
     TextDelta,
     TextRetracted,
@@ -32,20 +32,14 @@ from tailrace.runtimes.codex.translator import CodexExecTranslator, CodexTransla
 
 # The client
 
-APP_RECORDINGS = sorted(path.stem for path in RECORDINGS.glob("codex_app_*.ndjson") if "interrupt" not in path.stem)
 
-
-def sent_in(recording: str) -> list[dict[str, Any]]:
-    return [line["ev"] for line in map(json.loads, raw_lines(recording)) if line.get("dir") == "out"]
-
-
-@pytest.mark.parametrize("recording", APP_RECORDINGS)
-def test_client_sends_what_was_sent_when_it_was_recorded(recording: str) -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("codex_app") and "interrupt" not in name])
+def test_client_sends_what_was_sent_when_it_was_recorded(name: str) -> None:
     codex = Codex()
-    for line in lines_of(recording):
+    for line in lines_of(name):
         codex.feed(line)
     ours = [json.loads(line) for line in codex.sent]
-    theirs = sent_in(recording)
+    theirs = [line["ev"] for line in recorded(name) if line.get("dir") == "out"]
     assert [(message.get("id"), message.get("method")) for message in ours] == [
         (message.get("id"), message.get("method")) for message in theirs
     ]
@@ -194,149 +188,149 @@ def test_unsupported_request_is_answered_at_once() -> None:
         assert sent(client) == [{"jsonrpc": "2.0", "id": 0, **answer}]
 
 
-# The rules
+# The translators
 
 
-def events_of(*notifications: tuple[str, dict[str, Any]]) -> list[Event]:
-    """What a turn of these notifications comes to, before its end."""
+def translated(*notifications: tuple[str, dict[str, Any]]) -> list[Event]:
+    """What comes of a turn of these notifications, which completes if none of them ends it."""
     translator = CodexTranslator()
     translator.thread_id = "own"
-    translator.feed("turn/started", {"threadId": "own", "turn": {"status": "inProgress"}})
-    return [event for method, params in notifications for event in translator.feed(method, params)]
+    natives = [("turn/started", {"turn": {"status": "inProgress"}}), *notifications, ended("completed")]
+    return [event for method, params in natives for event in translator.feed(method, {"threadId": "own", **params})]
 
 
-def message(item_id: str, text: str) -> dict[str, Any]:
-    return {"threadId": "own", "item": {"type": "agentMessage", "id": item_id, "text": text}}
+def ended(status: str, **turn: Any) -> tuple[str, dict[str, Any]]:
+    return "turn/completed", {"turn": {"status": status, **turn}}
 
 
-def piece(item_id: str, text: str, thread: str = "own") -> dict[str, Any]:
-    return {"threadId": thread, "itemId": item_id, "delta": text}
+def message(item_id: str, text: str) -> tuple[str, dict[str, Any]]:
+    return "item/completed", {"item": {"type": "agentMessage", "id": item_id, "text": text}}
 
 
-def answer_of(events: list[Event]) -> list[str]:
-    return turn_of([*events, TurnCompleted()]).answer
+def piece(item_id: str, text: str, thread: str = "own") -> tuple[str, dict[str, Any]]:
+    return "item/agentMessage/delta", {"threadId": thread, "itemId": item_id, "delta": text}
 
 
-def test_repeated_final_emits_nothing() -> None:
-    done = ("item/completed", message("m", "once"))
-    assert events_of(done, done) == [BlockFinal(text="once")]
-    assert events_of(("item/agentMessage/delta", piece("m", "once")), done, done) == [
-        TextDelta(text="once"),
-        BlockFinal(),
-    ]
+def summary(text: str) -> tuple[str, dict[str, Any]]:
+    return "item/reasoning/summaryTextDelta", {"itemId": "r", "delta": text}
 
 
-def test_tool_may_report_output_and_result_after_the_end() -> None:
-    command = {"type": "commandExecution", "id": "c", "command": "sleep 9"}
-    done = {**command, "status": "completed", "aggregatedOutput": "late\n", "exitCode": 0}
-    ended = ("turn/completed", {"threadId": "own", "turn": {"status": "interrupted"}})
-    events = events_of(
-        ("item/started", {"threadId": "own", "item": command}),
-        ended,
-        ("item/commandExecution/outputDelta", piece("c", "late\n")),
-        ("item/agentMessage/delta", piece("m", "nobody hears this")),
-        ("item/completed", {"threadId": "own", "item": done}),
-        ended,
-    )
-    assert events == [
-        ToolStarted(id="c", name="shell", arguments={"command": "sleep 9"}),
-        TurnCancelled(),
-        ToolOutput(id="c", data="late\n"),
-        ToolFinished(id="c", result="late\n"),
-    ]
-    turn_of(events)
+def spent(taken_in: int, given_out: int) -> tuple[str, dict[str, Any]]:
+    last = {"inputTokens": taken_in, "outputTokens": given_out}
+    return "thread/tokenUsage/updated", {"tokenUsage": {"last": last}}
 
 
-def test_output_before_the_start_of_a_call_is_in_its_result() -> None:
-    events = translated("codex_app_longtool")
-    printed = "".join(event.data for event in events if isinstance(event, ToolOutput))
-    (result,) = [event.result for event in events if isinstance(event, ToolFinished)]
-    assert result == f"line 1\n{printed}"
+def error(**fields: Any) -> tuple[str, dict[str, Any]]:
+    return "error", fields
 
 
-def test_retry_retracts_the_failed_try_but_not_the_call_before() -> None:
-    failure = {"message": "Reconnecting... 1/5", "additionalDetails": "it broke"}
-    spent = {"last": {"inputTokens": 1, "outputTokens": 1}}
-    events = events_of(
-        ("item/agentMessage/delta", piece("a", "first call")),
-        ("item/completed", message("a", "first call")),
-        ("thread/tokenUsage/updated", {"threadId": "own", "tokenUsage": spent}),
-        ("item/agentMessage/delta", piece("b", "sec")),
-        ("error", {"threadId": "own", "error": failure, "willRetry": True}),
-        ("item/agentMessage/delta", piece("c", "second call")),
-    )
-    assert TextRetracted(reason="it broke") in events
-    assert Status(text="Reconnecting... 1/5") in events
-    assert answer_of(events) == ["first call", "second call"]
+SLEEP = {"type": "commandExecution", "id": "c", "command": "sleep 9"}
+SLEPT = {**SLEEP, "status": "completed", "aggregatedOutput": "late\n", "exitCode": 0}
+SPAWN = {"type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "prompt": "do it"}
+SPAWN_CHILD = {**SPAWN, "receiverThreadIds": ["child"]}
+SPAWNED = ToolStarted(id="c", name="spawnAgent", arguments={"prompt": "do it"})
+PART = ("item/reasoning/summaryPartAdded", {"itemId": "r"})
+THOUGHT = {"type": "reasoning", "id": "r", "summary": ["one", "two"]}
+RECONNECTING = {"message": "Reconnecting... 1/5", "additionalDetails": "it broke"}
+GATEWAY = {"message": "it is over", "codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": 502}}}
+NO_MORE = {"message": "no more", "codexErrorInfo": "usageLimitExceeded"}
+DONE = TurnCompleted()
 
 
-def test_reported_error_fails_the_turn_whatever_its_status() -> None:
-    error = {"message": "it is over", "codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": 502}}}
-    *_, end = events_of(
-        ("error", {"threadId": "own", "error": error, "willRetry": False}),
-        ("turn/completed", {"threadId": "own", "turn": {"status": "completed"}}),
-    )
-    assert end == TurnFailed(message="it is over", code="httpConnectionFailed", status_code=502)
-
-
-def test_unknown_status_of_a_turn_is_a_failure() -> None:
-    failed = {"status": "failed", "error": {"message": "no more", "codexErrorInfo": "usageLimitExceeded"}}
-    assert events_of(("turn/completed", {"threadId": "own", "turn": failed})) == [
-        TurnFailed(message="no more", code="usageLimitExceeded")
-    ]
-    assert events_of(("turn/completed", {"threadId": "own", "turn": {"status": "unheardOf"}})) == [
-        TurnFailed(message="the turn ended as unheardOf")
-    ]
-
-
-def test_answer_that_comes_only_with_the_end_is_used() -> None:
-    items = [{"type": "agentMessage", "id": "m", "text": "all of it"}]
-    assert events_of(("turn/completed", {"threadId": "own", "turn": {"status": "completed", "items": items}})) == [
-        TurnCompleted(text="all of it")
-    ]
-
-
-def test_usage_of_an_earlier_turn_is_ignored() -> None:
-    spent = ("thread/tokenUsage/updated", {"tokenUsage": {"last": {"inputTokens": 7, "outputTokens": 3}}})
-    assert events_of(spent) == [Usage(input_tokens=7, output_tokens=3, scope="request")]
-    assert CodexTranslator().feed(*spent) == []
-    (total,) = [event for event in translated("codex_exec_tool") if isinstance(event, Usage)]
-    assert total == Usage(input_tokens=200, output_tokens=66, scope="session")
-
-
-def test_subagent_speaks_under_the_call_that_started_it() -> None:
-    call = {"type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "receiverThreadIds": ["child"]}
-    events = events_of(
-        ("item/started", {"threadId": "own", "item": {**call, "prompt": "do it"}}),
-        ("item/agentMessage/delta", piece("m", "I am the child", "child")),
-        ("error", {"threadId": "child", "error": {"message": "child fails"}, "willRetry": False}),
+@table(
+    case("a repeated whole", message("m", "once"), message("m", "once"), events=[BlockFinal(text="once"), DONE]),
+    case(
+        "a repeated whole of deltas",
+        *(piece("m", "once"), message("m", "once"), message("m", "once")),
+        events=[TextDelta(text="once"), BlockFinal(), DONE],
+    ),
+    case(
+        "output and result of a tool after the end",
+        *(("item/started", {"item": SLEEP}), ended("interrupted")),
+        ("item/commandExecution/outputDelta", {"itemId": "c", "delta": "late\n"}),
+        *(piece("m", "this is not shown"), ("item/completed", {"item": SLEPT})),
+        events=[
+            *(ToolStarted(id="c", name="shell", arguments={"command": "sleep 9"}), TurnCancelled()),
+            *(ToolOutput(id="c", data="late\n"), ToolFinished(id="c", result="late\n")),
+        ],
+    ),
+    case(
+        "a retry keeps the model call before it",
+        *(piece("a", "first call"), message("a", "first call"), spent(1, 1), piece("b", "sec")),
+        *(error(error=RECONNECTING, willRetry=True), piece("c", "second call")),
+        events=[
+            *(TextDelta(text="first call"), BlockFinal(), Usage(input_tokens=1, output_tokens=1, scope="request")),
+            *(TextDelta(text="sec"), TextRetracted(reason="it broke"), BlockFinal(text="first call")),
+            *(Status(text="Reconnecting... 1/5"), TextDelta(text="second call"), DONE),
+        ],
+    ),
+    case(
+        "an error before a completed turn",
+        error(error=GATEWAY, willRetry=False),
+        events=[TurnFailed(message="it is over", code="httpConnectionFailed", status_code=502)],
+    ),
+    case(
+        "a failed turn",
+        ended("failed", error=NO_MORE),
+        events=[TurnFailed(message="no more", code="usageLimitExceeded")],
+    ),
+    case("an unknown status", ended("unheardOf"), events=[TurnFailed(message="the turn ended as unheardOf")]),
+    case(
+        "the answer in the end alone",
+        ended("completed", items=[{"type": "agentMessage", "id": "m", "text": "all of it"}]),
+        events=[TurnCompleted(text="all of it")],
+    ),
+    case(
+        "a subagent, also if it fails, and a thread that nothing has started",
+        ("item/started", {"item": SPAWN_CHILD}),
+        piece("m", "I am the child", "child"),
+        error(threadId="child", error={"message": "child fails"}, willRetry=False),
         ("turn/completed", {"threadId": "child", "turn": {"status": "failed"}}),
-        ("item/agentMessage/delta", piece("n", "I am a stranger", "stranger")),
-    )
-    assert events[0] == ToolStarted(id="c", name="spawnAgent", arguments={"prompt": "do it"})
-    assert [getattr(event, "parent_tool_id", None) for event in events[1:]] == ["c", "c", "c", "stranger"]
-    assert events[3] == BlockFinal(parent_tool_id="c"), "one does not run into the other"
-    assert not any(isinstance(event, TurnFailed) for event in events)
-
-
-def test_subagent_that_speaks_before_it_is_named_is_assigned_too() -> None:
-    call = {"type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "prompt": "do it"}
-    events = events_of(
-        ("item/started", {"threadId": "own", "item": {**call, "receiverThreadIds": []}}),
+        piece("n", "I am a stranger", "stranger"),
+        events=[
+            *(SPAWNED, TextDelta(text="I am the child", parent_tool_id="c")),
+            *(Error(message="child fails", parent_tool_id="c"), BlockFinal(parent_tool_id="c")),
+            *(TextDelta(text="I am a stranger", parent_tool_id="stranger"), DONE),
+        ],
+    ),
+    case(
+        "a subagent that speaks before it is named",
+        ("item/started", {"item": {**SPAWN, "receiverThreadIds": []}}),
         ("warning", {"threadId": "child", "message": "a warning"}),
-        ("item/completed", {"threadId": "own", "item": {**call, "receiverThreadIds": ["child"]}}),
-        ("item/agentMessage/delta", piece("m", "I am the child", "child")),
-    )
-    assert {event.parent_tool_id for event in events if isinstance(event, Notice | TextDelta)} == {"c"}
+        *(("item/completed", {"item": SPAWN_CHILD}), piece("m", "I am the child", "child")),
+        events=[
+            *(SPAWNED, Notice(text="a warning", parent_tool_id="c"), ToolFinished(id="c")),
+            *(TextDelta(text="I am the child", parent_tool_id="c"), DONE),
+        ],
+    ),
+    case(
+        "unknown parts of the turn, but not of the account",
+        *[("item/unheardOf/delta", {"delta": "x"})] * 2,
+        *(("account/unheardOf", {}), ("turn/diff/updated", {"diff": "x"})),
+        ("item/completed", {"item": {"type": "unheardOf"}}),
+        notices=[
+            'codex sent an unknown event: {"item/unheardOf/delta": {"threadId": "own", "delta": "x"}}',
+            'codex sent an unknown event: {"item/completed": {"threadId": "own", "item": {"type": "unheardOf"}}}',
+        ],
+    ),
+    case(
+        "a plan",
+        ("turn/plan/updated", {"plan": [{"step": "look", "status": "completed"}]}),
+        events=[PlanUpdated(items=(PlanItem(title="look", status="completed"),)), DONE],
+    ),
+    case(
+        "parts of reasoning",
+        *(PART, summary("one"), PART, summary("two"), ("item/completed", {"item": THOUGHT})),
+        thoughts=["one\n\ntwo"],
+    ),
+)
+def test_notifications(case: Case) -> None:
+    case.check(translated(*case.natives))
 
 
-def test_only_unknown_parts_of_the_turn_are_reported() -> None:
-    unheard = ("item/unheardOf/delta", {"threadId": "own", "delta": "x"})
-    (notice,) = events_of(unheard, unheard, ("account/unheardOf", {}), ("turn/diff/updated", {"diff": "x"}))
-    assert isinstance(notice, Notice)
-    assert "item/unheardOf/delta" in notice.text
-    (notice,) = events_of(("item/completed", {"threadId": "own", "item": {"type": "unheardOf", "id": "1"}}))
-    assert isinstance(notice, Notice)
+def test_usage_before_the_turn_is_of_an_earlier_one() -> None:
+    assert Usage(input_tokens=7, output_tokens=3, scope="request") in translated(spent(7, 3))
+    assert CodexTranslator().feed(*spent(7, 3)) == []
 
 
 @pytest.mark.parametrize(
@@ -393,20 +387,18 @@ def test_only_unknown_parts_of_the_turn_are_reported() -> None:
 def test_each_kind_of_call_has_a_name_and_a_result(
     item: dict[str, Any], name: str, arguments: Any, result: Any, is_error: bool
 ) -> None:
-    events = events_of(("item/completed", {"threadId": "own", "item": {"id": "1", **item}}))
-    assert events == [
+    assert translated(("item/completed", {"item": {"id": "1", **item}})) == [
         ToolStarted(id="1", name=name, arguments=arguments),
         ToolFinished(id="1", result=result, is_error=is_error),
+        DONE,
     ]
 
 
-def test_plan_is_emitted_from_both_streams() -> None:
-    plan = {"threadId": "own", "plan": [{"step": "look", "status": "completed"}]}
-    looked = PlanUpdated(items=(PlanItem(title="look", status="completed"),))
-    assert events_of(("turn/plan/updated", plan)) == [looked]
+def test_plan_of_codex_exec_is_emitted() -> None:
     item = {"id": "1", "type": "todo_list", "items": [{"text": "look", "completed": True}]}
     line = json.dumps({"type": "item.updated", "item": item}).encode()
-    assert CodexExecTranslator().feed(line) == [looked]
+    plan = PlanUpdated(items=(PlanItem(title="look", status="completed"),))
+    assert CodexExecTranslator().feed(line) == [plan]
 
 
 def test_warning_is_shown_once_over_all_processes() -> None:
@@ -415,15 +407,3 @@ def test_warning_is_shown_once_over_all_processes() -> None:
     first, second = CodexTranslator(warned), CodexTranslator(warned)
     events = [*first.feed("warning", given), *first.feed("configWarning", given), *second.feed("warning", given)]
     assert events == [Notice(text="old settings")]
-
-
-def test_parts_of_reasoning_are_paragraphs() -> None:
-    part = ("item/reasoning/summaryPartAdded", {"threadId": "own", "itemId": "r"})
-    events = events_of(
-        part,
-        ("item/reasoning/summaryTextDelta", piece("r", "one")),
-        part,
-        ("item/reasoning/summaryTextDelta", piece("r", "two")),
-        ("item/completed", {"threadId": "own", "item": {"type": "reasoning", "id": "r", "summary": ["one", "two"]}}),
-    )
-    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "one\n\ntwo"

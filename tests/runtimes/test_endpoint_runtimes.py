@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import agui_streams as agui
+import agui_events as agui
 import pytest
-import vercel_streams as vercel
+import vercel_chunks as vercel
 from loopback import STALL, Answer, Asked, Loopback, frames, head, loopback, streamed
-from sdk_streams import Turn, turn_of
+from turns import Turn, turn_of
 
 from tailrace.errors import UsageError
 from tailrace.events import Event, Notice, TextDelta, TurnCompleted, TurnFailed, TurnStarted

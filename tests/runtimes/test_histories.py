@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import agui_streams as agui
+import agui_events as agui
 import msgspec
 import pytest
-import vercel_streams as vercel
-from sdk_streams import lines_of
+import vercel_chunks as vercel
+from recorded_turns import GARBAGE, lines_of, recorded
 
 from tailrace.runtimes.agui.history import AguiHistory
 from tailrace.runtimes.agui.shapes import Interrupt
@@ -56,7 +56,7 @@ def call_ids(messages: list[Any]) -> list[str]:
 
 
 def test_a_recorded_run_is_saved_with_its_ids_and_encrypted_values() -> None:
-    messages = saved(*agui.natives_of("pydantic_ai_agui_tool"))
+    messages = saved(*lines_of("pydantic_ai_agui_tool"))
     call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
     sealed = '{{"signature": "{}", "provider_name": "function"}}'.format
     assert [{name: value for name, value in message.items() if name != "id"} for message in messages] == [
@@ -79,7 +79,7 @@ def test_a_recorded_run_is_saved_with_its_ids_and_encrypted_values() -> None:
 
 @pytest.mark.parametrize("recording", ["agui_langgraph_tool", "agui_strands_tool"])
 def test_a_snapshot_of_the_agent_replaces_the_messages(recording: str) -> None:
-    natives = agui.natives_of(recording)
+    natives = lines_of(recording)
     snapshot = [native["messages"] for native in natives if native["type"] == "MESSAGES_SNAPSHOT"][-1]
     messages = saved(*natives)
     assert [message["id"] for message in messages] == [message["id"] for message in snapshot]
@@ -100,7 +100,7 @@ def test_a_message_continues_after_a_snapshot() -> None:
 
 
 def test_chunks_are_saved_like_other_events() -> None:
-    messages = saved(*agui.natives_of("agui_types_full")[:-2], agui.result("c3", "x"))
+    messages = saved(*lines_of("agui_types_full")[:-2], agui.result("c3", "x"))
     texts = [message["content"] for message in messages if message["role"] == "assistant" and message.get("content")]
     assert texts == ["Let me check.", "child text", "Chunk form."]
     assert call_ids(messages) == ["c1", "c2", "c3"]
@@ -127,8 +127,8 @@ def test_a_file_that_cannot_be_read_is_an_empty_history(garbage: bytes) -> None:
 
 def test_garbage_is_not_saved() -> None:
     strange = {"type": "MESSAGES_SNAPSHOT", "messages": [USER, {"id": "m", "role": "assistant", "toolCalls": [7, {}]}]}
-    assert saved(*agui.GARBAGE, strange, {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "x"}) == [USER]
-    assert parts(*vercel.GARBAGE) == []
+    assert saved(*GARBAGE["agui"], strange, {"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": "x"}) == [USER]
+    assert parts(*GARBAGE["vercel"]) == []
 
 
 # The AI SDK
@@ -139,7 +139,7 @@ def test_a_recorded_answer_is_saved_in_its_parts(recording: str) -> None:
     first, second = {"signature": "c2lnLTE="}, {"redactedData": "ZW5j"}
     reasoning = {"type": "reasoning", "state": "done"}
     call = {"type": "tool-get_weather", "toolCallId": "call_1", "state": "output-available"}
-    assert parts(*vercel.natives_of(recording)) == [
+    assert parts(*lines_of(recording)) == [
         {"type": "step-start"},
         {**reasoning, "text": "I should run a tool.", "providerMetadata": {"anthropic": first}},
         {"type": "text", "text": "Let me check.", "state": "done"},
@@ -150,7 +150,7 @@ def test_a_recorded_answer_is_saved_in_its_parts(recording: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("recording", vercel.SNAPSHOTS)
+@pytest.mark.parametrize("recording", [f"vercel{version}_reader_snapshots" for version in (5, 6, 7)])
 def test_an_answer_is_saved_as_the_sdk_s_own_client_has_it(recording: str) -> None:
     natives = [
         {"type": "start", "messageId": "m1"},
@@ -163,14 +163,14 @@ def test_an_answer_is_saved_as_the_sdk_s_own_client_has_it(recording: str) -> No
         {"type": "tool-input-available", "toolCallId": "c", "toolName": "x", "input": {"a": 1}, "dynamic": True},
         {"type": "tool-output-available", "toolCallId": "c", "output": {"ok": 1}, "dynamic": True},
     ]
-    snapshot = lines_of(recording)[-1]["snapshot"]
+    snapshot = recorded(recording)[-1]["snapshot"]
     assert parts(*natives) == [
         {name: value for name, value in part.items() if name != "id"} for part in snapshot["parts"]
     ]
 
 
 def test_calls_are_saved_with_their_end_and_without_one_not_at_all() -> None:
-    found = parts(*vercel.natives_of("vercel5_ui_parallel"), vercel.called("open"), vercel.output("nobody"))
+    found = parts(*lines_of("vercel5_ui_parallel"), vercel.called("open"), vercel.output("nobody"))
     calls = [part for part in found if part["type"].startswith("tool-")]
     assert [(call["toolCallId"], call["state"]) for call in calls] == [
         ("call_a", "output-available"),
@@ -182,7 +182,7 @@ def test_calls_are_saved_with_their_end_and_without_one_not_at_all() -> None:
 
 
 def test_preliminary_output_is_not_saved() -> None:
-    found = parts(*vercel.natives_of("vercel5_ui_prelim"))
+    found = parts(*lines_of("vercel5_ui_prelim"))
     assert [part["output"] for part in found if "output" in part] == [{"status": "done"}]
     assert parts(vercel.called("c"), vercel.output("c", preliminary=True)) == []
 
@@ -202,7 +202,7 @@ def test_a_step_without_content_is_not_saved() -> None:
 def test_files_are_saved_but_sources_and_data_are_not() -> None:
     file = {"type": "file", "url": "https://x/y.png", "mediaType": "image/png"}
     text = {"type": "text", "text": "hi", "state": "done"}
-    assert parts(*vercel.natives_of("vercel6_custom_data"), file) == [text, file]
+    assert parts(*lines_of("vercel6_custom_data"), file) == [text, file]
 
 
 def test_parts_of_newer_versions_are_saved_unchanged() -> None:

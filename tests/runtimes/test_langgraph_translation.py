@@ -1,4 +1,4 @@
-"""What the stream of a graph becomes, and how the runtime runs a graph. Recordings are in `test_stream_recordings`."""
+"""What the stream of a graph becomes, and how the runtime runs a graph. Recordings are in `test_recordings`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sdk_streams import Case, case, lines_of, table, turn_of
-from test_stream_recordings import LANGGRAPH, sdk_events
+from recorded_turns import SdkRun
+from turns import Case, case, table, turn_of
 
-from tailrace.events import (
-    Event,
-    ReasoningEnd,
-    TextDelta,
-    ToolFinished,
-    ToolInput,
-    ToolStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-    Usage,
-)
+from tailrace.events import Event, TextDelta, ToolFinished, TurnCompleted, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.langgraph import LangGraphRuntime, LangGraphTranslator
-from tailrace.runtimes.sdk import SdkFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,11 +19,8 @@ if TYPE_CHECKING:
 
 def translated(*natives: Any) -> list[Event]:
     """The events of a run that ends after these."""
-    return sdk_events(LangGraphTranslator(), [{"ev": native} for native in (*natives, {"_end": True})])
-
-
-def recorded(recording: str) -> list[Event]:
-    return sdk_events(LangGraphTranslator(), lines_of(recording))
+    run = SdkRun(LangGraphTranslator())
+    return [*(event for native in (*natives, {"_end": True}) for event in run.feed(native)), *run.close()]
 
 
 def chunk(content: Any, *, run: str = "lc_run--1", task: str = "model:1", **fields: Any) -> Any:
@@ -89,23 +73,15 @@ ERROR = {"event": "tool-error", "tool_call_id": "c", "message": "no"}
         answer=["new"],
     ),
     case(
-        "a message that was not streamed",
-        ["messages", [ai([{"type": "text", "text": "all "}, "at once"], name="m"), {"langgraph_checkpoint_ns": "n:1"}]],
-        update(ai("all at once", name="m")),
-        answer=["all ", "at once"],
-    ),
-    case(
         "the id changes within a message",
         *[chunk("", run="resp_1"), chunk("one "), chunk("two"), last(), update(ai("one two", name="resp_1"))],
         answer=["one two"],
     ),
-    case("two model calls of one task", chunk("one"), last(), chunk("two", **TWO), last(**TWO), answer=["one", "two"]),
     case(
         "a message ends where it says so, whatever its id",
         *[chunk("one", run="m"), last(run="m"), chunk("two", run="m"), last(run="m")],
         answer=["one", "two"],
     ),
-    case("a retry retracts text", chunk("one "), chunk("tw"), chunk("1 ", **TWO), chunk("2", **TWO), answer=["1 2"]),
     case(
         "a retry keeps the text of completed model calls",
         *[chunk("One."), last(), chunk("Tw", **TWO), chunk("Two.", run="lc_run--3")],
@@ -129,13 +105,6 @@ def test_messages(case: Case) -> None:
 
 
 @table(
-    case(
-        "a result before the end of the call",
-        arguments("{}", name="look", call="c"),
-        tool_message(),
-        last(),
-        tools=[("look", False)],
-    ),
     *(
         case(
             f"a call in pieces with index {index}",
@@ -185,53 +154,6 @@ def test_an_interrupt_ends_the_turn_with_its_question(value: Any, text: str) -> 
         turn = turn_of(translated(native, native))
         assert turn.status == turn.answer == [waiting]
         assert turn.terminal == TurnCompleted(text=waiting, stop_reason="interrupted")
-
-
-@pytest.mark.parametrize("form", ["tool_chat", "tool_responses", "v2_tool_responses", "events_v2_chat"])
-def test_what_repeats_recorded_chunks_is_not_shown_again(form: str) -> None:
-    texts = [event.text for event in recorded(f"langgraph_{form}") if isinstance(event, TextDelta)]
-    assert texts == ["Let me ", "check.", "The tool ", "said hi", "."]
-
-
-@pytest.mark.parametrize("recording", [expected.recording for expected in LANGGRAPH[:5]])
-def test_recorded_arguments_come_once_and_complete(recording: str) -> None:
-    started, given, finished = (
-        event for event in recorded(recording) if isinstance(event, ToolStarted | ToolInput | ToolFinished)
-    )
-    assert isinstance(started, ToolStarted)
-    assert isinstance(given, ToolInput)
-    assert given.arguments == {"city": "echo tool-says-hi"}
-    assert isinstance(finished, ToolFinished)
-
-
-def test_recorded_usage_is_of_each_request() -> None:
-    for expected in LANGGRAPH[:6]:
-        usage = [event for event in recorded(expected.recording) if isinstance(event, Usage)]
-        assert usage == [Usage(input_tokens=100, output_tokens=33, scope="request")] * 2
-
-
-def test_a_signature_is_passed_on_unchanged() -> None:
-    events = translated(chunk([{"type": "thinking", "thinking": "hm", "signature": "s=", "index": 0}]))
-    assert [event.metadata for event in events if isinstance(event, ReasoningEnd)] == ["s="]
-
-
-@pytest.mark.parametrize(
-    ("cancelled", "failed", "terminal"),
-    [
-        (True, True, TurnCancelled()),
-        (False, True, TurnFailed(message="no", code="max_turns")),
-        (False, False, TurnCompleted()),
-    ],
-    ids=["cancelled", "failed", "finished"],
-)
-def test_the_end_is_the_cancellation_or_the_failure_or_the_completion(
-    cancelled: bool, failed: bool, terminal: Event
-) -> None:
-    translator = LangGraphTranslator()
-    translator.finished()
-    if failed:
-        translator.raised(SdkFailure(kind="GraphRecursionError", message="no"))
-    assert translator.close(cancelled=cancelled) == [terminal]
 
 
 # The runtime, with a graph that is not the SDK's but streams like one

@@ -1,4 +1,4 @@
-"""What the events of the OpenAI Agents SDK become. Recordings are in `test_stream_recordings`."""
+"""What the events of the OpenAI Agents SDK become. Recordings are in `test_recordings`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from sdk_streams import CUT_OFF, Case, case, lines_of, table, turn_of
-from test_stream_recordings import openai_events, with_the_subagent
+from recorded_turns import natives
+from recorded_turns import translated as recorded
+from turns import Case, case, table, turn_of
 
 from tailrace.errors import UsageError
-from tailrace.events import (
-    BlockFinal,
-    Event,
-    ReasoningEnd,
-    Status,
-    TextDelta,
-    TextRetracted,
-    ToolFinished,
-    ToolInput,
-    ToolStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    Usage,
-)
+from tailrace.events import Event, Status, TextRetracted, ToolInput, ToolStarted, TurnFailed
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.openai_agents import OpenAIAgentsRuntime, OpenAIAgentsTranslator
 from tailrace.runtimes.sdk import SdkFailure
@@ -99,12 +86,6 @@ ONE_MESSAGE = item("message_output_created", message("one"))
         answer=["one", "I had to stop here"],
     ),
     case(
-        "blocks are known by their index, not by their id",
-        *[BEGUN, delta("one"), delta("two", 1), DONE, BEGUN, delta("three"), DONE],
-        answer=["one", "two", "three"],
-    ),
-    case("a retry retracts text", BEGUN, delta("The answ"), BEGUN, delta("The answer."), DONE, answer=["The answer."]),
-    case(
         "a retry keeps the text of completed model calls",
         *[BEGUN, delta("One."), DONE, BEGUN, delta("Tw"), BEGUN, delta("Two."), DONE],
         answer=["One.", "Two."],
@@ -159,50 +140,18 @@ def test_a_tool_starts_when_the_model_begins_to_write_the_call() -> None:
 
 
 def test_a_tool_is_known_across_an_approval_and_the_run_after_it() -> None:
-    lines = lines_of("oai_approval_interrupt")
-    resumed = next(place for place, line in enumerate(lines) if "_client" in line["ev"])
-    together = [line for line in lines if not {"_after", "_client"} & {*line["ev"]}]
-    assert turn_of(openai_events([*together, lines[-1]])).tools == [("danger", False)]
-    apart = turn_of(openai_events(lines[resumed + 1 :]))
+    recording = "oai_approval_interrupt"
+    lines = natives(recording)
+    resumed = next(place for place, line in enumerate(lines) if "_client" in line)
+    together = [line for line in lines if not {"_after", "_client"} & {*line}]
+    assert turn_of(recorded(recording, [*together, lines[-1]])).tools == [("danger", False)]
+    apart = turn_of(recorded(recording, lines[resumed + 1 :]))
     assert (apart.tools, apart.answer) == ([("tool", False)], ["approved and done"])
 
 
 def test_an_approval_that_the_provider_asks_for_is_a_status() -> None:
     asked = item("mcp_approval_requested", {"type": "mcp_approval_request", "name": "wipe", "id": "a"})
     assert OpenAIAgentsTranslator().feed(asked) == [Status(text="Waiting for approval: wipe")]
-
-
-def test_a_recorded_block_is_not_repeated_by_its_end_or_its_item() -> None:
-    events = openai_events(lines_of("oai_responses_tool"))
-    assert [event.text for event in events if isinstance(event, TextDelta)] == [
-        *("Let me ", "check."),
-        *("The tool ", "said hi", "."),
-    ]
-    assert [event.text for event in events if isinstance(event, BlockFinal)] == [None, None]
-
-
-def test_usage_is_of_each_request_and_of_the_turn() -> None:
-    request = Usage(input_tokens=100, output_tokens=33, scope="request")
-    events = openai_events(lines_of("oai_responses_tool"))
-    assert [event for event in events if isinstance(event, Usage)] == [request, request]
-    total = OpenAIAgentsTranslator().finished(output="", tokens=(200, 66))
-    assert total == [Usage(input_tokens=200, output_tokens=66, scope="turn")]
-
-
-def test_a_subagent_speaks_under_its_call_before_that_ends() -> None:
-    events = openai_events(with_the_subagent())
-    assert [(event.text, event.parent_tool_id) for event in events if isinstance(event, TextDelta)] == [
-        ("sub answer", "c_sub"),
-        ("parent answer", None),
-    ]
-    finished = next(place for place, event in enumerate(events) if isinstance(event, ToolFinished))
-    spoken = next(place for place, event in enumerate(events) if isinstance(event, TextDelta))
-    assert spoken < finished
-
-
-def test_the_recorded_metadata_is_passed_on_unchanged() -> None:
-    ends = [event for event in openai_events(lines_of("oai_responses_think2")) if isinstance(event, ReasoningEnd)]
-    assert [end.metadata for end in ends] == ["c2lnLTE=", "ZW5jcnlwdGVk", "c2lnLTI=", "c2lnLTM="]
 
 
 @pytest.mark.parametrize("kind", ["InputGuardrailTripwireTriggered", "OutputGuardrailTripwireTriggered"])
@@ -215,27 +164,6 @@ def test_text_that_a_guardrail_refuses_is_retracted(kind: str) -> None:
     assert TextRetracted(reason="no", scope="turn") in events
     turn = turn_of(events)
     assert (turn.answer, turn.terminal) == ([], TurnFailed(message="no", code="guardrail"))
-
-
-@pytest.mark.parametrize(
-    ("cancelled", "failed", "output", "terminal"),
-    [
-        (True, True, "yes", TurnCancelled()),
-        (False, True, "yes", TurnFailed(message="no", code="runtime_raised", status_code=503)),
-        (False, False, "yes", TurnCompleted(text="yes")),
-        (False, False, {"city": "Oslo"}, TurnCompleted(text='{"city":"Oslo"}')),
-        (False, False, None, TurnFailed(message="openai-agents stopped before the turn was complete", code=CUT_OFF)),
-    ],
-    ids=["cancelled", "failed", "answered", "answered-by-an-object", "cut-off"],
-)
-def test_the_end_is_the_cancellation_or_the_failure_or_the_output(
-    cancelled: bool, failed: bool, output: Any, terminal: Event
-) -> None:
-    translator = OpenAIAgentsTranslator()
-    translator.finished(output=output)
-    if failed:
-        translator.raised(SdkFailure(kind="RuntimeError", message="no", status_code=503))
-    assert translator.close(cancelled=cancelled) == [terminal]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the events of Pydantic AI become, and how the runtime runs an agent. Recordings: `test_stream_recordings`."""
+"""What the events of Pydantic AI become, and how the runtime runs an agent. Recordings: `test_recordings`."""
 
 from __future__ import annotations
 
@@ -8,27 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sdk_streams import Case, case, lines_of, table
-from test_stream_recordings import sdk_events
+from recorded_turns import SdkRun
+from turns import Case, case, table
 
-from tailrace.events import (
-    BlockFinal,
-    Event,
-    Notice,
-    ReasoningEnd,
-    Status,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-    Usage,
-)
+from tailrace.events import Event, Notice, Status, TextDelta, TurnCompleted, TurnStarted
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime, PydanticAITranslator
-from tailrace.runtimes.sdk import SdkFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,11 +22,8 @@ if TYPE_CHECKING:
 
 def translated(*natives: Any) -> list[Event]:
     """The events of a run that ends with a result after these."""
-    return sdk_events(PydanticAITranslator(), [{"ev": native} for native in (*natives, result("over"))])
-
-
-def recorded(recording: str) -> list[Event]:
-    return sdk_events(PydanticAITranslator(), lines_of(recording))
+    run = SdkRun(PydanticAITranslator())
+    return [*(event for native in (*natives, result("over")) for event in run.feed(native)), *run.close()]
 
 
 def part(kind: str, *, index: int = 0, part_kind: str = "text", previous: str | None = None, **of: Any) -> Any:
@@ -89,13 +71,6 @@ OUTPUT_CALL = {"part_kind": "tool-call", "tool_name": "final_result", "tool_call
 
 @table(
     case("the end corrects the deltas", start("teh "), delta("end"), end("the end"), answer=["the end"]),
-    case("text at the end alone", start(""), end("all at once"), answer=["all at once"]),
-    case("a part that starts again", start("<thi"), start("This", previous="text"), delta(" is"), answer=["This is"]),
-    case(
-        "indexes start again with each response",
-        *[start("one"), start("two", index=1, previous="text"), CALL, RESULT, start("three")],
-        answer=["one", "two", "three"],
-    ),
     case(
         "an answer that a validator refuses is retracted",
         *[start("first"), delta(" try"), end("first try"), start("second"), end("second")],
@@ -116,7 +91,6 @@ OUTPUT_CALL = {"part_kind": "tool-call", "tool_name": "final_result", "tool_call
         )
         for outcome in ("success", "failed", "retried", "denied")
     ),
-    case("a reused id is another call", CALL, RESULT, CALL, RESULT, tools=[("look", False), ("look", False)]),
     case(
         "a tool of the provider",
         *[search("start", part_kind="builtin-tool-call", args="")],
@@ -159,46 +133,6 @@ OUTPUT_CALL = {"part_kind": "tool-call", "tool_name": "final_result", "tool_call
 )
 def test_events_of_a_run(case: Case) -> None:
     case.check(translated(*case.natives))
-
-
-def test_a_recorded_start_holds_the_first_text_and_the_end_repeats_nothing() -> None:
-    events = recorded("pydantic_ai_tool")
-    assert [event.text for event in events if isinstance(event, TextDelta)] == ["Let me ", "check.", "It is ", "sunny."]
-    assert [event.text for event in events if isinstance(event, BlockFinal)] == [None, None]
-
-
-def test_recorded_tools_end_in_the_order_in_which_they_finish() -> None:
-    events = recorded("pydantic_ai_parallel")
-    assert [event.id for event in events if isinstance(event, ToolStarted)] == ["call_a", "call_b"]
-    assert [event.id for event in events if isinstance(event, ToolFinished)] == ["call_b", "call_a"]
-
-
-def test_a_recorded_run_has_its_usage_and_signatures() -> None:
-    events = recorded("pydantic_ai_tool")
-    assert [event for event in events if isinstance(event, Usage)] == [
-        Usage(input_tokens=100, output_tokens=24, scope="turn")
-    ]
-    assert [event.metadata for event in events if isinstance(event, ReasoningEnd)] == ["c2lnLTE=", "c2lnLTI="]
-
-
-@pytest.mark.parametrize(
-    ("cancelled", "failed", "output", "terminal"),
-    [
-        (True, True, "yes", TurnCancelled()),
-        (False, True, "yes", TurnFailed(message="no", code="runtime_raised", status_code=503)),
-        (False, False, "yes", TurnCompleted(text="yes")),
-        (False, False, {"city": "Oslo"}, TurnCompleted(text='{"city":"Oslo"}')),
-    ],
-    ids=["cancelled", "failed", "answered", "answered-by-an-object"],
-)
-def test_the_end_is_the_cancellation_or_the_failure_or_the_result(
-    cancelled: bool, failed: bool, output: Any, terminal: Event
-) -> None:
-    translator = PydanticAITranslator()
-    translator.feed(result(output))
-    if failed:
-        translator.raised(SdkFailure(kind="RuntimeError", message="no", status_code=503))
-    assert translator.close(cancelled=cancelled) == [terminal]
 
 
 def test_custom_events_of_the_author_are_a_status() -> None:

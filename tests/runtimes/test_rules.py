@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import contract_commands as commands
 import contract_streams as streams
 import pytest
-from claude_streams import sdk_object
 from contract_commands import line
 from contract_streams import Native
+from recorded_turns import sdk_object
 
 from tailrace.events import (
     BlockFinal,
@@ -31,7 +31,7 @@ from tailrace.events import (
     TurnFailed,
     Usage,
 )
-from tailrace.testing.runtime_scenarios import PROMPT, Player, ReceivedTurn, receive
+from tailrace.testing.runtime_scenarios import PROMPT, STALL, Player, ReceivedTurn, receive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -357,6 +357,20 @@ def test_rule_6_failure_is_the_end_whatever_claims_success(agent: str, tmp_path:
     assert isinstance(result.terminal, TurnFailed), result.terminal
     assert WHY in result.terminal.message
     assert result.texts == ["So far."]
+
+
+UNREADABLE_ENDS = {
+    "acp": {"answer": 7},
+    "codex app-server": line(method="turn/completed", params={"threadId": "thread-1", "turn": 7}),
+}
+
+
+@pytest.mark.parametrize("agent", UNREADABLE_ENDS)
+def test_rule_6_unreadable_end_is_a_failure_though_the_agent_stays(agent: str, tmp_path: Path) -> None:
+    result = played(agent, tmp_path, lambda player: [*player.text("So far."), UNREADABLE_ENDS[agent], STALL])
+    assert result.texts == ["So far."]
+    assert isinstance(result.terminal, TurnFailed)
+    assert result.terminal.code == "malformed"
 
 
 # 7. Usage says whether it is of a request, of the turn or of the session; usage in blocks is stale.

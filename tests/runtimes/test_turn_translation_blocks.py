@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sdk_streams import turn_of
+from turns import turn_of
 
 from tailrace.events import (
     BlockFinal,

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from claude_streams import sdk_objects
+from recorded_turns import sdk_objects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
