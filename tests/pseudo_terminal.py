@@ -106,6 +106,17 @@ class Person:
         """Read until the last line is an empty prompt."""
         self.until(lambda: self.lines()[-1:] == [">"] and self.screen.cursor.x == 2, "an empty prompt")
 
+    def says(self, text: str) -> None:
+        """Wait for the prompt, then type this and press Enter."""
+        self.is_prompted()
+        self.type(f"{text}\r")
+
+    def quits(self) -> int:
+        """Wait for the prompt, then leave with Ctrl-D; returns the exit code."""
+        self.is_prompted()
+        self.type(CTRL_D)
+        return self.leaves()
+
     def clears_line(self) -> None:
         """Press Ctrl-C until the prompt is empty: Python's `input` misses one that comes while it shows a key."""
         for _ in range(10):

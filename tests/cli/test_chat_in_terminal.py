@@ -1,4 +1,4 @@
-"""`tailrace chat` as a person meets it: typed at and looked at in a real pseudo-terminal."""
+"""`tailrace chat` as a person uses it: typed and read in a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ def chat(tmp_path: Path) -> Callable[..., Person]:
 
 def test_conversation_with_the_demo(chat: Callable[..., Person]) -> None:
     with chat("demo", "--fast", rows=70) as person:
-        person.is_prompted()
-        assert person.lines()[0] == "tailrace 0.1.0 · demo · Ctrl-C stops an answer, /quit leaves, /help for help"
-        person.type("hello there\r")
+        person.says("hello there")
         person.sees("What shall we carry next?")
         person.is_prompted()
         lines = person.lines()
+        assert lines[0] == "tailrace 0.1.0 · demo · Ctrl-C stops an answer, /quit leaves, /help for help"
         assert "They wrote “hello there”." in lines
         assert "Hello! You wrote “hello there”." in lines
         tools = [line.split(" (")[0] for line in lines if line.startswith(("◌", "✓", "✗"))]
@@ -48,37 +47,28 @@ def test_conversation_with_the_demo(chat: Callable[..., Person]) -> None:
         ]
         assert "error: tides.example does not answer, I ask once more (unreachable)" in lines
         assert "    await asyncio.sleep(0.5)" in lines
-        person.type(CTRL_D)
-        assert person.leaves() == 0
+        assert person.quits() == 0
 
 
 @pytest.mark.parametrize("columns", [20, 132])
 def test_the_demo_fits_any_width(chat: Callable[..., Person], columns: int) -> None:
     with chat("demo", "--fast", "--no-reasoning", columns=columns, rows=30) as person:
-        person.is_prompted()
-        person.type("日本語\r")
+        person.says("日本語")
         person.until(lambda: "carry next?" in person.all_text().replace("\n", ""), "the end")
         person.is_prompted()
         text = person.all_text()
         assert "“日本語”" in text.replace("\n", "")
-        assert "◌" not in text
-        assert text.count("✓") == 2
-        assert "They wrote" not in text
-        person.type(CTRL_D)
-        assert person.leaves() == 0
+        assert (text.count("◌"), text.count("✓"), text.count("They wrote")) == (0, 2, 0)
 
 
-def test_wide_characters_in_a_window_that_is_resized_between_turns(chat: Callable[..., Person]) -> None:
+def test_a_window_can_be_resized_between_turns(chat: Callable[..., Person]) -> None:
     with chat("wide", columns=20) as person:
-        person.is_prompted()
-        person.type("読んで\r")
+        person.says("読んで")
         person.sees("終わり")
         person.is_prompted()
-        lines = person.lines()
-        assert "> 読んで" in lines
-        assert [line[0] for line in lines if line.startswith(("◌", "✓"))] == ["✓", "✓"]
+        assert [line[0] for line in person.lines() if line.startswith(("◌", "✓"))] == ["✓", "✓"]
         person.resize(100, 30)
-        person.type("go\r")
+        person.says("go")
         person.sees("終わり", times=2)
         assert "✓ 読む: 非常に長いファイル名の文書.txt (0.0s)" in person.lines()
 
@@ -89,34 +79,14 @@ def test_ctrl_c_stops_an_answer_and_the_session_goes_on(chat: Callable[..., Pers
         for turn in (1, 2):
             person.is_prompted()
             shown = person.all_text().count(begins := "word" if agent == "endless" else "begun")
-            person.type("go\r")
+            person.says("go")
             person.sees(begins, times=shown + 1)
             person.type(CTRL_C)
             person.sees("cancelled", times=turn)
         person.is_prompted()
         assert "Traceback" not in person.all_text()
         assert ("closed by cancellation" in person.all_text()) is (agent == "waits")
-        person.type(CTRL_D)
-        assert person.leaves() == 0
-
-
-def test_second_ctrl_c_leaves_an_agent_running_that_ignores_the_first(chat: Callable[..., Person]) -> None:
-    with chat("deaf") as person:
-        person.is_prompted()
-        person.type("go\r")
-        person.sees("begun")
-        person.type(CTRL_C)
-        person.sees("not listening")
-        person.type(CTRL_C)
-        person.sees("cancelled")
-        person.sees("the agent did not stop and was left running; the session goes on")
-        person.is_prompted()
-        person.type("echo\r")
-        person.sees("echoed")
-        person.is_prompted()
-        person.type(CTRL_D)
-        assert person.leaves() == 0
-        assert "Traceback" not in person.all_text()
+        assert person.quits() == 0
 
 
 def test_ctrl_c_at_the_prompt_clears_the_line(chat: Callable[..., Person]) -> None:
@@ -125,11 +95,9 @@ def test_ctrl_c_at_the_prompt_clears_the_line(chat: Callable[..., Person]) -> No
         person.type("never m")
         person.sees("never m")
         person.clears_line()
-        person.type("this\r")
+        person.says("this")
         person.sees("you said 'this'")
-        person.is_prompted()
-        person.type(CTRL_D)
-        assert person.leaves() == 0
+        assert person.quits() == 0
 
 
 @pytest.mark.parametrize("typed", [CTRL_D, "/quit\r", "quit\r", " Exit \r"])
@@ -143,15 +111,11 @@ def test_what_leaves_the_chat(chat: Callable[..., Person], typed: str) -> None:
 
 def test_help_is_shown_by_the_chat_and_other_words_go_to_the_agent(chat: Callable[..., Person]) -> None:
     with chat("echo") as person:
-        person.is_prompted()
-        person.type("/help\r")
+        person.says("/help")
         person.sees("Ctrl-D   leaves, as do /quit, quit and exit")
-        person.is_prompted()
-        person.type("/compact\r")
-        person.sees("you said '/compact'")
-        person.is_prompted()
-        person.type("help, I want to exit\r")
-        person.sees("you said 'help, I want to exit'")
+        for words in ("/compact", "help, I want to exit"):
+            person.says(words)
+            person.sees(f"you said '{words}'")
         assert person.all_text().count("you said") == 2
 
 
@@ -166,26 +130,21 @@ def test_pasted_lines_are_one_prompt(chat: Callable[..., Person]) -> None:
         person.is_prompted()
 
 
-def test_failed_turn_does_not_end_the_session(chat: Callable[..., Person]) -> None:
+def test_a_failed_turn_does_not_end_the_session(chat: Callable[..., Person]) -> None:
     with chat("raises") as person:
-        person.is_prompted()
-        person.type("go\r")
+        person.says("go")
         person.sees("failed: ValueError: no luck␛[31m (runtime_raised)\nraised at agents.py:")
         person.sees("; --debug shows the traceback")
-        person.is_prompted()
-        person.type("fine\r")
+        person.says("fine")
         person.sees("so far so good", times=2)
-        person.is_prompted()
-        person.type(CTRL_D)
-        assert person.leaves() == 0
+        assert person.quits() == 0
         assert "Traceback" not in person.all_text()
         assert b"\x1b[31mfailed: ValueError" in person.raw
 
 
 def test_keys_typed_during_an_answer_are_at_the_next_prompt(chat: Callable[..., Person]) -> None:
     with chat("steps") as person:
-        person.is_prompted()
-        person.type("go\r")
+        person.says("go")
         person.sees("first step")
         person.type("typed ahead\r")
         person.sees("you said 'typed ahead'")
@@ -196,29 +155,23 @@ def test_keys_typed_during_an_answer_are_at_the_next_prompt(chat: Callable[..., 
 
 def test_history_is_kept_in_a_private_file(chat: Callable[..., Person], tmp_path: Path) -> None:
     with chat("echo") as person:
-        person.is_prompted()
-        person.type("remember the tide\r")
+        person.says("remember the tide")
         person.sees("you said")
-        person.is_prompted()
-        person.type(CTRL_D)
-        person.leaves()
+        person.quits()
     folder = tmp_path / "data" / "tailrace"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "chat_history").stat().st_mode) == 0o600
     with chat("echo") as person:
-        person.is_prompted()
-        person.type(f"{UP}\r")
+        person.says(UP)
         person.sees("you said 'remember the tide'")
 
 
-def test_without_a_writable_history_file_the_session_has_a_history(chat: Callable[..., Person], tmp_path: Path) -> None:
+def test_without_a_history_file_the_session_has_a_history(chat: Callable[..., Person], tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
     with chat("echo") as person:
-        person.is_prompted()
-        person.type("hello\r")
+        person.says("hello")
         person.sees("you said 'hello'")
-        person.is_prompted()
-        person.type(f"{UP}\r")
+        person.says(UP)
         person.sees("you said 'hello'", times=2)
 
 
@@ -231,10 +184,9 @@ def test_typed_bytes_that_are_not_utf8_are_replaced(chat: Callable[..., Person])
         assert "Traceback" not in person.all_text()
 
 
-def test_dumb_terminal_gets_no_control_codes(chat: Callable[..., Person]) -> None:
+def test_a_dumb_terminal_gets_no_control_codes(chat: Callable[..., Person]) -> None:
     with chat("demo", "--fast", env={"TERM": "dumb"}) as person:
-        person.is_prompted()
-        person.type("hello\r")
+        person.says("hello")
         person.sees("carry next?")
         assert b"\x1b" not in person.raw.partition(b"hello")[2]
 
@@ -243,15 +195,12 @@ def test_json_at_a_terminal_keeps_the_prompt_out_of_the_data(tmp_path: Path) -> 
     out = tmp_path / "events"
     command = f"exec {TAILRACE} chat agents:waits --json > {out}"
     with Person("sh", "-c", command, cwd=AGENTS, env={"XDG_DATA_HOME": str(tmp_path)}) as person:
-        person.is_prompted()
-        person.type("echo\r")
+        person.says("echo")
         person.until(lambda: person.lines()[-3:] == ["> echo", "", ">"], "the next prompt")
-        person.type("go\r")
+        person.says("go")
         person.sees("waiting")
         person.type(CTRL_C)
         person.sees("closed by cancellation")
-        person.is_prompted()
-        person.type(CTRL_D)
-        assert person.leaves() == 0
+        assert person.quits() == 0
     types = [json.loads(line)["type"] for line in out.read_bytes().splitlines()]
     assert types == ["turn_started", "text_delta", "turn_completed", "turn_started", "text_delta", "turn_cancelled"]

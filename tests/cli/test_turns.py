@@ -50,7 +50,7 @@ class Session:
 @pytest.fixture
 def session() -> Iterator[Callable[..., Session]]:
     sessions: list[Session] = []
-    # Whoever runs the tests in the background has Ctrl-C ignored.
+    # Tests that run in the background are started with SIGINT ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def start(agent: Callable[[Prompt], AsyncGenerator[Event | str, None]], *, grace_s: float = FOREVER_S) -> Session:
