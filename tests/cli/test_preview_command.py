@@ -46,7 +46,7 @@ def test_every_channel_and_presentation_can_be_chosen() -> None:
     assert all(name in refused for name in get_args(Presentation))
 
 
-def test_demo_in_a_pipe_shows_every_channel_without_control_codes() -> None:
+def test_demo_shows_every_channel_without_control_codes_in_a_pipe() -> None:
     done = preview("demo", columns=100)
     assert (done.exit_code, done.err) == (0, "")
     assert HEADS.findall(done.out) == [
@@ -129,7 +129,7 @@ def test_steps_show_each_call_and_the_message_it_changed() -> None:
     assert "🔧 read_file: /var/log/backup/nightly.log" in done.out
 
 
-def test_presentation_comes_out_as_the_channel_and_the_group_allow() -> None:
+def test_a_presentation_that_a_channel_lacks_becomes_the_nearest() -> None:
     alone = preview("-", "--set", "presentation=native", given=HELLO)
     assert dict(HEADS.findall(alone.out)) == {
         "telegram": "drafts",
@@ -162,7 +162,7 @@ def test_drafts_and_processing_messages_are_marked() -> None:
         ("silent=[1]", "--set silent[0]: Expected `str`, got `int`"),
     ],
 )
-def test_wrong_setting_is_refused_with_what_to_write(assignment: str, message: str) -> None:
+def test_a_wrong_setting_is_refused_with_what_to_write(assignment: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         projector_settings([assignment])
     assert str(refused.value).startswith(message)
@@ -258,11 +258,6 @@ def test_html_writes_the_page_and_shows_nothing_else(tmp_path: Path) -> None:
     assert len(both.out.splitlines()) == len(calls(str(recording), "--channel", "web"))
 
 
-def test_turn_without_messages_is_shown_as_such() -> None:
-    done = preview("-", "--channel", "slack", given=b'{"type": "turn_completed", "text": "NO_REPLY"}')
-    assert "Nothing is posted." in done.out
-
-
 def test_control_characters_are_made_visible() -> None:
     given_events: list[events.Event] = [
         TextDelta(text="\x1b[31mred\x07 and `\u202ecode`"),
@@ -271,8 +266,8 @@ def test_control_characters_are_made_visible() -> None:
         TurnCompleted(),
     ]
     given = b"\n".join(map(encode_event, given_events))
-    for way in ((), ("--steps",)):
-        done = preview("-", *way, given=given)
+    for options in ((), ("--steps",)):
+        done = preview("-", *options, given=given)
         assert done.exit_code == 0
         assert re.search("[\x00-\x09\x0b-\x1f\u202e]", done.out) is None
         assert "[31mred" in done.out

@@ -117,7 +117,7 @@ def test_a_secret_is_left_out_however_it_is_cut_into_pieces(
 
 
 @given(st.integers(1, 12))
-def test_a_private_key_in_pieces_is_left_out_and_the_text_after_it_stays(
+def test_a_private_key_in_pieces_is_left_out_and_later_text_stays(
     tmp_path_factory: pytest.TempPathFactory, size: int
 ) -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\nMII abc\ndef ghi\n-----END RSA PRIVATE KEY-----"
@@ -130,9 +130,7 @@ def test_a_private_key_in_pieces_is_left_out_and_the_text_after_it_stays(
     assert not [secret for secret in ("MII", "abc", "def", "ghi") if secret in kept]
 
 
-def test_secret_values_of_the_environment_are_left_out_of_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_of_the_environment_are_left_out_of_all_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SERVICE_TOKEN", "hunter2hunter2")
     written = record(
         tmp_path,
@@ -161,7 +159,7 @@ def test_secrets_are_left_out_of_errors_and_tool_output(tmp_path: Path) -> None:
     assert "".join(printed) == f"the key is {REDACTED} and more\n"
 
 
-def test_a_secret_with_other_events_between_its_pieces_is_left_out(tmp_path: Path) -> None:
+def test_a_secret_is_left_out_with_other_events_between_its_pieces(tmp_path: Path) -> None:
     written = record(
         tmp_path,
         TextDelta(text=SECRET[:10]),

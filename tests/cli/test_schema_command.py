@@ -1,4 +1,4 @@
-"""`tailrace schema`: what is on the wire fits the schemas, and nothing else does."""
+"""`tailrace schema`: every event and chunk as JSON fits the schema, and other values do not."""
 
 from __future__ import annotations
 

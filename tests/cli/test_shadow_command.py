@@ -20,43 +20,44 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "shadow.md").read_text(en
 EXAMPLES = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE)
 
 
-def turns(folder: Path, *texts: str) -> str:
-    for number, text in enumerate(texts):
-        lines = [{"at": 0.0, "event": {"type": "turn_started", "turn_id": "t"}}]
-        lines += [
-            {"at": at / 50, "event": {"type": "text_delta", "text": text[at : at + 9]}} for at in range(0, len(text), 9)
-        ]
-        lines.append({"at": len(text) / 50, "event": {"type": "turn_completed"}})
-        path = folder / f"{number}.ndjson"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+def turns(folder: Path, *texts: str, **named: str) -> str:
+    """Write a file for each text: 0.ndjson, 1.ndjson and so on, or by its name."""
+    folder.mkdir(exist_ok=True)
+    for name, text in {**{str(number): text for number, text in enumerate(texts)}, **named}.items():
+        pieces = [(at / 50, {"type": "text_delta", "text": text[at : at + 9]}) for at in range(0, len(text), 9)]
+        turn = [(0.0, {"type": "turn_started", "turn_id": "t"}), *pieces, (len(text) / 50, {"type": "turn_completed"})]
+        lines = "".join(json.dumps({"at": at, "event": event}) + "\n" for at, event in turn)
+        (folder / f"{name}.ndjson").write_text(lines, encoding="utf-8")
     return str(folder)
+
+
+def shadow(*arguments: str) -> Done:
+    return run_here("shadow", "--replay", *arguments)
 
 
 LONG = "\n\n".join(f"Paragraph {number}. " + "The river turns the wheel. " * 12 for number in range(9))
 
 
 def test_the_same_settings_twice_are_the_same(tmp_path: Path) -> None:
-    done = run_here("shadow", "--replay", turns(tmp_path, "Hello.", LONG))
+    done = shadow(turns(tmp_path, "Hello.", LONG))
     assert (done.exit_code, done.out.splitlines()[0]) == (0, "2 turns compared: 2 the same, 0 different")
 
 
-def test_another_presentation_cuts_elsewhere_and_that_is_no_failure(tmp_path: Path) -> None:
-    done = run_here(
-        "shadow", "--replay", turns(tmp_path, LONG), "--shadow-presentation", "blocks", "--channel", "discord"
-    )
+def test_other_cuts_of_the_same_text_are_no_failure(tmp_path: Path) -> None:
+    done = shadow(turns(tmp_path, LONG), "--shadow-presentation", "blocks", "--channel", "discord")
     assert done.exit_code == 0
     assert "cut moved" in done.out
     assert "first in 0.ndjson" in done.out
 
 
 def test_text_that_would_be_lost_is_a_failure(tmp_path: Path) -> None:
-    done = run_here("shadow", "--replay", turns(tmp_path, "Quiet"), "--shadow-set", 'silent=["Quiet"]')
+    done = shadow(turns(tmp_path, "Quiet"), "--shadow-set", 'silent=["Quiet"]')
     assert done.exit_code == 1
     assert "1 lost" in done.out
 
 
 def test_as_json_each_turn_is_an_object(tmp_path: Path) -> None:
-    done = run_here("shadow", "--replay", turns(tmp_path, "Hello.", LONG), "--shadow-presentation", "blocks", "--json")
+    done = shadow(turns(tmp_path, "Hello.", LONG), "--shadow-presentation", "blocks", "--json")
     first, second = map(json.loads, done.out.splitlines())
     times = {"first_s": 0.0, "later_s": 0.0, "apart_s": 0.0}
     assert first == {"turn": "0.ndjson", "same": True, "counts": {"identical": 1}, **times, "examples": {}}
@@ -64,42 +65,30 @@ def test_as_json_each_turn_is_an_object(tmp_path: Path) -> None:
     assert second["examples"].keys() == second["counts"].keys()
 
 
-def test_the_tolerance_says_what_is_no_difference_in_time(tmp_path: Path) -> None:
-    options = ("shadow", "--replay", turns(tmp_path, LONG), "--shadow-set", "first_s=9", "--shadow-set")
-    late = run_here(*options, "first_characters=400")
+def test_differences_in_time_within_the_tolerance_are_ignored(tmp_path: Path) -> None:
+    options = (turns(tmp_path, LONG), "--shadow-set", "first_s=9", "--shadow-set", "first_characters=400")
+    late = shadow(*options)
     assert (late.exit_code, "1 timing" in late.out) == (0, True)
-    assert "timing" not in run_here(*options, "first_characters=400", "--tolerance", "60").out
-
-
-def recordings(folder: Path, name: str, **texts: str) -> str:
-    """A folder of turns whose files have these names."""
-    place = folder / name
-    place.mkdir()
-    for number, (turn, text) in enumerate(texts.items()):
-        turns(place, *[text] * (number + 1))
-        (place / f"{number}.ndjson").rename(place / f"{turn}.ndjson")
-        for other in range(number):
-            (place / f"{other}.ndjson").unlink()
-    return str(place)
+    assert "timing" not in shadow(*options, "--tolerance", "60").out
 
 
 def test_turns_of_two_folders_are_paired_by_file_name(tmp_path: Path) -> None:
-    ours = recordings(tmp_path, "a", one="Hello.", two="The river turns the wheel.", three="Only here.")
-    theirs = recordings(tmp_path, "b", one="Hello.", two="The river turns a wheel.", four="Only there.")
-    done = run_here("shadow", "--replay", ours, "--against", theirs)
+    ours = turns(tmp_path / "a", one="Hello.", two="The river turns the wheel.", three="Only here.")
+    theirs = turns(tmp_path / "b", one="Hello.", two="The river turns a wheel.", four="Only there.")
+    done = shadow(ours, "--against", theirs)
     assert done.exit_code == 1
     assert "three.ndjson: only in the folder of --replay" in done.out
     assert "four.ndjson: only in the folder of --against" in done.out
     assert "two.ndjson: 1 text differs" in done.out
     assert "2 turns compared: 1 the same, 1 different, 2 without a counterpart" in done.out
-    records = run_here("shadow", "--replay", ours, "--against", theirs, "--json").out
+    records = shadow(ours, "--against", theirs, "--json").out
     assert {"turn": "four.ndjson", "only_in": "against"} in map(json.loads, records.splitlines())
 
 
 def test_turns_that_a_recorder_named_are_paired_by_number(tmp_path: Path) -> None:
-    ours = recordings(tmp_path, "a", **{"0001-abc": "Hello.", "0002-def": "Good bye."})
-    theirs = recordings(tmp_path, "b", **{"0001-uvw": "Hello.", "0002-xyz": "Good bye."})
-    done = run_here("shadow", "--replay", ours, "--against", theirs)
+    ours = turns(tmp_path / "a", **{"0001-abc": "Hello.", "0002-def": "Good bye."})
+    theirs = turns(tmp_path / "b", **{"0001-uvw": "Hello.", "0002-xyz": "Good bye."})
+    done = shadow(ours, "--against", theirs)
     assert (done.exit_code, done.out.splitlines()[0]) == (0, "2 turns compared: 2 the same, 0 different")
 
 
@@ -124,25 +113,22 @@ def test_another_projector_is_tried_on_recorded_turns(tmp_path: Path, monkeypatc
     (tmp_path / "others.py").write_text(PROJECTORS, encoding="utf-8")
     folder = turns(tmp_path, "Hello.")
 
-    def tried(name: str) -> Done:
-        return run_here("shadow", "--replay", folder, "--shadow-projector", name)
-
-    assert "1 lost" in tried("others:Deaf").out
-    broken = tried("others:Broken")
+    assert "1 lost" in shadow(folder, "--shadow-projector", "others:Deaf").out
+    broken = shadow(folder, "--shadow-projector", "others:Broken")
     assert (broken.exit_code, broken.err) == (1, "")
     assert "0.ndjson: the shadow was given up: RuntimeError: not today" in broken.out
     for wrong in ("others", "others:Nobody", "others:__name__"):
-        refused = tried(wrong)
+        refused = shadow(folder, "--shadow-projector", wrong)
         assert (refused.exit_code, f"--shadow-projector {wrong}" in refused.err) == (2, True)
 
 
 def test_a_folder_without_turns_is_refused(tmp_path: Path) -> None:
-    assert "holds no turns" in run_here("shadow", "--replay", str(tmp_path)).err
-    gone = run_here("shadow", "--replay", str(tmp_path / "gone"))
+    assert "holds no turns" in shadow(str(tmp_path)).err
+    gone = shadow(str(tmp_path / "gone"))
     assert (gone.exit_code, "there is no such folder" in gone.err) == (2, True)
 
 
-def test_the_examples_of_the_page_run_one_after_the_other(tmp_path: Path) -> None:
+def test_the_examples_of_the_page_run_in_order(tmp_path: Path) -> None:
     assert len(EXAMPLES) == 3
     path = f"{Path(TAILRACE).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "XDG_DATA_HOME": str(tmp_path)}

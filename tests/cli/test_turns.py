@@ -1,4 +1,4 @@
-"""How Ctrl-C escalates, with agents that press it themselves at the worst moment."""
+"""What each Ctrl-C does, with agents that send it themselves at the worst moment."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def presses_once(_: Prompt) -> AsyncGenerator[Event | str, None]:
     await asyncio.sleep(FOREVER_S)
 
 
-def test_the_first_press_cancels_the_turn(session: Callable[..., Session]) -> None:
+def test_the_first_ctrl_c_cancels_the_turn(session: Callable[..., Session]) -> None:
     running = session(presses_once)
     assert running.ask() == TurnCancelled()
     assert running.shown == [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
@@ -83,7 +83,7 @@ async def presses_and_talks_on(_: Prompt) -> AsyncGenerator[Event | str, None]:
         yield "word"
 
 
-def test_the_first_press_ends_the_turn_at_the_next_event(session: Callable[..., Session]) -> None:
+def test_the_first_ctrl_c_ends_the_turn_at_the_next_event(session: Callable[..., Session]) -> None:
     running = session(presses_and_talks_on)
     assert running.ask() == TurnCancelled()
     assert running.shown == [TurnStarted(turn_id="t"), TurnCancelled()]
@@ -102,7 +102,7 @@ async def ignores_one_press(prompt: Prompt) -> AsyncGenerator[Event | str, None]
     yield "never shown"
 
 
-def test_the_second_press_leaves_the_agent_running_at_once(session: Callable[..., Session]) -> None:
+def test_the_second_ctrl_c_leaves_the_agent_running(session: Callable[..., Session]) -> None:
     running = session(ignores_one_press)
     assert running.ask() == TurnCancelled()
     assert running.complaints == ["the agent did not stop and was left running; the session goes on"]
@@ -142,7 +142,7 @@ async def blocks(_: Prompt) -> AsyncGenerator[Event | str, None]:
     yield "never shown"
 
 
-def test_press_while_the_loop_is_blocked_is_raised_in_the_agent(session: Callable[..., Session]) -> None:
+def test_ctrl_c_while_the_loop_is_blocked_is_raised_in_the_agent(session: Callable[..., Session]) -> None:
     running = session(blocks)
     assert running.ask() == TurnCancelled()
     assert running.shown == [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
@@ -168,7 +168,7 @@ async def finishes_late(_: Prompt) -> AsyncGenerator[Event | str, None]:
     await asyncio.sleep(FOREVER_S)
 
 
-def test_press_after_the_turn_completed_changes_nothing(session: Callable[..., Session]) -> None:
+def test_ctrl_c_after_the_turn_completed_changes_nothing(session: Callable[..., Session]) -> None:
     running = session(finishes_late)
     assert running.ask() == TurnCompleted(text="done")
     assert running.shown[1:] == [TurnCompleted(text="done")]
@@ -206,7 +206,7 @@ turns.close(5)
 
 
 @pytest.mark.parametrize("agent", ["deaf", "in_thread"])
-def test_close_exits_although_a_task_or_thread_of_the_agent_does_not_end(agent: str) -> None:
+def test_close_exits_although_a_task_or_thread_does_not_end(agent: str) -> None:
     command = [sys.executable, "-c", LEAVES_IT_RUNNING.format(agent=agent)]
     done = subprocess.run(command, cwd=AGENTS, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (5, b"")

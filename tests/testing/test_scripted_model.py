@@ -1,4 +1,4 @@
-"""The scripted model says the same turn in every API, on real connections, and ends with everything it opened."""
+"""The scripted model gives the same turn in every API, over real connections, and closes what it opened."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def model() -> Iterator[ScriptedModel]:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_every_api_says_the_same_turn(model: ScriptedModel, api: str) -> None:
+def test_every_api_gives_the_same_turn(model: ScriptedModel, api: str) -> None:
     first = streamed(model, api, "[[scenario:tool]] go")
     assert first["thoughts"] == ["I should run something."]
     assert first["text"] == ["Let me look."]
@@ -201,7 +201,7 @@ def test_every_api_says_the_same_turn(model: ScriptedModel, api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_two_calls_of_one_answer_are_two(model: ScriptedModel, api: str) -> None:
+def test_one_answer_can_have_two_calls(model: ScriptedModel, api: str) -> None:
     commands = [
         json.loads(arguments)["command"] for _, arguments in streamed(model, api, "[[scenario:parallel]]")["calls"]
     ]
@@ -209,12 +209,12 @@ def test_two_calls_of_one_answer_are_two(model: ScriptedModel, api: str) -> None
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_last_answer_is_given_again(model: ScriptedModel, api: str) -> None:
+def test_the_last_answer_is_repeated(model: ScriptedModel, api: str) -> None:
     assert streamed(model, api, "[[scenario:tool]]", None, None, None)["text"] == ["The tool has spoken."]
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_newest_mark_counts_and_the_earlier_ones_can_be_recalled(model: ScriptedModel, api: str) -> None:
+def test_the_last_mark_counts_and_earlier_ones_can_be_recalled(model: ScriptedModel, api: str) -> None:
     turns = ("[[scenario:tool]] go", None, None, "[[scenario:recall]] what was it?")
     assert streamed(model, api, *turns)["text"] == ["Before this: tool."]
     assert streamed(model, api, "[[scenario:recall]]")["text"] == ["Before this: nothing."]
@@ -229,14 +229,14 @@ def test_an_agent_without_the_tool_gets_a_text_that_says_so(model: ScriptedModel
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("status", [400, 429, 500])
-def test_a_refusal_has_its_status_and_says_why(model: ScriptedModel, api: str, status: int) -> None:
+def test_a_refusal_has_a_status_and_a_reason(model: ScriptedModel, api: str, status: int) -> None:
     with asking(model, api, body(api, [f"[[scenario:http{status}]]"])) as response:
         assert response.status == status
         assert "the scripted model" in json.loads(response.read())["error"]["message"]
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_failure_in_the_middle_ends_the_answer_without_its_end(model: ScriptedModel, api: str) -> None:
+def test_an_answer_that_fails_in_the_middle_has_no_end(model: ScriptedModel, api: str) -> None:
     with asking(model, api, body(api, ["[[scenario:errmid]]"])) as response:
         values = frames(response.read())
     assert "the scripted model fails here" in json.dumps(values[-1])
@@ -245,14 +245,14 @@ def test_a_failure_in_the_middle_ends_the_answer_without_its_end(model: Scripted
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_cut_is_an_answer_that_breaks_off(model: ScriptedModel, api: str) -> None:
+def test_a_cut_closes_the_connection_within_an_answer(model: ScriptedModel, api: str) -> None:
     with asking(model, api, body(api, ["[[scenario:cut]]"])) as response, pytest.raises(IncompleteRead) as broken:
         response.read()
     assert b"to be cut" in broken.value.partial
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_an_answer_in_one_piece_says_the_same(model: ScriptedModel, api: str) -> None:
+def test_an_answer_without_streaming_has_the_same_content(model: ScriptedModel, api: str) -> None:
     path = "/v1beta/models/some-model:generateContent" if api == "gemini" else ""
     with asking(model, api, body(api, ["[[scenario:tool]]"], stream=False), path) as response:
         answered = response.read().decode()
@@ -262,7 +262,7 @@ def test_an_answer_in_one_piece_says_the_same(model: ScriptedModel, api: str) ->
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_an_answer_in_one_piece_that_goes_wrong_is_none(model: ScriptedModel, api: str) -> None:
+def test_an_answer_without_streaming_that_fails_is_an_http_error(model: ScriptedModel, api: str) -> None:
     path = "/v1beta/models/some-model:generateContent" if api == "gemini" else ""
     with asking(model, api, body(api, ["[[scenario:errmid]]"], stream=False), path) as response:
         assert (response.status, "fails here" in response.read().decode()) == (500, True)
@@ -271,7 +271,7 @@ def test_an_answer_in_one_piece_that_goes_wrong_is_none(model: ScriptedModel, ap
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_silence_lasts_until_the_model_ends_and_holds_nobody_up(api: str) -> None:
+def test_a_silent_answer_ends_when_the_model_is_stopped(api: str) -> None:
     ended: list[bytes] = []
 
     def read_to_the_end(response: HTTPResponse) -> None:
@@ -293,7 +293,7 @@ def test_silence_lasts_until_the_model_ends_and_holds_nobody_up(api: str) -> Non
     assert ended, "it goes on after the model has ended"
 
 
-def test_many_turns_come_over_one_connection(model: ScriptedModel) -> None:
+def test_one_connection_serves_many_turns(model: ScriptedModel) -> None:
     connection = HTTPConnection("127.0.0.1", model.port, timeout=20)
     for _ in range(3):
         connection.request("POST", PATHS["chat"], json.dumps(body("chat", ["[[scenario:hello]]"])))
@@ -301,7 +301,7 @@ def test_many_turns_come_over_one_connection(model: ScriptedModel) -> None:
     connection.close()
 
 
-def test_a_request_in_chunks_is_read_whole(model: ScriptedModel) -> None:
+def test_a_request_in_chunks_is_read_completely(model: ScriptedModel) -> None:
     connection = HTTPConnection("127.0.0.1", model.port, timeout=20)
     asked = json.dumps(body("chat", ["[[scenario:hello]]"])).encode()
     connection.request("POST", PATHS["chat"], iter([asked[:10], asked[10:]]), encode_chunked=True)
@@ -310,7 +310,7 @@ def test_a_request_in_chunks_is_read_whole(model: ScriptedModel) -> None:
     connection.close()
 
 
-def test_a_tool_that_is_offered_in_a_group_is_called_in_it(model: ScriptedModel) -> None:
+def test_a_tool_offered_in_a_namespace_is_called_in_it(model: ScriptedModel) -> None:
     request = body("responses", ["[[scenario:subagent]]"], tools=())
     request["tools"] = [
         {"type": "namespace", "name": "helpers", "tools": [{"type": "function", "name": "spawn_agent"}]}
@@ -322,7 +322,7 @@ def test_a_tool_that_is_offered_in_a_group_is_called_in_it(model: ScriptedModel)
     ]
 
 
-def test_scenarios_of_a_test_stand_beside_the_others() -> None:
+def test_a_test_can_add_scenarios_of_its_own() -> None:
     mine = {
         "mine": (
             (say("Mine."), Call("weather", {"city": "Oslo"}), Call("weather", '{"city": ')),
@@ -339,7 +339,7 @@ def test_scenarios_of_a_test_stand_beside_the_others() -> None:
     assert [asked.scenario for asked in model.requests] == ["mine", "mine", "hello"]
 
 
-def test_it_serves_a_loop_that_runs_in_the_same_thread(model: ScriptedModel) -> None:
+def test_it_serves_an_event_loop_in_the_same_thread(model: ScriptedModel) -> None:
     async def ask() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", model.port)
         writer.write(b"GET /v1/models HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
@@ -358,7 +358,7 @@ def test_it_listens_on_this_machine_only(model: ScriptedModel) -> None:
         assert other.connect_ex(("127.0.0.2", model.port)) != 0
 
 
-def test_the_program_tells_where_it_is_and_what_it_knows() -> None:
+def test_the_program_prints_its_address_and_its_scenarios() -> None:
     command = [sys.executable, "-m", "tailrace.testing.scripted_model", "--pace", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None

@@ -1,4 +1,4 @@
-"""The channels to a simulated platform, over a socket and in this process: the same powers, the same translations."""
+"""The channels to a simulated platform, over a socket and in this process: same operations, same errors."""
 
 from __future__ import annotations
 
@@ -55,10 +55,12 @@ if TYPE_CHECKING:
     from tailrace.testing.wire import PlatformMessage
 
 HERE = Target(channel="simulated", chat="here", thread="7")
+ONE = Body(text="one")
+KINDS = ["keyed", "readback", "repeatable", "unkeyed"]
 TASK = Task(id="1", title="read")
 DONE = Task(id="1", title="read", status="complete")
 
-# What befalls a call, what the caller is told, and whether people see the message.
+# A fault, the error that the caller gets, and whether people see the message.
 TRANSLATIONS: list[tuple[Fault, ChannelFault, bool]] = [
     (Refuse(), SendRefused("the bot was blocked"), False),
     (TooMany(), NotSent("too many requests"), False),
@@ -77,7 +79,7 @@ TRANSLATIONS: list[tuple[Fault, ChannelFault, bool]] = [
 
 class NoInbox:
     async def receive(self, inbound: Inbound) -> str:
-        raise AssertionError(f"nobody writes to this channel: {inbound}")
+        raise AssertionError(f"this channel has no inbound messages: {inbound}")
 
 
 INBOX: Inbox = NoInbox()
@@ -97,7 +99,7 @@ def platform(process: PlatformProcess) -> PlatformProcess:
     return process
 
 
-async def use_every_power(channel: Channel) -> Receipt | None:
+async def use_every_operation(channel: Channel) -> Receipt | None:
     """Leaves one edited message, one that was a stream, one with a picture, and one that is deleted."""
     assert isinstance(channel, Edits)
     assert isinstance(channel, Deletes)
@@ -110,7 +112,7 @@ async def use_every_power(channel: Channel) -> Receipt | None:
     await channel.draft(HERE, 7, Body(text="o"))
     with pytest.raises(SendRefused, match="private chats"):
         await channel.draft(msgspec.structs.replace(HERE, group=True), 7, Body(text="o"))
-    posted = await channel.post(HERE, Body(text="one"), key="k1")
+    posted = await channel.post(HERE, ONE, key="k1")
     assert await channel.edit(HERE, posted.message_id, Body(text="two")) == posted
     assert await channel.edit(HERE, posted.message_id, Body(text="two")) == posted, "not modified is edited"
     stream = await channel.open_stream(HERE, Body(text="a"), key="k2")
@@ -143,8 +145,8 @@ def parts_of(history: list[PlatformMessage]) -> list[tuple[object, ...]]:
     return [(message.text, message.edits, message.deleted, message.media, message.tasks) for message in history]
 
 
-def test_every_power_over_the_socket(platform: PlatformProcess) -> None:
-    found = asyncio.run(use_every_power(simulated_channel(platform.address)))
+def test_every_operation_over_the_socket(platform: PlatformProcess) -> None:
+    found = asyncio.run(use_every_operation(simulated_channel(platform.address)))
     history = platform.history("here")
     assert parts_of(history) == SEEN
     assert found == Receipt(message_id=history[0].message_id)
@@ -153,20 +155,20 @@ def test_every_power_over_the_socket(platform: PlatformProcess) -> None:
     assert platform.account().complaints == []
 
 
-@pytest.mark.parametrize("kind", ["keyed", "readback", "repeatable", "unkeyed"])
-def test_every_power_in_this_process(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_operation_in_this_process(kind: str) -> None:
     platform = SimulatedPlatform(capabilities_of(kind))
 
     async def main(simulation: Simulation) -> Receipt | None:
-        return await use_every_power(in_process_channel(platform, simulation.clock, request_s=0.1, answer_s=0.2))
+        return await use_every_operation(in_process_channel(platform, simulation.clock, request_s=0.1, answer_s=0.2))
 
     found = run(main)
     assert parts_of(platform.history()) == SEEN
     assert (found is not None) is (kind == "readback")
 
 
-@pytest.mark.parametrize("kind", ["keyed", "readback", "repeatable", "unkeyed"])
-def test_only_a_platform_that_can_be_asked_makes_a_channel_that_reads_back(kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_a_platform_with_readback_has_a_channel_that_reads_back(kind: str) -> None:
     address = SimulatorAddress(port=1, capabilities=capabilities_of(kind))
     assert isinstance(simulated_channel(address), Channel)
     assert isinstance(simulated_channel(address), ReadsBack) is (kind == "readback")
@@ -177,12 +179,12 @@ def description_of(error: ChannelFault) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("fault", "error", "seen"), TRANSLATIONS)
-def test_what_befalls_a_call_is_translated(
+def test_each_fault_becomes_an_error_of_channels(
     platform: PlatformProcess, fault: Fault, error: ChannelFault, seen: bool
 ) -> None:
     platform.add_faults(fault)
     with pytest.raises(ChannelFault) as over_socket:
-        asyncio.run(simulated_channel(platform.address).post(HERE, Body(text="one"), key="k"))
+        asyncio.run(simulated_channel(platform.address).post(HERE, ONE, key="k"))
     assert description_of(over_socket.value) == description_of(error)
     assert platform.texts("here") == ["one"] * seen
 
@@ -190,7 +192,7 @@ def test_what_befalls_a_call_is_translated(
     near.script.add(fault)
 
     async def main(simulation: Simulation) -> None:
-        await in_process_channel(near, simulation.clock).post(HERE, Body(text="one"), key="k")
+        await in_process_channel(near, simulation.clock).post(HERE, ONE, key="k")
 
     with pytest.raises(ChannelFault) as in_process:
         run(main)
@@ -198,12 +200,12 @@ def test_what_befalls_a_call_is_translated(
     assert near.texts("here") == ["one"] * seen
 
 
-def test_a_closed_port_is_surely_not_sent_and_opens_again_as_the_same(platform: PlatformProcess) -> None:
+def test_a_call_to_a_closed_port_is_not_sent_and_the_port_can_open_again(platform: PlatformProcess) -> None:
     channel = simulated_channel(platform.address)
 
     async def main() -> None:
         platform.close_port()
-        for attempt in (channel.start(INBOX), channel.post(HERE, Body(text="one"), key="k")):
+        for attempt in (channel.start(INBOX), channel.post(HERE, ONE, key="k")):
             with pytest.raises(NotSent, match="could not be reached"):
                 await attempt
         platform.open_port()
@@ -214,25 +216,25 @@ def test_a_closed_port_is_surely_not_sent_and_opens_again_as_the_same(platform: 
     assert platform.texts("here") == ["two"]
 
 
-def test_a_call_cannot_be_refused_a_connection_once_it_has_arrived(platform: PlatformProcess) -> None:
+def test_only_in_this_process_a_fault_can_refuse_the_connection(platform: PlatformProcess) -> None:
     with pytest.raises(ValueError, match="close the port"):
         platform.add_faults(Unreachable())
     near = SimulatedPlatform(capabilities_of("unkeyed"))
     near.script.add(Unreachable())
 
     async def main(simulation: Simulation) -> None:
-        await in_process_channel(near, simulation.clock).post(HERE, Body(text="one"), key="k")
+        await in_process_channel(near, simulation.clock).post(HERE, ONE, key="k")
 
     with pytest.raises(NotSent, match="could not be reached"):
         run(main)
 
 
 @pytest.mark.parametrize(("fault", "seen"), [(NoAnswer(), True), (NoAnswer(applied=False), False)])
-def test_a_call_that_is_never_answered_can_be_given_up(platform: PlatformProcess, fault: Fault, seen: bool) -> None:
+def test_a_call_without_an_answer_can_be_cancelled(platform: PlatformProcess, fault: Fault, seen: bool) -> None:
     platform.add_faults(fault)
 
     async def main() -> None:
-        call = asyncio.create_task(simulated_channel(platform.address).post(HERE, Body(text="one"), key="k"))
+        call = asyncio.create_task(simulated_channel(platform.address).post(HERE, ONE, key="k"))
         await asyncio.to_thread(platform.wait, calls=1)
         assert not call.done()
         call.cancel()
@@ -243,13 +245,13 @@ def test_a_call_that_is_never_answered_can_be_given_up(platform: PlatformProcess
     assert platform.texts("here") == ["one"] * seen
 
 
-def test_what_is_late_is_waited_for(platform: PlatformProcess) -> None:
+def test_the_process_can_wait_for_a_late_message(platform: PlatformProcess) -> None:
     platform.add_faults(Late(0.05, answered=True))
-    asyncio.run(simulated_channel(platform.address).post(HERE, Body(text="one"), key="k"))
+    asyncio.run(simulated_channel(platform.address).post(HERE, ONE, key="k"))
     assert [message.text for message in platform.wait(messages=1, chat="here").messages] == ["one"]
 
 
-def test_a_delayed_answer_comes_and_holds_up_nobody_else(platform: PlatformProcess) -> None:
+def test_a_delayed_answer_does_not_delay_other_calls(platform: PlatformProcess) -> None:
     platform.add_faults(Delayed(0.05))
     channel = simulated_channel(platform.address)
 
@@ -263,7 +265,7 @@ def test_a_delayed_answer_comes_and_holds_up_nobody_else(platform: PlatformProce
     assert platform.texts("here") == ["slow", "quick"]
 
 
-def test_answers_come_out_of_order_when_one_is_delayed() -> None:
+def test_a_delayed_answer_comes_after_later_ones() -> None:
     async def main(simulation: Simulation) -> list[str]:
         channel = channel_in(simulation, Delayed(10.0))
         answered: list[str] = []
@@ -279,7 +281,7 @@ def test_answers_come_out_of_order_when_one_is_delayed() -> None:
     assert run(main) == ["quick", "slow"]
 
 
-def test_rules_and_counts_of_the_process(platform: PlatformProcess) -> None:
+def test_the_process_applies_rules_and_counts_calls(platform: PlatformProcess) -> None:
     platform.add_faults(Rule(fault=Refuse(), kind="typing"), Rule(fault=TooMany(), chat="elsewhere"))
     channel = simulated_channel(platform.address)
 
@@ -298,7 +300,7 @@ def test_rules_and_counts_of_the_process(platform: PlatformProcess) -> None:
     assert [rule.chat for rule in account.unspent] == ["elsewhere"]
 
 
-def test_a_big_body_passes_the_socket_and_one_too_big_is_refused_by_the_platform() -> None:
+def test_the_platform_and_not_the_socket_limits_a_text() -> None:
     capabilities = Capabilities(idempotency=capabilities_of("keyed").idempotency, limit=300_000)
     with PlatformProcess(capabilities, refuses_pace=True, seed=7, slack_s=0.1) as platform:
         channel = simulated_channel(platform.address)
@@ -310,12 +312,12 @@ def test_a_big_body_passes_the_socket_and_one_too_big_is_refused_by_the_platform
     assert [complaint.about for complaint in account.complaints] == ["size"]
 
 
-def test_the_pace_is_kept_by_the_process() -> None:
+def test_the_process_enforces_the_rate() -> None:
     with PlatformProcess(
         capabilities_of("unkeyed", per_chat=Rate(calls=1, per_s=3600.0)), refuses_pace=True
     ) as platform:
         channel = simulated_channel(platform.address)
-        asyncio.run(channel.post(HERE, Body(text="one"), key="k"))
+        asyncio.run(channel.post(HERE, ONE, key="k"))
         with pytest.raises(NotSent) as refusal:
             asyncio.run(channel.post(HERE, Body(text="two"), key="k"))
     assert refusal.value.retry_after is not None
@@ -364,10 +366,10 @@ def channel_in(simulation: Simulation, *rules: Rule | Fault, source: random.Rand
     return in_process_channel(platform, simulation.clock, request_s=1.0, answer_s=2.0, source=source)
 
 
-def test_a_call_in_this_process_takes_its_time_there_and_back() -> None:
+def test_a_call_in_this_process_takes_time_there_and_back() -> None:
     async def main(simulation: Simulation) -> None:
         channel = channel_in(simulation, Rule(fault=Delayed(10.0), at=2))
-        await channel.post(HERE, Body(text="one"), key="k")
+        await channel.post(HERE, ONE, key="k")
         assert (simulation.clock.monotonic(), channel.platform.history()[0].at) == (3.0, 1.0)
         await channel.post(HERE, Body(text="two"), key="k")
         assert simulation.clock.monotonic() == 16.0
@@ -375,10 +377,10 @@ def test_a_call_in_this_process_takes_its_time_there_and_back() -> None:
     run(main)
 
 
-def test_the_way_of_a_call_varies_with_the_seed() -> None:
+def test_the_time_of_a_call_varies_with_the_seed() -> None:
     async def main(simulation: Simulation) -> float:
         channel = channel_in(simulation, source=simulation.source)
-        await channel.post(HERE, Body(text="one"), key="k")
+        await channel.post(HERE, ONE, key="k")
         return simulation.clock.monotonic()
 
     times = [run(main, seed=seed) for seed in range(20)]
@@ -387,29 +389,29 @@ def test_the_way_of_a_call_varies_with_the_seed() -> None:
     assert run(main, seed=3) == times[3]
 
 
-def test_a_call_cancelled_on_the_way_there_never_arrives() -> None:
+def test_a_call_cancelled_before_it_arrives_has_no_effect() -> None:
     async def main(simulation: Simulation) -> list[int]:
         seen: list[int] = []
         for after_s in (0.5, 1.5):
             channel = channel_in(simulation)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(after_s):
-                    await channel.post(HERE, Body(text="one"), key="k")
+                    await channel.post(HERE, ONE, key="k")
             seen.append(len(channel.platform.history()))
         return seen
 
     assert run(main) == [0, 1]
 
 
-def test_a_call_that_is_never_answered_in_this_process_waits_for_ever() -> None:
+def test_a_call_without_an_answer_in_this_process_never_returns() -> None:
     async def main(simulation: Simulation) -> None:
-        await channel_in(simulation, NoAnswer()).post(HERE, Body(text="one"), key="k")
+        await channel_in(simulation, NoAnswer()).post(HERE, ONE, key="k")
 
     with pytest.raises(Deadlock):
         run(main)
 
 
-def test_the_platform_in_this_process_goes_by_the_clock_that_does_not_jump() -> None:
+def test_the_platform_in_this_process_uses_the_monotonic_clock() -> None:
     async def main(simulation: Simulation) -> list[str]:
         clock: VirtualClock = simulation.clock
         channel = in_process_channel(SimulatedPlatform(capabilities_of("keyed:60")), clock)

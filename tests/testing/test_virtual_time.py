@@ -1,4 +1,4 @@
-"""A loop in virtual time: it is fast, it is repeatable, and it does not hang."""
+"""An event loop in virtual time: it is fast and repeatable, and does not hang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailrace.testing.virtual_time import Deadlock, Simulation, VirtualLoop, run
 DAY = 86_400.0
 
 
-def test_a_week_of_sleep_is_over_at_once() -> None:
+def test_a_week_of_sleep_takes_no_real_time() -> None:
     async def main(simulation: Simulation) -> tuple[float, float]:
         began = simulation.clock.wall()
         await asyncio.sleep(7 * DAY)
@@ -21,7 +21,7 @@ def test_a_week_of_sleep_is_over_at_once() -> None:
     assert run(main) == (7 * DAY, 7 * DAY)
 
 
-def test_timers_go_off_in_their_order_at_their_time() -> None:
+def test_timers_fire_in_order_at_their_time() -> None:
     async def main(simulation: Simulation) -> list[tuple[str, float]]:
         rung: list[tuple[str, float]] = []
 
@@ -37,7 +37,7 @@ def test_timers_go_off_in_their_order_at_their_time() -> None:
     assert run(main) == [("now", 0.0), ("soon", 0.5), ("next", 60.0), ("late", 3600.0)]
 
 
-def test_a_timeout_ends_what_would_never_end() -> None:
+def test_a_timeout_ends_a_wait_without_end() -> None:
     async def main(simulation: Simulation) -> float:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(30.0):
@@ -47,7 +47,7 @@ def test_a_timeout_ends_what_would_never_end() -> None:
     assert run(main) == 30.0
 
 
-def test_waiting_for_nothing_is_an_error_that_names_who_waits() -> None:
+def test_a_wait_without_a_timer_is_an_error_that_names_the_task() -> None:
     async def stuck(_: Simulation) -> None:
         await asyncio.sleep(5.0)
         await asyncio.Event().wait()
@@ -56,7 +56,7 @@ def test_waiting_for_nothing_is_an_error_that_names_who_waits() -> None:
         run(stuck)
 
 
-def test_the_clock_people_set_may_jump_and_the_other_does_not() -> None:
+def test_the_wall_clock_can_jump_and_the_monotonic_clock_cannot() -> None:
     async def main(simulation: Simulation) -> None:
         clock = simulation.clock
         clock.jump(-3600.0)
@@ -83,7 +83,7 @@ def test_a_seed_repeats_a_run() -> None:
     assert run(main, seed=1) == run(main, seed=1) != run(main, seed=2)
 
 
-def test_there_is_no_outside() -> None:
+def test_threads_and_sockets_are_refused() -> None:
     async def thread(_: Simulation) -> None:
         await asyncio.to_thread(print)
 
@@ -99,7 +99,7 @@ def test_there_is_no_outside() -> None:
         run(connection)
 
 
-def test_what_is_left_behind_is_cancelled() -> None:
+def test_tasks_that_still_run_at_the_end_are_cancelled() -> None:
     cancelled: list[bool] = []
 
     async def linger() -> None:
@@ -118,7 +118,7 @@ def test_what_is_left_behind_is_cancelled() -> None:
     assert cancelled == [True]
 
 
-def test_a_loop_can_be_woken_from_outside() -> None:
+def test_another_thread_can_wake_the_loop() -> None:
     loop = VirtualLoop()
     woken: list[float] = []
     loop.call_soon_threadsafe(lambda: woken.append(loop.time()))
