@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import documents, raw_texts
@@ -25,19 +26,19 @@ def test_break_is_between_top_level_blocks(source: str, fits: int) -> None:
         assert over == []
 
 
-def test_fences_in_the_first_column_are_followed() -> None:
-    text = "a\n\n```\ncode\n\nmore\n```\n\n~~~\n\n```\n\n~~~~\n\nb\n\n````\nopen\n\n```\n\nstill"
+@pytest.mark.parametrize(
+    ("text", "behind_the_break"),
+    [
+        ("a\n\n```\ncode\n\nmore\n```\n\n~~~\n\n```\n\n~~~~\n\nb\n\n````\nopen\n\n```\n\nstill", "````\nopen"),
+        ("intro\n\n- item\n\n  more of it\n\n  and more", "- item"),
+    ],
+    ids=["fences in the first column are followed", "blank lines in a list are left to the parser"],
+)
+def test_last_break_before_an_open_block(text: str, behind_the_break: str) -> None:
     found = last_top_level_break(text, len(text) - 2)
     assert found is not None
-    assert text[found.resume :].startswith("````\nopen")
-
-
-def test_blank_line_in_a_list_is_left_to_the_parser() -> None:
-    text = "intro\n\n- item\n\n  more of it\n\n  and more"
-    found = last_top_level_break(text, len(text) - 2)
-    assert found is not None
-    assert text[found.resume :].startswith("- item")
-    assert not found.is_last
+    assert text[found.resume :].startswith(behind_the_break)
+    assert not found.is_last or behind_the_break != "- item"
 
 
 def test_html_over_blank_lines_is_left_to_the_parser() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from lawful import breaches, changes_of_meaning
 
 from cutting_laws.feeding import check_feeding
-from cutting_laws.laws import judge
-from cutting_laws.structure import check_meaning, is_tame
 from example_counts import share
-from tailrace.markdown import split
 from tailrace.markdown.dialects import RENDERERS
 
 W = "river stone wheel water mill "
@@ -108,10 +106,8 @@ DIALECTS = [dialect for other in RENDERERS if other != "markdown" for dialect in
 
 
 def _assert_lawful(source: str, limit: int, dialect: str) -> None:
-    parts = split(source, limit, dialect=dialect)
-    assert judge(source, parts, limit, dialect=dialect) == []
-    if is_tame(source, limit):
-        assert check_meaning(source, parts) == []
+    assert breaches(source, limit, dialect=dialect) == []
+    assert changes_of_meaning(source, limit, dialect) == []
     assert check_feeding(source, range(len(source)), limit, dialect=dialect) == []
 
 

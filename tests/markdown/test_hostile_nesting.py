@@ -71,7 +71,7 @@ def calls(work: Callable[[], object]) -> int:
     return count
 
 
-def _grows_evenly(work: Callable[..., object], size: int = 1000) -> bool:
+def _grows_evenly(work: Callable[..., object], size: int = 500) -> bool:
     once, twice, four_times = (calls(partial(work, times * size)) for times in (1, 2, 4))
     return four_times <= FOUR_TIMES * once and four_times <= TWICE * twice
 

@@ -8,10 +8,11 @@ from collections import Counter
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from lawful import at_least, breaches
 from strategies import CLUSTERS, UNITS, documents, proses, raw_texts
 from test_spec_examples import lost_characters
 
-from cutting_laws.feeding import check_feeding, check_lookahead, check_no_delay, feed_all
+from cutting_laws.feeding import check_feeding, check_lookahead, check_no_delay
 from cutting_laws.laws import judge
 from cutting_laws.parts import MIN_LIMIT
 from cutting_laws.prose import check_boundary_order
@@ -27,17 +28,6 @@ small_limits = st.integers(1, 40)
 limits = st.one_of(small_limits, st.integers(20, 400))
 
 
-def _at_least(unit: str, limit: int) -> int:
-    return max(limit, MIN_LIMIT[unit])
-
-
-def _breaches(source: str, limit: int, unit: str, dialect: str) -> list[object]:
-    measurer = Measurer(_at_least(unit, limit), unit, dialect)
-    parts = split(source, measurer.limit, unit=unit, dialect=dialect)
-    too_large = [part.text for part in parts if not measurer.fits(part.text)]
-    return [*judge(source, parts, measurer.limit, unit, dialect), *too_large]
-
-
 @settings(max_examples=examples(300, search=3000))
 @given(raw_texts(), small_limits, units, dialects)
 @example("&&&&", 1, "code_points", "slack")
@@ -47,13 +37,13 @@ def _breaches(source: str, limit: int, unit: str, dialect: str) -> list[object]:
 @example("0 \u0300", 2, "utf16", "plain")
 @example("@everyone <@1> <!channel>", 1, "code_points", "slack")
 def test_raw_text_keeps_the_laws(source: str, limit: int, unit: str, dialect: str) -> None:
-    assert _breaches(source, limit, unit, dialect) == []
+    assert breaches(source, limit, unit, dialect) == []
 
 
 @settings(max_examples=examples(200, search=3000))
 @given(documents(), limits, units, dialects)
 def test_markdown_keeps_the_laws(source: str, limit: int, unit: str, dialect: str) -> None:
-    assert _breaches(source, limit, unit, dialect) == []
+    assert breaches(source, limit, unit, dialect) == []
 
 
 @settings(max_examples=examples(150, search=2000))
@@ -75,7 +65,7 @@ def test_rendered_text_shows_every_visible_character(source: str, dialect: str) 
 @example("**a b** c", 6, "code_points", "markdown")
 @example("|a|\n|-|\n|b|\n|c|", 13, "code_points", "markdown")
 def test_text_fed_in_two_pieces_gives_the_same_parts(source: str, limit: int, unit: str, dialect: str) -> None:
-    limit = _at_least(unit, limit)
+    limit = at_least(unit, limit)
     for cut in range(len(source) + 1):
         assert check_feeding(source, [cut], limit, unit, dialect) == []
 
@@ -83,7 +73,7 @@ def test_text_fed_in_two_pieces_gives_the_same_parts(source: str, limit: int, un
 @settings(max_examples=examples(80, search=1000))
 @given(st.one_of(raw_texts(), documents()), limits, units, dialects)
 def test_text_fed_by_characters_gives_the_same_parts(source: str, limit: int, unit: str, dialect: str) -> None:
-    assert check_feeding(source, range(len(source)), _at_least(unit, limit), unit, dialect) == []
+    assert check_feeding(source, range(len(source)), at_least(unit, limit), unit, dialect) == []
 
 
 @settings(max_examples=examples(80, search=1000))
@@ -92,7 +82,7 @@ def test_text_fed_in_any_pieces_gives_the_same_parts(
     source: str, limit: int, unit: str, dialect: str, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(source)), max_size=12))
-    assert check_feeding(source, cuts, _at_least(unit, limit), unit, dialect) == []
+    assert check_feeding(source, cuts, at_least(unit, limit), unit, dialect) == []
 
 
 @settings(max_examples=examples(100, search=1000))
@@ -153,13 +143,6 @@ def test_clusters_stay_whole(cluster: str, unit: str) -> None:
         source = "x" * padding + cluster * 9
         parts = split(source, limit + MIN_LIMIT[unit], unit=unit)
         assert judge(source, parts, limit + MIN_LIMIT[unit], unit) == []
-
-
-@pytest.mark.parametrize("blank", ["", " ", "\n\n", "\t \r\n", "   \n\t\n"])
-@pytest.mark.parametrize("dialect", ["markdown", "plain"])
-def test_blank_text_gives_no_parts(blank: str, dialect: str) -> None:
-    assert split(blank, 10, dialect=dialect) == []
-    assert feed_all(blank, 10, dialect=dialect) == []
 
 
 def test_style_left_open_ends_with_its_paragraph() -> None:

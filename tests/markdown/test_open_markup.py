@@ -9,6 +9,11 @@ from strategies import documents, raw_texts
 from example_counts import examples
 from tailrace.markdown.open_markup import close_open_markup
 
+CLOSED = (
+    *("a * b * c", "5 * 3", "x_y_z", "see [the pa", "```py\na = b**", "```py\na = '**b", "    a = b**"),
+    *("| a | b", "**", "a\n\n**b** c"),
+)
+
 
 @pytest.mark.parametrize(
     ("text", "meant"),
@@ -34,21 +39,7 @@ from tailrace.markdown.open_markup import close_open_markup
         ("text\n```", "text"),
         ("a || *b", "a || *b*"),
         # nothing is open
-        *(
-            (text, text)
-            for text in (
-                "a * b * c",
-                "5 * 3",
-                "x_y_z",
-                "see [the pa",
-                "```py\na = b**",
-                "```py\na = '**b",
-                "    a = b**",
-                "| a | b",
-                "**",
-                "a\n\n**b** c",
-            )
-        ),
+        *((text, text) for text in CLOSED),
     ],
 )
 def test_markup_open_at_the_end_is_closed(text: str, meant: str) -> None:

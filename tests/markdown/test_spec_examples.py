@@ -11,17 +11,15 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+from lawful import breaches, changes_of_meaning
 from reading_html import Fragment
 from strategies import UNITS
 
 from cutting_laws.feeding import check_feeding
-from cutting_laws.laws import judge
-from cutting_laws.parts import MIN_LIMIT
 from cutting_laws.reading import RULE, read
-from cutting_laws.structure import check_meaning, is_tame
 from example_counts import share
-from tailrace.markdown import render, split
-from tailrace.markdown.dialects import RENDERERS, Measurer
+from tailrace.markdown import render
+from tailrace.markdown.dialects import RENDERERS
 
 LIMITS = (*range(1, 11), 16, 40, 80, 200)
 _EXAMPLE = re.compile(r"^`{32} example[^\n]*\n(.*?)^\.\n.*?^`{32}$", re.MULTILINE | re.DOTALL)
@@ -46,26 +44,17 @@ def test_specifications_are_found() -> None:
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_examples_keep_the_laws(limit: int) -> None:
-    for source in share(EXAMPLES, LIMITS.index(limit), 4):
-        assert (source, judge(source, split(source, limit), limit)) == (source, [])
+def test_examples_keep_the_laws_and_their_meaning(limit: int) -> None:
+    for source in EXAMPLES if limit >= 40 else share(EXAMPLES, LIMITS.index(limit), 4):
+        assert (source, breaches(source, limit)) == (source, [])
+        assert limit < 40 or (source, changes_of_meaning(source, limit)) == (source, [])
 
 
 @rendering_dialects
 def test_examples_keep_the_laws_in_every_dialect(dialect: str) -> None:
     nth = list(RENDERERS).index(dialect)
     for source, unit, limit in zip(share(EXAMPLES, nth, 4), cycle(UNITS), cycle((5, 17, 40, 1)), strict=False):
-        measurer = Measurer(max(limit, MIN_LIMIT[unit]), unit, dialect)
-        parts = split(source, measurer.limit, unit=unit, dialect=dialect)
-        assert (source, judge(source, parts, measurer.limit, unit, dialect)) == (source, [])
-        assert (source, [part.text for part in parts if not measurer.fits(part.text)]) == (source, [])
-
-
-@pytest.mark.parametrize("limit", [40, 80, 200])
-def test_examples_keep_their_meaning(limit: int) -> None:
-    for source in EXAMPLES:
-        if is_tame(source, limit):
-            assert (source, check_meaning(source, split(source, limit))) == (source, [])
+        assert (source, breaches(source, limit, unit, dialect)) == (source, [])
 
 
 @pytest.mark.parametrize("limit", [7, 17, 40])
@@ -77,7 +66,7 @@ def test_examples_give_the_same_parts_however_fed(limit: int) -> None:
 @pytest.mark.parametrize("limit", [40, 200])
 def test_all_examples_as_one_text_keep_the_laws(limit: int) -> None:
     source = "\n\n".join(example for example in EXAMPLES if "<" not in example)
-    assert judge(source, split(source, limit), limit) == []
+    assert breaches(source, limit) == []
 
 
 def lost_characters(source: str, dialect: str) -> Counter[str]:

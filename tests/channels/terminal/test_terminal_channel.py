@@ -7,6 +7,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import select
 import struct
 import termios
@@ -124,28 +125,17 @@ def started(id_: str, name: str = "read", path: str = "a.txt") -> ToolStarted:
 
 
 PLAN = (PlanItem(title="look", status="completed"), PlanItem(title="leap", status="in_progress"))
+FAILED = ToolFinished(id="1", result="no such\nfile", is_error=True)
 
 
 @pytest.mark.parametrize(
     ("before", "shown", "event", "shown_then"),
     [
-        pytest.param(TextDelta(text="**bo"), ["**bo"], TextDelta(text="ld**\n- a"), ["**bold**", "- a"], id="text"),
-        pytest.param(started("1"), ["◌ read: a.txt"], ToolFinished(id="1"), ["✓ read: a.txt (1.0s)"], id="tool"),
-        pytest.param(
-            started("1"),
-            ["◌ read: a.txt"],
-            ToolFinished(id="1", result="no such\nfile", is_error=True),
-            ["✗ read: a.txt (1.0s) · no such file"],
-            id="failed tool",
-        ),
-        pytest.param(Status(text="reading"), ["· reading"], Status(text="thinking"), ["· thinking"], id="status"),
-        pytest.param(
-            PlanUpdated(items=()),
-            ["· plan: 0 of 0 done"],
-            PlanUpdated(items=PLAN),
-            ["· plan: 1 of 2 done · leap"],
-            id="plan",
-        ),
+        (TextDelta(text="**bo"), ["**bo"], TextDelta(text="ld**\n- a"), ["**bold**", "- a"]),
+        (started("1"), ["◌ read: a.txt"], ToolFinished(id="1"), ["✓ read: a.txt (1.0s)"]),
+        (started("1"), ["◌ read: a.txt"], FAILED, ["✗ read: a.txt (1.0s) · no such file"]),
+        (Status(text="reading"), ["· reading"], Status(text="thinking"), ["· thinking"]),
+        (PlanUpdated(items=()), ["· plan: 0 of 0 done"], PlanUpdated(items=PLAN), ["· plan: 1 of 2 done · leap"]),
     ],
 )
 def test_what_is_shown_at_once_and_updated_in_place(
@@ -206,18 +196,30 @@ def test_line_that_left_the_screen_is_not_updated(window: Window) -> None:
     assert lines == ["◌ read: 4.txt", "✓ read: 5.txt (2.0s)", "✓ read: 0.txt (6.0s)"]
 
 
-def test_narrow_window_cuts_lines_and_keeps_the_time(window: Window) -> None:
-    window.resize(20, 10)
-    assert window.show(started("1", path="docs/a-long-name.txt")) == ["◌ read: docs/a-lon…"]
-    assert window.show(ToolFinished(id="1")) == ["✓ read: doc… (1.0s)"]
+LONG_PATH = started("1", path="docs/a-long-name.txt")
+WIDE = started("1", name="読む", path="非常に長い名前の文書")
 
 
-def test_wide_characters_count_as_two_cells(window: Window) -> None:
-    window.resize(20, 10)
-    lines = window.show(started("1", name="読む", path="非常に長い名前の文書"), started("2"))
-    assert lines == ["◌ 読む: 非常に長い…", "◌ read: a.txt"]
-    lines = window.show(ToolFinished(id="1"), ToolFinished(id="2"))
-    assert lines == ["✓ 読む: 非… (2.0s)", "✓ read: a.t… (2.0s)"]
+@pytest.mark.parametrize(
+    ("events", "screen"),
+    [
+        # A line of a tool is cut and keeps its time; wide characters count as two cells.
+        ([LONG_PATH], "◌ read: docs/a-lon…"),
+        ([LONG_PATH, ToolFinished(id="1")], "✓ read: doc… (1.0s)"),
+        ([WIDE, started("2")], "◌ 読む: 非常に長い…\n◌ read: a.txt"),
+        ([WIDE, started("2"), ToolFinished(id="1"), ToolFinished(id="2")], "✓ 読む: 非… (2.0s)\n✓ read: a.t… (2.0s)"),
+        # Remarks and errors are broken between words.
+        ([Notice(text="a remark that does not fit\nand another")], "· a remark that does\n  not fit\nand another"),
+        ([Notice(text="https://example.com/a/long/address")], "· https://example.co\nm/a/long/address"),
+        ([Notice(text="読む文書 読む文書 読む文書")], "· 読む文書 読む文書\n  読む文書"),
+        ([Notice(text="said by somebody else", parent_tool_id="1")], "  · said by somebody\n    else"),
+        ([Error(message="it went wrong for a reason")], "error: it went wrong\n  for a reason"),
+        ([Notice(text="so long and no mor"), Notice(text="next")], "· so long and no mor\n· next"),
+    ],
+)
+def test_lines_in_a_narrow_window(window: Window, events: list[Event], screen: str) -> None:
+    window.resize(20, 24)
+    assert window.show(*events) == screen.split("\n")
 
 
 @pytest.mark.parametrize("name", ["👩‍👩‍👧" * 30, "🇫🇷" * 30, "❤️" * 40, "é" * 60, "日本" * 30])
@@ -265,57 +267,53 @@ def text(text: str, parent: str | None = None) -> TextDelta:
     return TextDelta(text=text, parent_tool_id=parent)
 
 
-@pytest.mark.parametrize(
-    ("events", "screen"),
-    [
-        pytest.param(
-            [
-                *(text("I ask."), agent("1", "look"), text("One\nline, ", "1"), text("two lines.\n", "1")),
-                *(child("2", "1"), ToolFinished(id="2", parent_tool_id="1"), text("Found.", "1")),
-                *(ToolFinished(id="1"), text("It was found.")),
-            ],
+# What the subagent does, and the screen then.
+SUBAGENTS: dict[str, tuple[list[Event], str]] = {
+    "text and calls of a subagent are under its call": (
+        [
+            *(text("I ask."), agent("1", "look"), text("One\nline, ", "1"), text("two lines.\n", "1")),
+            *(child("2", "1"), ToolFinished(id="2", parent_tool_id="1"), text("Found.", "1")),
+            *(ToolFinished(id="1"), text("It was found.")),
+        ],
+        (
             "I ask.\n\n◌ Agent: look\n  │ One\n  │ line, two lines.\n  ✓ Bash: echo 2 (1.0s)\n  │ Found.\n"
-            "✓ Agent: look (6.0s)\n\nIt was found.",
-            id="text and calls of a subagent are under its call",
+            "✓ Agent: look (6.0s)\n\nIt was found."
         ),
-        pytest.param(
-            [agent("1", "look"), child("2", "1"), ToolFinished(id="2"), ToolFinished(id="1")],
-            "✓ Agent: look (3.0s)\n  ✓ Bash: echo 2 (1.0s)",
-            id="the call of one that only uses tools is updated in place",
-        ),
-        pytest.param(
-            [
-                *(agent("1", "look"), agent("2", "listen"), text("I see.", "1"), text("I hear.", "2")),
-                *(text("More.", "2"), Status(text="looking", parent_tool_id="1")),
-            ],
-            "◌ Agent: look\n◌ Agent: listen\n  │ I see.\n↳ Agent: listen\n  │ I hear.More.\n↳ Agent: look\n  · looking",
-            id="of several the one that writes is named",
-        ),
-        pytest.param(
-            [agent("1", "look"), ToolFinished(id="1"), text("mine"), text("theirs", "1")],
-            "✓ Agent: look (1.0s)\n\nmine\n\n↳ Agent: look\n  │ theirs",
-            id="one that writes after its call finished is named",
-        ),
-        pytest.param(
-            [agent("1", "a"), agent("2", "b", "1"), text("deep", "2")],
-            "◌ Agent: a\n  ◌ Agent: b\n    │ deep",
-            id="a subagent of a subagent is indented deeper",
-        ),
-        pytest.param(
-            [
-                *(text("mine"), BlockFinal(text="theirs", parent_tool_id="1")),
-                *(BlockFinal(text="theirs, too", parent_tool_id="1"), BlockFinal(text="mine")),
-            ],
-            "mine\n\n  │ theirs\n  │ theirs, too",
-            id="the final text is not compared with that of the parent",
-        ),
-        pytest.param(
-            [text("theirs", "1"), TurnCompleted(text="mine")],
-            "  │ theirs\n\nmine",
-            id="the answer of a subagent is not that of the turn",
-        ),
-    ],
-)
+    ),
+    "the call of one that only uses tools is updated in place": (
+        [agent("1", "look"), child("2", "1"), ToolFinished(id="2"), ToolFinished(id="1")],
+        "✓ Agent: look (3.0s)\n  ✓ Bash: echo 2 (1.0s)",
+    ),
+    "of several the one that writes is named": (
+        [
+            *(agent("1", "look"), agent("2", "listen"), text("I see.", "1"), text("I hear.", "2")),
+            *(text("More.", "2"), Status(text="looking", parent_tool_id="1")),
+        ],
+        "◌ Agent: look\n◌ Agent: listen\n  │ I see.\n↳ Agent: listen\n  │ I hear.More.\n↳ Agent: look\n  · looking",
+    ),
+    "one that writes after its call finished is named": (
+        [agent("1", "look"), ToolFinished(id="1"), text("mine"), text("theirs", "1")],
+        "✓ Agent: look (1.0s)\n\nmine\n\n↳ Agent: look\n  │ theirs",
+    ),
+    "a subagent of a subagent is indented deeper": (
+        [agent("1", "a"), agent("2", "b", "1"), text("deep", "2")],
+        "◌ Agent: a\n  ◌ Agent: b\n    │ deep",
+    ),
+    "the final text is not compared with that of the parent": (
+        [
+            *(text("mine"), BlockFinal(text="theirs", parent_tool_id="1")),
+            *(BlockFinal(text="theirs, too", parent_tool_id="1"), BlockFinal(text="mine")),
+        ],
+        "mine\n\n  │ theirs\n  │ theirs, too",
+    ),
+    "the answer of a subagent is not that of the turn": (
+        [text("theirs", "1"), TurnCompleted(text="mine")],
+        "  │ theirs\n\nmine",
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "screen"), SUBAGENTS.values(), ids=SUBAGENTS)
 def test_subagents(window: Window, events: list[Event], screen: str) -> None:
     assert window.show(*events) == screen.split("\n")
 
@@ -341,43 +339,21 @@ def test_make_room_gives_other_text_a_line_and_the_answer_continues_below(window
 
 
 @pytest.mark.parametrize(
-    ("event", "screen"),
+    ("variables", "shown", "forbidden"),
     [
-        (Notice(text="a remark that does not fit\nand another"), "· a remark that does\n  not fit\nand another"),
-        (Notice(text="https://example.com/a/long/address"), "· https://example.co\nm/a/long/address"),
-        (Notice(text="読む文書 読む文書 読む文書"), "· 読む文書 読む文書\n  読む文書"),
-        (Notice(text="said by somebody else", parent_tool_id="1"), "  · said by somebody\n    else"),
-        (Error(message="it went wrong for a reason"), "error: it went wrong\n  for a reason"),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, ["✓ read: a.txt (1.0s)"], rb"\x1b\[[\d;]*m"),
+        ({"TERM": "dumb"}, ["◌ read: a.txt", "✓ read: a.txt (1.0s)"], rb"\x1b"),
     ],
 )
-def test_remarks_and_errors_are_broken_between_words(window: Window, event: Event, screen: str) -> None:
-    window.resize(20, 24)
-    assert window.show(event) == screen.split("\n")
-
-
-def test_remark_that_just_fits_is_one_line(window: Window) -> None:
-    window.resize(20, 24)
-    assert window.show(Notice(text="so long and no mor"), Notice(text="next")) == ["· so long and no mor", "· next"]
-
-
-def test_no_color_turns_styles_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
+def test_variables_turn_styles_or_all_control_codes_off(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], shown: list[str], forbidden: bytes
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     window = Window()
     lines = window.show(started("1"), ToolFinished(id="1"), Error(message="oh"), ReasoningDelta(text="hm"))
-    assert lines == ["✓ read: a.txt (1.0s)", "error: oh", "", "[reasoning] hm"]
-    assert b"m\xe2" not in window.raw
-    assert b"\x1b[31m" not in window.raw
-    assert b"\x1b[2m" not in window.raw
-    window.close()
-
-
-def test_dumb_terminal_gets_no_control_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    window = Window()
-    lines = window.show(started("1"), ToolProgress(id="1", text="on it"), ToolFinished(id="1"))
-    assert lines == ["◌ read: a.txt", "✓ read: a.txt (2.0s)"]
-    assert b"\x1b" not in window.raw
+    assert lines == [*shown, "error: oh", "", "[reasoning] hm"]
+    assert not re.search(forbidden, window.raw)
     window.close()
 
 
