@@ -1,1 +1,1 @@
-"""Where agents come from: each adapter turns one foreign stream into events, and is loaded by name."""
+"""The runtimes: each adapter translates the stream of one kind of agent into events, and is loaded by name."""

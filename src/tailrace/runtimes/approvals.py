@@ -1,7 +1,7 @@
 """Decide what an agent may do while its turn runs, for agents that ask in the middle of a turn.
 
-`allow` and `deny` answer at once with the narrowest choice; with `ask` a person is asked beside the turn. The words are
-in `permissions`; how an answer gets back to the agent is up to its runtime.
+`allow` and `deny` answer at once with the narrowest choice. With `ask`, a person is asked while the turn continues.
+`permissions` owns the questions and choices; each runtime sends the answer back to its agent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Approvals:
-    """Decides for one turn. Leaving it cancels the open questions."""
+    """Decides for one turn. Leaving the `async with` block cancels the open questions."""
 
     def __init__(self, permissions: Policy, approver: Approver | None) -> None:
         self._permissions = permissions
@@ -54,7 +54,7 @@ class Approvals:
 
     @property
     def can_decide(self) -> bool:
-        """Whether anything can be decided here. If nobody can be asked, calls that need approval keep waiting."""
+        """Whether a decision is possible. If no person can be asked, calls that need approval keep waiting."""
         return self._permissions != "ask" or self._approver is not None
 
     @property

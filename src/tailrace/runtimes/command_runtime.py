@@ -1,4 +1,4 @@
-"""The base of runtimes whose agent is a command of its own: their options, and how the command is started."""
+"""The base of runtimes that run an agent's command: their options, and how the command is started."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class CommandRuntime:
-    """A runtime whose agent is a command; `command` may carry options of its own, and is `name` without it.
+    """A runtime that runs a command, by default the one called `name`. `command` may contain options, too.
 
-    `env` is added to our environment, `cwd` is where the agent works. What the agent asks is decided by `permissions`,
-    and with `ask` by `approver`. `sessions` is the folder that stores which conversation belongs to which session.
-    `timeouts` is an attribute: how long the command is waited for.
+    `env` is added to our environment, `cwd` is the agent's working directory. `permissions` decides on the agent's
+    requests, with `ask` the `approver`. `sessions` is the folder that stores which conversation belongs to which
+    session. The attribute `timeouts` says how long to wait for the command.
     """
 
     name = ""

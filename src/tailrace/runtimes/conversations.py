@@ -1,7 +1,7 @@
 """Which conversation of an agent belongs to which session, for agents that store their conversations themselves.
 
-Agents store them under ids of their own. Which id belongs to which session is stored here, in a small file each, so
-that a restart forgets nothing.
+Agents store them under ids of their own. Here a small file for each session stores the id, so that it survives a
+restart.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Conversations:
     def remember(self, prompt: Prompt, conversation: str) -> list[Event]:
         """Store the conversation of the prompt's session. Returns a notice if that fails.
 
-        One that cannot be stored is known until this process ends.
+        It is then kept in memory only, until this process ends.
         """
         session = session_of(prompt)
         if not (session and conversation) or self._by_session.get(session) == conversation:

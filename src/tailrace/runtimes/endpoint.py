@@ -1,10 +1,10 @@
-"""An agent at a web address: it is asked by POST, and responds with server-sent events whose data is JSON.
+"""An agent at a web address: it gets a POST, and responds with server-sent events that contain JSON.
 
-Owns which responses are accepted, and the JSON in their frames. The translators know what that means; `http` owns the
+Owns which responses are accepted, and the JSON in their frames. The translators own its meaning; `http` owns the
 connection.
 
 JavaScript strings hold a character outside the basic plane as two surrogates, and agents may cut a text between them.
-`SurrogateJoiner` joins them again, so that no text of ours holds half a character.
+`SurrogateJoiner` joins them again, so that no event contains half a character.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The function takes a `Prompt` and yields events, or strings, which become text deltas. Anything else that it yields is
 passed on, and `tailrace.contract` refuses it. A function that speaks AG-UI looks the same from outside, so its events
-are recognised and its author is told what to write. An object that already is a `Runtime` is used as it is.
-This file finds the object, and says why it cannot be found.
+are recognised, and the error says what to write. An object that already is a `Runtime` is used unchanged. This module
+also finds the object, or reports why it cannot be found.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FunctionRuntime:
         except Exception as error:
             if not is_started:
                 yield started
-            # Python's words when code uses the prompt as something else, most likely as the input of AG-UI.
+            # Python's error texts when code uses the prompt as another type, probably as the input of AG-UI.
             is_misuse = isinstance(error, TypeError | AttributeError) and "'Prompt' object" in str(error)
             if is_ended or not is_misuse:
                 raise
@@ -73,7 +73,7 @@ class FunctionRuntime:
 
     @property
     def _advice(self) -> str:
-        """What to write for a function that speaks AG-UI."""
+        """Advice for the author of a function that speaks AG-UI."""
         module, _, function = self.name.partition(":")
         return (
             "It is called with a `Prompt`, whose text is `prompt.text`. "
@@ -101,7 +101,7 @@ def _is_agui_event(item: object) -> bool:
 
 
 def load_object(path: str) -> Any:
-    """Import what is at `module:object`; both may be dotted. Modules in the current directory are found as well.
+    """Import the object at `module:object`; both may be dotted. Modules in the current directory are found as well.
 
     Raises `AgentNotFound` if there is nothing.
     """
@@ -183,7 +183,7 @@ def _is_async_generator_function(found: Any) -> bool:
 
 
 def _describe(found: object) -> str:
-    """What the object is, for an error."""
+    """A description of the object for an error."""
     kinds: tuple[tuple[Callable[[object], bool], str], ...] = (
         (inspect.isclass, "a class, not an object of it"),
         (inspect.iscoroutinefunction, "a coroutine function: it returns where it should yield"),

@@ -1,7 +1,7 @@
 """Append to texts inside plain JSON values at a cost that does not grow with them.
 
-For transcripts, which keep a conversation in its agent's own form. While a text is streamed its pieces stand in its
-place; `join_texts` returns the value with whole texts.
+Histories use it, which keep a conversation in its agent's own form. While a text is streamed, a list of its pieces is
+stored in its place; `join_texts` returns the value with whole texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class _Pieces(list[str]):
 
 
 def append_text(container: dict[str, Any], name: str, piece: str) -> None:
-    """Append to the text that `container` has under a name; any value there that is no text is replaced."""
+    """Append to the text that `container` has under this name. A value that is not a text is replaced."""
     pieces = container.get(name)
     if not isinstance(pieces, _Pieces):
         pieces = container[name] = _Pieces([pieces] if isinstance(pieces, str) else [])

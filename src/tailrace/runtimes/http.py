@@ -207,7 +207,7 @@ class _ResponseReader:
 async def send_request(
     request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> AsyncGenerator[HttpResponse, None]:
-    """Send a request and give its response, whatever the status. Leaving closes the connection and so cancels it.
+    """Send a request and yield its response, of any status. Leaving closes the connection, which cancels the request.
 
     `read_timeout_s` limits each wait for more bytes. Raises `HttpFault`.
     """

@@ -1,7 +1,7 @@
 """Add to a command's failure what the user can do: log in, name another model, or update.
 
-Each command reports these in its own words, often among many others and without the remedy. The failure stays as
-reported; the hint is added behind it. Owns the hints; the failures come from the translators.
+Each command reports these failures in its own words, often in a long text and without advice. The text of the failure
+stays; the hint is added after it. Owns the hints; the failures come from the translators.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """How a command reports that nobody is logged in, what helps then, and where its models come from."""
+    """How a command reports a missing login, the advice for that, and where its models come from."""
 
     package: str
     login_error: re.Pattern[str]
@@ -62,7 +62,7 @@ _UNKNOWN_OPTION = re.compile(
 
 
 def with_login_hint(runtime: str, events: Iterable[Event]) -> list[Event]:
-    """The events. A failure with a known remedy says it and gets a code of its own."""
+    """The events. A failure for which advice is known gets the advice and a code of its own."""
     return [_with_hint(_COMMANDS[runtime], runtime, event) for event in events]
 
 

@@ -1,10 +1,10 @@
 """Stop an agent's command when this process is killed before it could do so itself.
 
-Most commands notice that their input is closed. A server, and an agent that waits for its model, do not: they run on
-for hours. So a watcher process holds the other end of one of our pipes. The pipe closes when we end, however we end;
-then the watcher signals the command as we would have done.
+Most commands end when their input is closed. A server, and an agent that waits for its model, do not: they continue for
+hours. So a watcher process reads from a pipe of ours. The pipe closes when this process ends, also when it is killed;
+then the watcher sends the command the same signals that this process would have sent.
 
-Owns that watcher. How a command is stopped while we live is in `process`.
+Owns that watcher. `process` stops a command while this process runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tailrace.runtimes.process_tree import ProcessTree
 
-# A shell script, because every system has a shell. Nobody reads what it prints.
+# A shell script, because every system has a shell. Its output is discarded.
 _WATCH = """\
 read -r _
 for signal in INT TERM KILL; do kill -s "$signal" -- "-$1" || break; sleep "$2"; done
@@ -25,8 +25,9 @@ for process in /proc/[0-9]*; do grep -qs -e "$3" "$process/environ" && kill -s K
 
 
 class ParentWatch:
-    """Watches a process group, and the processes of its tree, while we live. If no watcher can be started there is
-    none.
+    """Kills a process group, and the processes of its tree, if this process ends before `close`.
+
+    If the watcher cannot be started, this does nothing.
     """
 
     def __init__(self, group: int, tree: ProcessTree, *, grace_s: float) -> None:
@@ -41,7 +42,7 @@ class ParentWatch:
             )
 
     def close(self) -> None:
-        """End the watcher: the group is gone, or about to be. May be called twice."""
+        """End the watcher, because the group has ended or is being stopped. May be called twice."""
         if self._watcher is None:
             return
         self._watcher.kill()  # before its pipe closes, which it would take for our end

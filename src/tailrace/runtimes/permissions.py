@@ -1,7 +1,7 @@
-"""What an agent must ask before it acts: the question, its choices, and who answers it.
+"""Questions of agents that need permission to act: the question, its choices, and the protocol of an approver.
 
-Owns these types, and which choice allows or denies the least. Which agent asks, and how the answer gets back, is up to
-its runtime. Where a person is asked is up to the `Approver` that a runtime is given.
+Owns these types, and the rule which choice allows or denies the least. Each runtime makes the questions of its agent
+and sends the answers back. The `Approver` of a runtime decides where a person is asked.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Policy: TypeAlias = Literal["ask", "allow", "deny"]
 HOW_TO_ALLOW = "Set permissions to ask, allow or deny to decide what it may do (in the terminal: --permissions ask)."
 
 _CHANGES = ("diff", "patch", "new_string", "content")  # what is written to a file
-# The argument that tells most about a call: the first of these that it has.
+# The arguments that describe a call best: the first one that the call has is used.
 _MAIN_ARGUMENTS = ("command", "cmd", "file_path", "path", "pattern", "query", "url")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to answer; `kind` is `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    """One possible answer. `kind` is `allow_once`, `allow_always`, `reject_once` or `reject_always`.
 
-    If the person chooses an answer rather than allows something, it is `answer`.
+    If the choice answers a question and allows nothing, `kind` is `answer`.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent wants to do or to know, in words, and the possible answers."""
+    """A question of an agent, which wants to do or to know something, and the possible answers."""
 
     title: str
     arguments: Any = None
@@ -50,7 +50,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """What the question is about, if the title does not say it: the command, the file, or the other arguments."""
+        """The command, the file or the other arguments that the question is about; "" if the title contains them."""
         arguments = self.arguments
         if isinstance(arguments, Mapping):
             main = next((arguments[name] for name in _MAIN_ARGUMENTS if arguments.get(name)), None)
@@ -84,12 +84,12 @@ def approval_question(agent: str, tool: str, arguments: Any) -> Question:
 
 
 def may_allow(permissions: Policy, approver: Approver | None) -> bool:
-    """Whether anything can be allowed. If not, an agent that denies by itself need not be taught to ask."""
+    """Whether any request can be allowed. If not, an agent that denies by itself needs no option to ask."""
     return permissions == "allow" or (permissions == "ask" and approver is not None)
 
 
 class Approver(Protocol):
-    """Puts a question to the person the agent works for."""
+    """Asks the person for whom the agent works."""
 
     async def ask(self, question: Question) -> Choice | None:
         """Wait for the person's choice, one of the question's. None, if they cannot be asked, denies it.

@@ -1,13 +1,12 @@
-"""Run an agent's command: start it in its own process group, read it line by line, and leave none of it behind.
+"""Run an agent's command: start it in its own process group, read it line by line, and end all of its processes.
 
-Owns what every command gets wrong in its own way: lines longer than a reader expects, endless silence, a flood on
-stderr, ignored signals, children that outlive it and hold its output open. What the lines mean is for a runtime's
-translator.
+Owns the problems of commands: very long lines, endless silence, a flood on stderr, ignored signals, and children that
+live longer than the command and hold its output open. The translator of a runtime owns the meaning of the lines.
 
-The command leads a process group, and the group is signalled, since a launcher that dies alone leaves the agent it
-launched. Agents often run their tools outside the group and end them only when asked to stop. What they leave is killed
-with them, as far as the platform shows it (`process_tree`). If this process is killed, `ParentWatch` does the same.
-POSIX only.
+The command leads a process group, and signals go to the group: if only a launcher is killed, the agent that it launched
+continues. Agents often run their tools outside the group and end them only when asked to stop. The processes that they
+leave are killed too, as far as the platform shows them (`process_tree`). If this process is killed, `ParentWatch` does
+the same. POSIX only.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _READ_BYTES = 64 * 1024
 _STDERR_TAIL_BYTES = 8 * 1024
 # Programs written in Rust print this behind their error; it tells people nothing.
 _BACKTRACE = "\nStack backtrace:"
-# A killed process is gone in a moment, but is listed until its new parent reaps it, which some never do.
+# A killed process ends at once, but stays in the list until its new parent reaps it, which some parents never do.
 _GONE_POLL_S = 0.01
 _GONE_TIMEOUT_S = 0.25
 
@@ -56,7 +55,7 @@ class ProcessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Pipes(SubprocessStreamProtocol):
-    """The pipes of a process. `exited` is done when it exits, whoever still holds its pipes open."""
+    """The pipes of a process. `exited` is done when the process exits, even if children still hold its pipes open."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=_READ_BYTES, loop=loop)
@@ -71,9 +70,9 @@ class _Pipes(SubprocessStreamProtocol):
 class AgentProcess:
     """A running command. Entering starts it; leaving stops it and its process group.
 
-    `env` is added to our environment. `missing` says how to install a command that is not found. `may_be_silent` is
-    asked whether a silence has a reason: a tool runs, or a person is asked. `grace_s` is the time after each polite
-    signal before the next, harsher one; 0 kills at once, for an agent that leaves its tools behind if asked to stop.
+    `env` is added to our environment. `missing` says how to install a command that is not found. `may_be_silent`
+    returns whether a silence has a reason: a tool runs, or a person is asked. `grace_s` is the time between SIGINT,
+    SIGTERM and SIGKILL; 0 kills at once, for an agent whose tools continue if it is asked to stop.
     """
 
     def __init__(
@@ -193,7 +192,7 @@ class AgentProcess:
     # Writing
 
     async def write(self, line: bytes) -> None:
-        """Write a line to its input. If the process reads no more, nothing is raised: its output tells why.
+        """Write a line to its input. If the process has stopped reading, nothing is raised: its output says why.
 
         A process that reads nothing for as long as it may be silent is given up; then `failure` says so.
         """
@@ -275,7 +274,7 @@ class AgentProcess:
                     await asyncio.sleep(_GONE_POLL_S)
 
     def _reap(self) -> None:
-        """Reap orphans that became our children, as they do for the first process of a container."""
+        """Reap orphans that became our children, as happens to the first process of a container."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG) != (0, 0):
                 pass

@@ -1,8 +1,8 @@
 """Find, suspend and kill all processes that an agent's command has started, in any process group.
 
-The tools of a command leave its process group, and those started through a second fork leave its family as well. They
-are known by descent and by a mark in an environment variable, which children inherit; both as far as the platform shows
-them (`/proc`). A process that drops the variable and leaves the family is not found.
+The tools of a command may leave its process group, and after a second fork they are not its descendants any more. They
+are found as descendants and by a mark in an environment variable, which children inherit; both need `/proc`. A process
+that drops the variable and is no descendant is not found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ProcessTree:
             self._signal(signal.SIGSTOP)
 
     def kill_all(self) -> None:
-        """Kill those that were suspended."""
+        """Kill the suspended processes."""
         self._signal(signal.SIGKILL)
 
     def are_gone(self) -> bool:

@@ -1,6 +1,6 @@
-"""Find the provider's error message in what an agent makes of it.
+"""Find the provider's error message in the error text of an agent.
 
-Agents pass on the provider's JSON, sometimes wrapped once more; Python SDKs pass on its repr. People are shown the
+Agents pass on the provider's JSON, sometimes inside other text; Python SDKs pass on its repr. People see only the
 message in it, and the HTTP status is kept. Any other text stays unchanged.
 """
 

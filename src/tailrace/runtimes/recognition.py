@@ -1,6 +1,6 @@
-"""Recognises the agents of other frameworks, and common mistakes in their place.
+"""Recognises agents of other frameworks, and objects that are named by mistake instead of an agent.
 
-A class is recognised by its name and the module that defines it, so that no framework is imported that nobody uses.
+A class is recognised by its name and the module that defines it, so that no unused framework is imported.
 `function` finds the object, and `plugins` makes the runtime for it.
 """
 
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 
 class RecognisedAgent(NamedTuple):
-    """A recognised agent: what it is, for people, and the name of the runtime for it."""
+    """A recognised agent: its description for people, and the name of its runtime."""
 
     description: str
     runtime: str
 
 
 class _Agent(NamedTuple):
-    """A class of agents: where it is defined, its name, what it is, and the runtime for its objects."""
+    """A class of agents: its module, its name, a description, and the runtime for its objects."""
 
     module: str
     name: str
@@ -34,7 +34,7 @@ _AGENTS = (
 )
 _AGUI = "an agent of {}: serve it over AG-UI, and name its address as agui+URL"
 _APPLICATION = "a web application: start it with its server, and name its address as agui+URL or vercel+URL"
-# Classes whose objects are no agents here: where each is defined, its name, and what to name in its place.
+# Classes of objects that are not agents: the module of each, its name, and the advice what to name instead.
 _MISTAKES = (
     (
         "langgraph.",
@@ -60,7 +60,7 @@ _ASGI_PARAMETERS = ["scope", "receive", "send"]
 
 def recognise_agent(found: Any) -> RecognisedAgent | None:
     """The agent of a framework that the object is. None if no framework is recognised."""
-    # Somebody's own module may be called `agents.agent` too; the SDK's Agent has no method `run`.
+    # A user's own module may be called `agents.agent` too; the SDK's Agent has no method `run`.
     is_own = _is_of(type(found), "agents.agent", "Agent") and hasattr(found, "run")
     for agent in _AGENTS:
         if not is_own and not inspect.isclass(found) and _is_of(type(found), agent.module, agent.name):
@@ -71,7 +71,7 @@ def recognise_agent(found: Any) -> RecognisedAgent | None:
 
 
 def recognise_mistake(found: Any) -> str | None:
-    """What the object is instead of an agent, and what to name in its place. None if it is nothing known."""
+    """The description of an object that is not an agent, with advice what to name instead. None if it is unknown."""
     if inspect.isclass(found):
         for agent in _AGENTS:
             if _is_of(found, agent.module, agent.name):

@@ -1,10 +1,10 @@
 """Detect that an agent starts its answer again: gemini-cli, and opencode over ACP, do not report it.
 
-When the stream of its model breaks, the agent waits a second or longer, asks again and sends the new answer behind the
-old one. Two things show it: the pause, and that the text repeats from its first word. So text that comes after such a
-pause and repeats the block from its beginning is held back. Once it has repeated the whole block it is a restart. If it
-differs before that, nobody can know: after many equal characters the caller is told that it may be a restart; after few
-it continues the same answer, as does a new try that differs from its first word.
+When the stream of its model breaks, the agent waits a second or longer, asks again and sends the new answer after the
+old one. Two signs show a restart: the pause, and that the text repeats from its first word. So text that comes after
+such a pause and repeats the block from its beginning is held back. If it repeats the whole block, it is a restart. If
+it differs before that, the case is unclear: after many equal characters the result says `may_be_restart`; after few the
+text counts as part of the same answer. So does a new try that differs from its first word on.
 
 Pure: the time is an argument. One instance is one block of text.
 """
@@ -15,21 +15,21 @@ from io import StringIO
 
 import msgspec
 
-# The least time such an agent waits before it retries.
+# The minimum time that such an agent waits before it retries.
 PAUSE_S = 1.0
-# A few words may occur twice in an answer: so short a beginning proves nothing.
+# A few words may occur twice in an answer, so a repetition shorter than this proves nothing.
 _MIN_TEXT = 8
 _CHECKED_START = 256
-# So many characters repeated from the first one on are rarely a matter of style.
+# If this many characters are repeated from the first one on, it is rarely the style of the answer.
 _MAYBE_RESTART = 16
 
 MAY_BE_RESTARTED = "The answer seems to start again: the text above may come from a failed try."
 
 
 class DetectedText(msgspec.Struct, frozen=True):
-    """What follows from a piece: text to emit now, and whether all text before it belongs to a failed try.
+    """The result for a piece: text to emit now, and whether all text before it belongs to a failed try.
 
-    With `may_be_restart` that is not certain: both texts stay, apart from each other.
+    With `may_be_restart` this is uncertain: both texts stay, in separate blocks.
     """
 
     text: str = ""
@@ -59,7 +59,7 @@ class RestartDetector:
         return self._compare(piece)
 
     def close(self) -> str:
-        """The block is over: return the text that was held back."""
+        """End the block: return the text that was held back."""
         return self._accept("".join(self._held)).text
 
     def _compare(self, piece: str) -> DetectedText:

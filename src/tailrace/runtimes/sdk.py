@@ -1,7 +1,7 @@
-"""What the adapters of Python SDKs share: import an SDK when it is used, and turn its objects into JSON values.
+"""Shared by the adapters of Python SDKs: import an SDK when it is used, and convert its objects to JSON values.
 
-SDK objects end here: translators see only what `json_value` makes of them, and exceptions only as an `SdkFailure`.
-The translators decide what these values mean.
+SDK objects end here: translators get only the values of `json_value`, and exceptions only as an `SdkFailure`. The
+translators own the meaning of these values.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _fields_or_text(value: Any) -> Any:
 
 
 def json_or_text(text: Any) -> Any:
-    """Decode the arguments of a call, which SDKs keep as the model wrote them. Text that is not JSON stays text."""
+    """Decode the arguments of a call, which SDKs keep as JSON text. Text that is not JSON stays text."""
     if not isinstance(text, str):
         return text
     try:
@@ -93,7 +93,7 @@ def as_text(value: Any) -> str:
 
 
 def status_text(value: Any) -> str:
-    """What an agent's author sends for people to see, as one text. An object of one field is that field."""
+    """A custom event of an agent as text for people. An object with one field becomes the text of that field."""
     match value:
         case {**fields} if len(fields) == 1:
             return as_text(next(iter(fields.values())))

@@ -1,6 +1,6 @@
-"""The files that store an agent's memory when its SDK leaves that to us: in this user's data directory.
+"""The files that store an agent's memory if its SDK does not store it: in this user's data directory.
 
-What is stored is up to the adapters. A session is any text; its file is named by a digest of it.
+The adapters own the content. A session is any text; a digest of it names the file.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class SessionFiles:
         self._folder = folder
 
     def load(self, session: str) -> bytes | None:
-        """Read what was saved; None if nothing was or if it cannot be read, in which case `save` will report why."""
+        """The saved content; None if there is none or it cannot be read. In that case `save` will report the reason."""
         try:
             return self._path(session).read_bytes()
         except OSError:
             return None
 
     def save(self, session: str, content: bytes) -> None:
-        """Replace the session's file. If the process dies, the old content or all of the new is there.
+        """Replace the session's file. If the process dies, the file has the whole old or the whole new content.
 
         Raises OSError if that fails.
         """

@@ -1,8 +1,8 @@
 """Server-sent events: bytes in, frames out, as the WHATWG standard defines them.
 
 Lines end with CR, LF or CRLF, wherever the bytes are cut. Comments keep a connection alive and have no content. Owns
-the syntax and the limit on the size of a frame. Who reads the stream knows what the data means and whether to connect
-again; `retry_ms` is the server's wish for that.
+the syntax and the limit on the size of a frame. The reader of the stream owns the meaning of the data and decides
+whether to connect again; `retry_ms` is the delay that the server asks for.
 
 Pure: no time, no input or output. One decoder is one stream.
 """

@@ -1,8 +1,8 @@
 """Ask a person at the terminal what an agent may do: an `Approver` for every runtime that takes one.
 
-Owns the question on the screen and what is typed at it. Other writers to the screen first await `wait_until_idle`, so
-that nothing is written over a question; `make_room` is called before one is shown. Input typed before the question was
-shown does not answer it and is discarded.
+Owns the question on the screen and the input that answers it. Other writers to the screen first await
+`wait_until_idle`, so that they do not write over a question; `make_room` is called before a question is shown. Input
+that was typed before the question was shown is discarded.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class TerminalApprovals:
 
 
 def question_text(question: Question, columns: int | None = None) -> str:
-    """The question as it is shown: what the agent wants, what it is about, and the numbered choices.
+    """The question as text for the screen: the title, the subject, and the numbered choices.
 
     With `columns`, lines are wrapped and indented to fit.
     """
@@ -125,7 +125,7 @@ def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
 
 
 def parse_choice(question: Question, typed: str) -> Choice | None:
-    """The choice that was typed: by number, or by yes and no for the narrowest one."""
+    """The typed choice: a number, or yes or no for the choice that allows or denies the least."""
     if typed.lower() in _YES:
         return question.allowing()
     if typed.lower() in _NO:
@@ -146,7 +146,7 @@ def _one_line(text: str) -> str:
 
 
 def _excerpt(text: str) -> list[str]:
-    """The first lines of a long text, and how much is left out."""
+    """The first lines of a long text, and a line that says how much is left out."""
     lines = text[:_MAX_TEXT].splitlines()[:_MAX_LINES]
     left_out = len(text) - len("\n".join(lines))
     return [*lines, f"… and {left_out} characters more"] if left_out > len(lines) else lines
@@ -168,7 +168,7 @@ def _write(terminal: int, text: str) -> None:
 
 @contextmanager
 def _echo_on(terminal: int) -> Iterator[None]:
-    """Let the terminal show what is typed, also while an answer is streamed."""
+    """Let the terminal show typed characters, also while an answer is streamed."""
     import termios  # noqa: PLC0415 -- as above
 
     before = termios.tcgetattr(terminal)

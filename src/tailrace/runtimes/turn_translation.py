@@ -1,7 +1,7 @@
 """The rules that turn any agent's stream into canonical events.
 
 A translator knows the events of one agent and calls the methods here; each returns the canonical events that follow.
-What every agent gets wrong in its own way is handled here once:
+The problems that all agents have are handled here once:
 
 - **Deltas win.** The final text of a streamed block closes the block and corrects it where it differs; it is not
   repeated. A block that was not streamed is emitted from its final text.
@@ -120,7 +120,7 @@ class TurnTranslation:
         return [*events, TextDelta(text=piece, parent_tool_id=parent)]
 
     def text_snapshot(self, key: _BlockKey, whole: str, *, parent: str | None = None) -> list[Event]:
-        """Take the whole text of a block so far: emit what is new. A different text replaces the open segment."""
+        """Take the whole text of a block so far, and emit the new part. A different text replaces the open segment."""
         known = self._blocks.get(key)
         text = known.text if known is not None else ""
         if whole.startswith(text):
@@ -157,7 +157,7 @@ class TurnTranslation:
         return [BlockFinal(text=rest if differs else None, parent_tool_id=parent)]
 
     def retract_try(self, reason: str, *, parent: str | None = None) -> list[Event]:
-        """The model call failed and is retried: retract what it said since the last interruption."""
+        """Retract the text since the last interruption, because the model call failed and is retried."""
         key = self._open_blocks.pop(parent, None)
         if key is not None:
             self._blocks[key].close(is_final=True)
@@ -170,7 +170,7 @@ class TurnTranslation:
         return self._retract(parent, reason) if has_text else []
 
     def model_call_completed(self, *, parent: str | None = None) -> None:
-        """A model call is complete: no later retry can retract its text."""
+        """Note that a model call is complete: no later retry can retract its text."""
         for segment in reversed(self._recent_segments.get(parent, [])):
             if segment.is_permanent:
                 break  # and so are all before it
@@ -248,7 +248,7 @@ class TurnTranslation:
         return [ReasoningEnd(metadata=metadata, parent_tool_id=parent)]
 
     def _interrupt_text(self, parent: str | None) -> None:
-        """An event that is not text closes the open block, as the fold does."""
+        """Close the open block at an event that is not text, as the fold does."""
         self._reasoning_ended.pop(parent, None)
         self._recent_segments.pop(parent, None)
         key = self._open_blocks.pop(parent, None)
@@ -277,13 +277,13 @@ class TurnTranslation:
         return self._call_finished.get(call) is False
 
     def tool_output(self, call: str, data: str) -> list[Event]:
-        """Append to what a tool prints."""
+        """Append to the output of a tool."""
         if not data or call not in self._call_finished:
             return []
         return [ToolOutput(id=call, data=data, parent_tool_id=self._call_parents.get(call))]
 
     def tool_output_snapshot(self, call: str, whole: str) -> list[Event]:
-        """Take all that a tool has printed so far: emit what is new."""
+        """Take the whole output of a tool so far, and emit the new part."""
         printed = self._printed.get(call, "")
         if not whole.startswith(printed):
             return []  # printed output cannot be changed; the result will be right
@@ -328,7 +328,7 @@ class TurnTranslation:
     # The end
 
     def fail(self, message: str, *, code: str | None = None, status_code: int | None = None) -> None:
-        """Record that the turn has failed, however its stream ends. The first failure counts."""
+        """Record that the turn has failed. No later end of the stream changes that; the first failure counts."""
         if self._failure is None:
             reason, status = provider_error_text(message or "no reason was given")
             self._failure = TurnFailed(message=reason, code=code, status_code=status_code or status)
@@ -340,7 +340,7 @@ class TurnTranslation:
     def end(self, *, cancelled: bool = False, exit_error: str = "") -> list[Event]:
         """Return the one terminal event of the turn; nothing when called again.
 
-        `exit_error` says how the agent's process or connection ended, if not well.
+        `exit_error` says how the agent's process or connection failed; "" if it did not.
         """
         if exit_error:
             self.fail(exit_error, code="cut_off")
@@ -357,7 +357,7 @@ class TurnTranslation:
 
 
 def _kind_of(event: Any) -> Hashable:
-    """The names in an unknown event that tell its kind; without any, its keys or its type."""
+    """The names in an unknown event that identify its kind; without any, its keys or its type."""
     names: list[str] = []
     match event:
         case dict():

@@ -1,12 +1,11 @@
 """A running agent: requests to it, and its messages in their order.
 
-The protocol is JSON-RPC 2.0, a message per line. It is written out here instead of taken from the protocol's Python SDK
-for reasons measured on it (0.12.1): it drops updates of a kind that its schema does not know, and agents are ahead of
-the schema; it raises at an unknown stop reason; one line that is JSON but no object ends its reading for good. The
-process would be ours in any case, since the SDK knows no process groups, reads no stderr and passes on little of the
-environment. All that is left to take are request ids.
+The protocol is JSON-RPC 2.0, one message per line. The protocol's Python SDK (0.12.1) is not used. It drops updates of
+a kind that is not in its schema, but agents are ahead of the schema; it raises at an unknown stop reason; and it stops
+reading after a line of JSON that is not an object. It also has no process groups, does not read stderr, and passes on
+little of the environment.
 
-A task of its own reads the agent and owns its process, so that the end of the event loop ends the agent, too.
+A separate task reads the agent and owns its process, so that the end of the event loop ends the agent, too.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 _MISSING = "Install it, or name it by its path."
 _REQUEST_TIMEOUT_S = 60.0
-# A cancelled agent saves its session, which takes the known ones some milliseconds. This and the signals that follow
-# take less time than a person waits for an agent that was told to stop.
+# A cancelled agent saves its session, which takes the known agents some milliseconds. A person waits until this time
+# and that of the signals after it are over, so both are short.
 _CANCEL_TIMEOUT_S = 0.5
 _GRACE_S = 0.5
 # A loaded session sends its history, then the response. gemini-cli sends history after the response too, so its
 # messages are skipped until it is quiet for a moment, or the timeout is over.
 _HISTORY_QUIET_S, _HISTORY_TIMEOUT_S = 0.25, 10.0
-# So many messages wait for a slow reader before the agent has to wait.
+# When this many messages wait for a slow reader, the agent has to wait.
 _BACKLOG = 1000
 _NO_SUCH_METHOD = -32601
 
@@ -55,7 +54,7 @@ class RpcMessage(msgspec.Struct, frozen=True):
 
 
 class AgentFault(RuntimeFault):
-    """Why there is no turn with an agent; `code` is that of the turn's failure."""
+    """The agent cannot be started, or it ended. `code` becomes the code of the turn's failure."""
 
     def __init__(self, message: str, *, code: str = "cut_off") -> None:
         super().__init__(message)
@@ -73,8 +72,8 @@ _encoder = msgspec.json.Encoder()
 class AcpAgent:
     """A command that speaks the protocol, with one session. `start` it, and `close` it in any case.
 
-    `name` is what it calls itself, `label` what people call it, `login_hint` how to log in to it, and `end_text` how it
-    ended. `may_be_silent` is asked whether a silence during a prompt has a reason.
+    `name` is its own name, `label` its name in messages to people, `login_hint` says how to log in, and `end_text` how
+    it ended. `may_be_silent` returns whether a silence during a prompt has a reason.
     """
 
     def __init__(
@@ -190,7 +189,7 @@ class AcpAgent:
             await self._send(id=message.id, error={"code": _NO_SUCH_METHOD, "message": f"no {message.method} here"})
 
     def _is_ours(self, message: RpcMessage) -> bool:
-        """Whether it is about our session. Others are subagents', whose work shows in the call they run under."""
+        """Whether it is about our session. Others are those of subagents, and a subagent's call shows its work."""
         session_id = at_path(message.params, "sessionId")
         return message.method == UPDATE and (session_id is None or session_id == self.session_id)
 
@@ -198,7 +197,7 @@ class AcpAgent:
 
     async def request(self, method: str, **params: Any) -> Any:
         """Send a request and return its result. Raises `RequestRefused`, or an `AgentFault` if no response comes."""
-        assert self._task is not None, "an agent is started before it is asked"
+        assert self._task is not None, "an agent is started before it gets a request"
         request_id = next(self._ids)
         response = self._responses[request_id] = asyncio.get_running_loop().create_future()
         await self._send(id=request_id, method=method, params=params)
@@ -234,7 +233,7 @@ class AcpAgent:
         )
 
     def end_turn(self) -> None:
-        """The turn is over: messages are discarded until the next prompt."""
+        """End the turn: messages are discarded until the next prompt."""
         self._in_turn = False
 
     async def respond(self, request: RpcMessage, result: Any) -> None:
@@ -242,14 +241,14 @@ class AcpAgent:
         await self._send(id=request.id, result=result)
 
     async def cancel_requests(self, requests: Sequence[RpcMessage]) -> None:
-        """Respond that nobody decides any more; an agent that does not read that is not waited for."""
+        """Respond that the requests are cancelled. Do not wait for an agent that does not read the responses."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 for request in requests:
                     await self.respond(request, CANCELLED)
 
     async def cancel(self) -> None:
-        """Tell the agent to stop, and wait a moment until it has. Its messages are discarded."""
+        """Ask the agent to stop, and wait a short time until it has stopped. Its messages are discarded."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 await self._send(method="session/cancel", params={"sessionId": self.session_id})

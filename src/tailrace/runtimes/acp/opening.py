@@ -25,7 +25,7 @@ _CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "termina
 
 
 class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent is run.
+    """Options for running an agent.
 
     `env` is added to our environment. `mode` and `auth` are ids of the agent's own, like `plan` and `gemini-api-key`.
     `retention_s` is how long an idle agent is kept for the next turn of its conversation; 0 keeps none.

@@ -1,9 +1,9 @@
 """Any agent of the Agent Client Protocol as a runtime: `AcpRuntime("claude-agent-acp")`, on the command line
 `acp:COMMAND`.
 
-Owns which agent a conversation has. An agent is kept for a while after its turn, since it takes seconds to start and
-some remember nothing without it; only a few are kept. A turn that fails or is left ends the agent with all of its
-process group, and the next one resumes the session.
+Owns which agent process serves a conversation. A process is kept for some time after its turn, because starting takes
+seconds and some agents lose their memory with the process; only a few are kept. A turn that fails or is closed early
+ends the process with all of its process group, and the next turn resumes the session.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _MAX_KEPT = 8
 
 
 class AcpRuntime:
-    """An agent's command as a runtime. What it must ask is decided by `permissions`, and with `ask` by `approver`.
+    """An agent's command as a runtime.
 
-    Without an `approver` nothing is allowed.
+    `permissions` decides on the agent's requests for permission; with `ask`, `approver` does. Without an `approver`
+    nothing is allowed.
     """
 
     name = "acp"
@@ -53,7 +54,7 @@ class AcpRuntime:
         self._kept: dict[str, tuple[AcpAgent, asyncio.TimerHandle]] = {}
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run one turn. Closing it cancels the turn and returns when nothing of the agent is left."""
+        """Run one turn. Closing it cancels the turn and returns when all processes of the agent have ended."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         if (kept := self._take_kept(session_of(prompt))) is not None:
             # If it has exited since, a new one is started: that is no failure of this turn.

@@ -22,7 +22,7 @@ def at_path(value: Any, *path: str) -> Any:
 
 
 class SessionUpdate(msgspec.Struct, rename="camel", kw_only=True):
-    """Anything an agent reports about its session; `meta` is its own."""
+    """Any report of an agent about its session. `meta` holds the agent's own extensions."""
 
     meta: Any = msgspec.field(default=None, name="_meta")
 
@@ -41,7 +41,7 @@ class ContentChunk(SessionUpdate, kw_only=True):
 
 
 class ToolUpdate(SessionUpdate, kw_only=True):
-    """A call starts, or what has changed of it."""
+    """A call starts, or some of its fields have changed."""
 
     tool_call_id: str
     title: str | None = None
@@ -105,7 +105,7 @@ class PermissionOption(msgspec.Struct, rename="camel"):
 
 
 class PermissionRequest(msgspec.Struct, rename="camel"):
-    """What the agent would do, and the possible answers."""
+    """A request for permission: the call, and the possible answers."""
 
     tool_call: ToolUpdate
     options: list[PermissionOption]

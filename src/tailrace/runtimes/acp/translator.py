@@ -1,18 +1,17 @@
-"""Translate what an agent sends over the Agent Client Protocol.
+"""Translate the messages of an agent that uses the Agent Client Protocol.
 
 The translator takes `session/update`, permission requests and the response to a prompt as decoded JSON. `agent`
 receives them, `turn` acts on them. The protocol leaves much open:
 
 - **A block of text** ends where the message id changes, or at anything that is not text. Not every agent gives ids.
-  System events in the middle of a block are held until it is over.
-- **The content of a tool** replaces its earlier content. Before the tool runs it describes the call, then it is what
-  the tool prints; codex-acp appends to that by `_meta`. The result of a finished call is the plainest of all these.
-- **codex-acp reports `end_turn` for a turn that failed.** The status of its thread tells, and the reason follows as
-  text without an id. So do its warnings, unless the client takes notices.
-- **gemini-cli reports `end_turn` for an answer that broke off** in every try; it shows in its usage, which counts no
-  answer.
+  System events in the middle of a block are held until it is complete.
+- **The content of a tool** replaces its earlier content. Before the tool runs it describes the call, then it is the
+  output of the tool; codex-acp appends output by `_meta`. The result is the plainest form of the finished content.
+- **codex-acp reports `end_turn` for a turn that failed.** The status of its thread shows the failure, and the reason
+  follows as text without an id. So do its warnings, unless the client supports notices.
+- **gemini-cli reports `end_turn` for an answer that broke off** in every try. The usage shows it: it counts no answer.
 - **The reason of a refused prompt** is sent as text before by some agents; that text is retracted.
-- **`usage_update`** is how full the context is, not the tokens that were used.
+- **`usage_update`** is the size of the context, not the number of tokens that were used.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Of use to an editor only, or repeated by what follows.
+# Useful for an editor only, or repeated by later updates.
 _IGNORED = {
     "available_commands_update",
     "compaction_update",
@@ -147,7 +146,7 @@ class AcpTranslator:
     # The end
 
     def prompt_result(self, result: Any) -> list[Event]:
-        """The prompt got its result: the turn is over, in one way or another. A second result is ignored."""
+        """End the turn with the result of the prompt: complete, cancelled or failed. A second result is ignored."""
         if self.turn.is_finished:
             return []
         try:
@@ -168,7 +167,7 @@ class AcpTranslator:
         return [*events, *self.close()]
 
     def prompt_error(self, error: Any, *, login_hint: str = "") -> list[Event]:
-        """The prompt got an error; `login_hint` is added if nobody is logged in."""
+        """End the turn with the error of the prompt. `login_hint` is added if the user is not logged in."""
         message, code = error_text_and_code(error)
         text = "".join(self._block_pieces).strip()
         was_emitted = self._block is not None and text != "" and (message == text or message.endswith(f": {text}"))
@@ -180,7 +179,7 @@ class AcpTranslator:
         return [*retraction, *self.close()]
 
     def agent_lost(self, reason: str, *, code: str = "cut_off") -> list[Event]:
-        """The agent has ended without a response."""
+        """End the turn, because the agent has ended without a response."""
         self.turn.fail(reason, code=code)
         return self.close()
 
@@ -225,7 +224,7 @@ class AcpTranslator:
         return [*events, *self.turn.text_delta(key, detected.text, parent=chunk.parent)]
 
     def _open_block(self, key: tuple[str | None, str | None]) -> list[Event]:
-        """Another block starts: the message before it is permanent, and another speaker's text is closed."""
+        """Begin another block: the message before it becomes permanent, and text of another speaker is closed."""
         events = self._close_block()
         if self._last is not None and self._last[0] != key[0]:
             events += self.turn.block_final(self._last, parent=self._last[0])
@@ -255,7 +254,7 @@ class AcpTranslator:
         return [*events, *self.turn.reasoning_delta(piece, parent=chunk.parent)]
 
     def _close_block(self) -> list[Event]:
-        """Something else starts: close reasoning and block, then emit what was held for that."""
+        """Close reasoning and block, because something else starts. Then emit the events that were held."""
         rest, self._restarts = self._restarts.close(), RestartDetector()
         events = [] if self._block is None else self.turn.text_delta(self._block, rest, parent=self._block[0])
         result = [] if self._reasoning_key is None else self.turn.reasoning_end(parent=self._reasoning_key[0])
@@ -264,7 +263,7 @@ class AcpTranslator:
         return [*events, *result, *(event for handle in held for event in handle())]
 
     def _unknown(self, value: Any, kind: str | None = None) -> list[Event]:
-        """Report something unknown. A log that an agent prints while it writes text must not pile up."""
+        """Report something unknown. Only some are held, because an agent may print a log while it writes text."""
         if len(self._held) >= _MAX_HELD:
             return []
         return self._after_block(partial(self.turn.unknown_event, value, kind=kind))
@@ -331,7 +330,7 @@ class AcpTranslator:
         return [PlanUpdated(items=items, parent_tool_id=plan.parent)]
 
     def _plan_update(self, update: PlanUpdate) -> list[Event]:
-        """A plan that is no list of steps is shown as one line."""
+        """Show a plan that is not a list of steps as one line."""
         match update.plan:
             case {"entries": list()}:
                 return self._plan(msgspec.convert(update.plan, AcpPlan))
@@ -349,7 +348,7 @@ class AcpTranslator:
         return self.notice(f"{chunk.title}: {chunk.description}" if chunk.description else chunk.title)
 
     def _session_info(self, session: SessionUpdate) -> list[Event]:
-        """What codex-acp reports about its thread: the last status counts, and text of a failed try is retracted."""
+        """Handle codex-acp's report on its thread: the last status counts, and text of a failed try is retracted."""
         status = at_path(session.meta, "codex", "threadStatus", "type")
         if status is not None:
             self._thread_failed, self._failure_pieces = status == "systemError", []

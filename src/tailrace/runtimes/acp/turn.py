@@ -1,6 +1,6 @@
-"""One prompt to an agent: its messages become events, its requests are answered, and a turn that is left is cancelled.
+"""One prompt to an agent: translate its messages, answer its requests, and cancel a turn that is closed early.
 
-`approvals` decides what the agent may do; the answer is put into the protocol's form here.
+`approvals` decides what the agent may do; this module writes the answer in the protocol's form.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class AcpTurn:
         self._unanswered.append(request)
 
         async def respond(choice: Choice | None) -> None:
-            """Give the choice back; an agent that left none is told that its request was cancelled."""
+            """Respond with the choice, or with "cancelled" if there is none."""
             if request not in self._unanswered:
                 return
             self._unanswered.remove(request)
@@ -116,7 +116,7 @@ class AcpTurn:
         return [*events, *self._as_notices(await self._approvals.decide(question, respond))]
 
     def _as_notices(self, events: Iterable[Event]) -> list[Event]:
-        """Put notices at their place among the agent's messages."""
+        """Pass notices through the translator, so that they come at the right place among the agent's messages."""
         return [
             events
             for event in events

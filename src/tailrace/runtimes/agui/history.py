@@ -1,8 +1,8 @@
 """The messages of a conversation with an AG-UI agent. They are sent with each question: most agents store nothing.
 
-Folds the events of a run into messages, with ids and encrypted values as they came. Answers what the last run has
-stopped to ask: a question gets the person's next message, but a call that waits for approval is never approved by it,
-because the person may have meant something else. The runtime saves the history.
+Folds the events of a run into messages, with unchanged ids and encrypted values. Answers the questions for which the
+last run has stopped: a question gets the person's next message. A call that waits for approval is never approved by
+that message, because the person may have meant something else. The runtime saves the history.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tailrace.runtimes.sdk import as_text
 
 
 class _Saved(msgspec.Struct):
-    """What is saved for a session: the messages, and what the last run has stopped to ask."""
+    """The saved state of a session: the messages, and the questions for which the last run has stopped."""
 
     messages: list[dict[str, Any]] = []
     questions: list[Interrupt] = []
@@ -27,7 +27,7 @@ class _Saved(msgspec.Struct):
 class AguiHistory:
     """One conversation: `run_input` to ask a question, `feed` the events of the run, `encode` to save it.
 
-    `saved` is what was saved last. If it cannot be read, the history is empty.
+    `saved` are the bytes of the last `encode`. If they cannot be read, the history is empty.
     """
 
     def __init__(self, saved: bytes | None = None) -> None:
@@ -69,7 +69,7 @@ class AguiHistory:
             self._fold(event)
 
     def encode(self, interrupts: list[Interrupt]) -> bytes:
-        """What to save after a run that has stopped to ask this.
+        """The bytes to save after a run that has stopped for these questions.
 
         A call without a result is dropped unless the run asks something, because most models refuse such a history.
         """
@@ -106,7 +106,7 @@ class AguiHistory:
                     holder |= {"encryptedValue": value} | ({} if kind is None else {"encryptedValueType": kind})
 
     def _replace_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Start again from these messages. An id means the newest with that id, because agents reuse ids."""
+        """Replace all messages. An id means the newest message with that id, because agents reuse ids."""
         self._messages: list[dict[str, Any]] = []
         self._by_id: dict[str, dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}

@@ -1,7 +1,7 @@
 """Runs an AG-UI agent: one run per turn, over HTTP or of a function in this process.
 
-Owns the request, every way in which it can end, and the files in which histories are saved. The translator knows what
-the events mean, and the history knows what is sent with a question.
+Owns the request, all ways in which it can end, and the files in which histories are saved. The translator owns the
+meaning of the events, and the history owns the messages that are sent with a question.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 A message or call belongs to the speaker that started it, so the events that continue it need no speaker. A subagent is
 shown as a call under which it speaks, unless a call has started it.
 
-A snapshot of the conversation repeats what was streamed, under other ids. It is read when the run has ended, for what
-was not streamed: some agents send their answer in the snapshot only. `TurnTranslation` owns the rules of a turn.
+A snapshot of the conversation repeats the streamed messages, under other ids. It is read when the run has ended, for
+messages that were not streamed: some agents send their answer in the snapshot only. `TurnTranslation` owns the rules of
+a turn.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _Handler: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 class AguiTranslator:
     """One run: `feed` its events until it `is_done`, call `fail` if the stream broke, then `close`.
 
-    `run_id` is the run that was asked for; other runs in the stream are older ones. `tool_names` are the names of
+    `run_id` is the requested run; other runs in the stream are older ones. `tool_names` are the names of
     earlier calls by their id: this run may send their results.
     """
 
@@ -75,7 +76,7 @@ class AguiTranslator:
 
     @property
     def is_done(self) -> bool:
-        """True if the run that was asked for has ended."""
+        """True if the requested run has ended."""
         return self._run_end is not None and self._current_run == self._wanted_run
 
     @property
@@ -91,7 +92,7 @@ class AguiTranslator:
         return events
 
     def fail(self, message: str, *, code: str, status_code: int | None = None) -> None:
-        """The stream has failed. After the end of the run that changes nothing."""
+        """Record that the stream has failed. After the end of the run this does nothing."""
         if self._run_end is None:
             self._turn.fail(message, code=code, status_code=status_code)
 
@@ -130,7 +131,7 @@ class AguiTranslator:
         return self._turn.tool_call(speaker, "subagent"), speaker
 
     def _parent_of(self, item: str, speaker: str | None) -> tuple[list[Event], str | None]:
-        """The same for a message or call: its owner started it, or if nobody did, sends an event of it first."""
+        """The same for a message or call. Its speaker is the one that started it, else the first that sends it."""
         return self._parent(self._owners.setdefault(item, speaker))
 
     # Messages
@@ -190,7 +191,7 @@ class AguiTranslator:
         return False
 
     def _forget_reasoning(self, speaker: str | None) -> None:
-        """A message or call of the speaker is complete: reasoning before it is not repeated."""
+        """Forget the speaker's reasoning, because a message or call is complete: it is not repeated after that."""
         self._recent_reasoning.pop(speaker, None)
         self._open_message.pop(speaker, None)
 
@@ -285,7 +286,7 @@ class AguiTranslator:
     # The run
 
     def _run_started(self, run: shapes.RunStarted) -> list[Event]:
-        """A run starts. A run before it in the same stream is an older one, and so is its end."""
+        """Handle the start of a run. Other runs before it in the stream, and their ends, are older ones."""
         self._current_run = run.run_id
         self._run_end = None
         self.interrupts = []

@@ -1,4 +1,4 @@
-"""What Claude asks while it works: may it use a tool, or which of some answers does the user choose.
+"""Claude's requests during a turn: for permission to use a tool, or for the user's choice between answers.
 
 The command writes such a request as a line among the others and waits for a line in return; the SDK calls a function
 instead. Owns the conversion of requests to questions, and of choices to responses. Pure.
@@ -86,7 +86,7 @@ def needs_person(tool: ToolRequest) -> bool:
 
 
 def questions_of(tool: ToolRequest, *, has_person: bool) -> list[Question]:
-    """The questions to decide, in order; none if only a person could answer and nobody can be asked."""
+    """The questions to decide, in order; none if only a person can answer and no person can be asked."""
     if needs_person(tool):
         asked = _user_questions(tool) if has_person else []
         return [

@@ -1,8 +1,8 @@
 """Translate the messages of Claude's models: text, reasoning and calls.
 
 A message comes twice: piece by piece (`stream_event`), and block by block (`assistant`) when a block is complete. The
-complete block only closes what was streamed. What was not streamed, such as everything a subagent writes, is emitted
-from it.
+complete block only closes the streamed one. A block that was not streamed, such as every block of a subagent, is
+emitted from its complete form.
 
 **A block that never came complete is void**: the model's answer broke off in it. Its call was never made, and its text
 is retracted as soon as the model continues. The last text stays, with the failure below it. The command then retries by
@@ -86,11 +86,11 @@ class ClaudeMessages:
         return self._open_text is not None
 
     def close_text(self) -> None:
-        """The agent writes no more of its open text."""
+        """Close the agent's open text, because no more of it comes."""
         self._open_text = None
 
     def model_continues(self) -> None:
-        """The model was told something; if its message broke off, it may repeat it."""
+        """Note that the model got a message. If its own message broke off before, it may repeat it."""
         message = self._messages.get(None)
         if message is not None and not message.is_complete:
             self._kept_texts = list(message.final_texts)
@@ -196,7 +196,7 @@ class ClaudeMessages:
         return self._reasoning_end(block.signature, parent) if block.kind == "thinking" else []
 
     def _break_off(self, message: _StreamedMessage, parent: str | None) -> list[Event]:
-        """The message broke off: its incomplete blocks are void."""
+        """Handle a message that broke off: its incomplete blocks are void."""
         events: list[Event] = []
         for block in message.blocks.values():
             if block.is_complete:
@@ -232,7 +232,7 @@ class ClaudeMessages:
         return self._turn.tool_result(block.tool_use_id, result_text(block.content), is_error=is_error, parent=parent)
 
     def _streamed_block(self, block: ContentBlock, line: AssistantLine) -> _StreamedBlock | None:
-        """The block as it was streamed before. Qwen Code gives its complete form another message id."""
+        """The streamed form of a complete block. Qwen Code gives the two forms different message ids."""
         message = self._messages.get(line.parent_tool_use_id)
         if message is None:
             return None

@@ -1,7 +1,7 @@
 """Claude Code as an agent: `claude -p`, one process per turn.
 
-Owns the process of a turn. `translator` reads what it prints, `control` what it asks. If nothing can be allowed, Claude
-is not told how to ask, and denies by itself.
+Owns the process of a turn. `translator` reads its output, `control` its requests. If no request can be allowed, Claude
+gets no option to ask, and denies by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _FLAGS = ("-p", "--output-format", "stream-json", "--include-partial-messages", "--verbose")
 _PERMISSION_FLAGS = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
-# How long Claude may take to continue with what a subagent found before its input is closed.
+# How long Claude may take to continue with the result of a subagent before its input is closed.
 _CONTINUE_TIMEOUT_S = 10.0
 _MISSING = "Install Claude Code with: npm install -g @anthropic-ai/claude-code"
 _CONVERSATION_GONE = "No conversation found"
@@ -48,8 +48,8 @@ QUESTION_UNANSWERED = Notice(text="Claude asked a question that nobody could ans
 class ClaudeRuntime(CommandRuntime):
     """Claude Code. Options in `command` may be `--model` or `--allowedTools`; the prompt goes to stdin.
 
-    Claude stores conversations per directory: in another one it starts a new one. What needs no permission is set in
-    its own settings.
+    Claude stores conversations per directory: in another directory it starts a new conversation. Claude's own settings
+    say what it may do without permission.
     """
 
     name = "claude"
@@ -110,14 +110,14 @@ class _ProcessEnd:
 
 
 class InputCloser:
-    """Closes the input of a process when Claude is done: at once, or with background work when that is over."""
+    """Closes the input of a process when Claude is done and its background work has ended."""
 
     def __init__(self, close: Callable[[], None]) -> None:
         self._close = close
         self._timer: asyncio.TimerHandle | None = None
 
     def update(self, translator: ClaudeTranslator) -> None:
-        """Look at the translator after each line."""
+        """Decide after each line, from the state of the translator."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -128,7 +128,7 @@ class InputCloser:
 
 
 async def _handle_request(request: ControlRequest, process: AgentProcess, approvals: Approvals) -> list[Event]:
-    """Have Claude's request answered; returns events for the turn."""
+    """Answer Claude's request, now or when a person has chosen. Returns events for the turn."""
     tool = request.tool
     if tool is None:
         await process.write(control_response(request.id, None))

@@ -1,7 +1,7 @@
 """Claude through its Python SDK (`claude-agent-sdk`), for agents with hooks and tools written in Python.
 
-The SDK runs the same command and returns what it prints as objects; here they become lines again for `translator`. No
-SDK object leaves this file.
+The SDK runs the same command and converts its lines to objects. This module converts them back to lines for
+`translator`. No SDK object leaves this file.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class ClaudeSdkRuntime:
     """Claude with your own `ClaudeAgentOptions`. `sessions` stores which conversation belongs to which session.
 
-    What Claude asks is decided by `permissions`, and with `ask` by `approver`, unless the options decide it.
-    `silence_timeout_s` is how long it may be silent while no tool runs.
+    `permissions` decides on Claude's requests, with `ask` the `approver`, unless the options decide.
+    `silence_timeout_s` is how long Claude may be silent while no tool runs.
     """
 
     name = "claude-sdk"
@@ -198,7 +198,7 @@ async def _prompt_stream(text: str, is_answered: asyncio.Event) -> AsyncIterator
 
 
 def line_from_message(message: object) -> dict[str, Any]:
-    """The line that an SDK message was made from; what the SDK left out of it is lost."""
+    """The line from which the SDK made this message. Fields that the SDK dropped are missing."""
     fields = dict(vars(message))
     if "data" in fields:
         line = fields["data"]

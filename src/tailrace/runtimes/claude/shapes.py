@@ -1,8 +1,8 @@
 """The lines of `--output-format stream-json` as far as they are used: Claude's, and those of Qwen Code, which copied
 them.
 
-Owns their shape; `translator` says what they mean. Only fields that are used are named, so that other fields may come
-and go.
+Owns their shape; `translator` owns their meaning. Only fields that are used are named, so that changes of other fields
+do no harm.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class AssistantLine(msgspec.Struct, tag="assistant"):
 
 
 class UserLine(msgspec.Struct, tag="user"):
-    """Tool results, and what the command tells the model in the user's name."""
+    """Tool results, and messages that the command sends to the model in the user's name."""
 
     message: ClaudeMessage
     parent_tool_use_id: str | None = None
@@ -122,7 +122,7 @@ class TaskUsage(msgspec.Struct):
 
 
 class SystemLine(msgspec.Struct, tag="system"):
-    """What the command reports about itself; which fields it has depends on the subtype."""
+    """A report of the command about itself. The subtype decides which fields it has."""
 
     subtype: str
     session_id: str | None = None
@@ -161,7 +161,7 @@ class ResultLine(msgspec.Struct, tag="result"):
 
     @property
     def is_aborted(self) -> bool:
-        """Whether the end was requested; the subtype is that of an error then."""
+        """Whether the end was requested. Its subtype is an error all the same."""
         return (self.terminal_reason or "").startswith("aborted")
 
     @property

@@ -1,11 +1,11 @@
 """Translate the lines in `shapes` into events.
 
-Both ways to run Claude, the command and the SDK, send these lines, and so does Qwen Code. Owns what the lines mean for
-a turn; `messages` translates the messages in them.
+Both ways to run Claude, the command and the SDK, send these lines, and so does Qwen Code. Owns the meaning of the lines
+for a turn; `messages` translates the messages in them.
 
 - **Subagent and system events in the middle of a sentence are held** until the agent's text is complete.
-- **What the command writes in the user's name** ("[Request interrupted by user]") is no part of the answer.
-- **A background subagent runs** until its notification comes, whatever its launch returned.
+- **Messages of the command in the user's name** ("[Request interrupted by user]") are not part of the answer.
+- **A background subagent runs** until its notification comes; the result of its launch means nothing.
 - **The last result counts**: with background work there is one for each time that the model answered.
 
 Pure. One instance is one turn.
@@ -80,7 +80,7 @@ class ClaudeTranslator:
         return self._with_turn_started(self._without_interruptions(events))
 
     def add_events(self, events: list[Event]) -> list[Event]:
-        """Put the runtime's own events at their place in the turn."""
+        """Add events of the runtime itself, in the right order with those of the turn."""
         return self._with_turn_started(events)
 
     def end(self, exit_error: str = "") -> list[Event]:
@@ -104,7 +104,7 @@ class ClaudeTranslator:
 
     @property
     def answer_state(self) -> Literal["", "may continue", "done"]:
-        """Whether Claude has answered: it is done, or it may continue with what a subagent has found."""
+        """Whether Claude has answered. It is done, or it may continue with the result of a subagent."""
         if self._is_answering or self._background_calls:
             return ""
         return "may continue" if self._had_background else "done"

@@ -1,8 +1,8 @@
 """The client of `codex app-server`: JSON-RPC, one message a line, in both directions.
 
-Owns what is sent and when: the handshake, the thread to resume, the prompt, an interruption, and the responses to the
-server's requests. The translator reads the notifications. The server numbers its requests from 0 and omits the
-`jsonrpc` field.
+Owns the messages to the server and their order: the handshake, the thread to resume, the prompt, an interruption, and
+the responses to the server's requests. The translator reads the notifications. The server numbers its requests from 0
+and omits the `jsonrpc` field.
 
 Pure: `feed` it each line, send what `take_outgoing` returns, and have `take_approval_requests` decided.
 """
@@ -189,7 +189,7 @@ class CodexClient:
 
 
 def _question(method: str, params: dict[str, Any]) -> Question | None:
-    """The approval that a request asks for; None if it asks for something else."""
+    """The question of a request for approval; None for any other request."""
     reason = params.get("reason") or params.get("message")
     command = params.get("command")
     match method:
@@ -221,6 +221,6 @@ def _choices(deny: str, once: str = "accept", always: str = "acceptForSession") 
 
 
 def _required_fields(params: dict[str, Any]) -> Any:
-    """What would have to be filled in to agree."""
+    """The required fields of the form, or the address to visit, that the server asks for."""
     schema = params.get("requestedSchema")
     return schema.get("properties") if isinstance(schema, dict) else schema or params.get("url")

@@ -1,6 +1,6 @@
 """Translate the items of a codex turn: messages, reasoning and calls, as both of its streams report them.
 
-Owns what follows when an item starts, grows or is complete. Which line reports that is up to the two translators.
+Owns the events that follow when an item starts, grows or is complete. The two translators know which line reports that.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _NO_APP_SERVER = "This codex has no app-server: its answer comes block by block.
 class CodexRuntime(CommandRuntime):
     """codex. Options in `command` may be `-c model="…"` or `-c sandbox_mode="workspace-write"`.
 
-    What needs no permission is set by its own `approval_policy`.
+    Its own `approval_policy` says what it may do without permission.
     """
 
     name = "codex"
@@ -90,7 +90,7 @@ class CodexRuntime(CommandRuntime):
                     yield event
 
     async def _run_exec(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `codex exec`, which asks nobody: what is not allowed it does not do."""
+        """A turn of `codex exec`, which cannot ask: it does only what its settings allow."""
         thread = self._conversations.get(prompt)
         while True:
             translator = CodexExecTranslator()

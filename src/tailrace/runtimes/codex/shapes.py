@@ -1,7 +1,7 @@
-"""What codex writes, as far as it is used: the notifications of `app-server`, the lines of `exec`, and items.
+"""The output of codex, as far as it is used: the notifications of `app-server`, the lines of `exec`, and items.
 
-Owns their shape; the translators say what they mean. Only fields that are used are named, so that other fields may come
-and go.
+Owns their shape; the translators own their meaning. Only fields that are used are named, so that changes of other
+fields do no harm.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CodexFailure(msgspec.Struct, rename="camel"):
 
 
 class CodexNotification(msgspec.Struct, kw_only=True, rename="camel"):
-    """What every notification may carry: its thread."""
+    """The base of all notifications: the thread, which any of them may name."""
 
     thread_id: str | None = None
 
@@ -107,7 +107,7 @@ class ItemNotification(CodexNotification, kw_only=True, rename="camel"):
 
 
 class ErrorNotification(CodexNotification, kw_only=True, rename="camel"):
-    """Something failed; the model is asked again, or not."""
+    """Something failed. The model may be asked again."""
 
     error: CodexFailure
     will_retry: bool = False

@@ -1,6 +1,6 @@
 """Translate `codex app-server`, and `codex exec --json` where that is missing.
 
-Owns which notification and which line means what. `items` translates items; `client` talks to the server.
+Owns the meaning of each notification and each line. `items` translates items; `client` talks to the server.
 
 `app-server` streams, and reports when it asks its model again. `exec` reports each item when it is complete, and a
 retry only by the text of an error. Both report a failure twice, as an error and as the end of the turn; only the end is
@@ -48,7 +48,7 @@ from tailrace.surrogates import decode_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Of use to an editor only, or repeated by what follows.
+# Useful for an editor only, or repeated by later notifications.
 _IGNORED = (
     *("turn/diff/", "turn/moderationMetadata", "item/fileChange/", "item/autoApprovalReview/"),
     "item/commandExecution/terminalInteraction",
@@ -112,7 +112,7 @@ class CodexTranslator:
         return self.unknown(method, params) if is_of_the_turn else []
 
     def _unreadable_end(self, method: str, params: Any) -> list[Event]:
-        """End the turn also when its end cannot be read: the server stays, and no other end would come."""
+        """End the turn although its end cannot be read, because the server keeps running and sends no other end."""
         thread = params.get("threadId") if isinstance(params, dict) else None
         if method != "turn/completed" or (isinstance(thread, str) and self._parent(thread) is not None):
             return []

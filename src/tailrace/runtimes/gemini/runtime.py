@@ -1,7 +1,7 @@
-"""gemini-cli as a runtime: a process per turn, or one that speaks the Agent Client Protocol where it may ask.
+"""gemini-cli as a runtime: one process per turn, or one that speaks the Agent Client Protocol if it may ask.
 
 Owns the processes and the conversations, which gemini stores per directory under ids of its own. The translator reads
-what it prints. By itself gemini asks nobody; with `--acp` it asks, through the `acp` package.
+its output. gemini can ask for permission only with `--acp`, through the `acp` package.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ _MISSING = "Install gemini-cli with: npm install -g @google/gemini-cli"
 class GeminiRuntime(CommandRuntime):
     """gemini-cli. Options in `command` may be `-m MODEL` or `--approval-mode yolo`.
 
-    gemini stores conversations per directory: in another one it starts a new one. What its approval mode does not allow
-    it asks as `gemini --acp`. If nothing can be allowed it prints `stream-json` and does only what the mode allows.
+    gemini stores conversations per directory: in another directory it starts a new conversation. It runs as
+    `gemini --acp`, and asks before it does what its approval mode does not allow. If no request can be allowed, it runs
+    with `stream-json` instead and does only what the mode allows.
     """
 
     name = "gemini"
     _missing = _MISSING
-    # Asked to stop, gemini leaves the command that it runs behind. Killed at once, both are found and killed.
+    # If gemini is asked to stop, the command that it runs continues. If gemini is killed at once, both are killed.
     _grace_s = 0.0
     _acp_runtime: AcpRuntime | None = None
     _knows_acp = True
@@ -123,7 +124,7 @@ class GeminiRuntime(CommandRuntime):
 
 
 async def _exit_error(process: AgentProcess, timeout_s: float) -> str:
-    """How it ended. It gets the time to save the conversation, and no more."""
+    """How the process ended. It gets the time that it needs to save the conversation."""
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             return await process.exit_error()

@@ -1,6 +1,6 @@
 """Translate `gemini --output-format stream-json`: one JSON object a line.
 
-Owns which line means what. The stream has no reasoning, no message ids and no block ends: a block is the text between
+Owns the meaning of lines. The stream has no reasoning, no message ids and no block ends: a block is the text between
 two calls. A retry of the model is not reported (`restart_detector`). A failure is reported by an error, by the result,
 or by an error before a result that claims success. The exit code of the command says nothing.
 """

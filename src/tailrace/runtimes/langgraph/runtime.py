@@ -1,7 +1,7 @@
 """Runs a graph of LangGraph: one stream per turn. The graph's own checkpointer remembers conversations.
 
-Owns how the graph is called, and every way in which a run can end. SDK objects become JSON values here; the translator
-knows what they mean. Nothing of the SDK is imported, because the graph comes with it.
+Owns the call of the graph, and all ways in which a run can end. SDK objects become JSON values here; the translator
+owns their meaning. Nothing of the SDK is imported, because the graph brings its own.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _REASONING = {"reasoning", "thinking"}
 
 
 class _ModelCall:
-    """One call of a model: the tool call in which it was made, and what was read of it."""
+    """One call of a model: the tool call in which it was made, and the content that was read of it."""
 
     def __init__(self, number: int, parent: str | None) -> None:
         self.number = number
@@ -43,7 +43,7 @@ _Handler: TypeAlias = "Callable[[LangGraphTranslator, Any], list[Event]]"
 
 
 class LangGraphTranslator:
-    """One run: `feed` what it streams, then call `finished` or `raised`, then `close`."""
+    """One run: `feed` each item of its stream, then call `finished` or `raised`, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("langgraph")
@@ -66,7 +66,7 @@ class LangGraphTranslator:
             return self._turn.unknown_event(native)
 
     def finished(self) -> list[Event]:
-        """The graph has ended, or it waits for an answer."""
+        """Handle the end of the stream: the graph has ended, or it waits for an answer."""
         if not self._interrupts:
             self._turn.complete()
             return []
@@ -75,7 +75,7 @@ class LangGraphTranslator:
         return [Status(text=text)]
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """The graph has raised."""
+        """Handle an exception of the graph."""
         code = _CODES.get(failure.kind, "runtime_raised")
         self._turn.fail(failure.message, code=code, status_code=failure.status_code)
         return []
@@ -185,7 +185,7 @@ class LangGraphTranslator:
         return [*events, *_usage(message, call.parent)]
 
     def _correction(self, call: _ModelCall | None, message: shapes.ModelMessage) -> list[Event]:
-        """The change of a message after it was streamed. With several texts it is not clear which one is meant."""
+        """Correct a message that changed after streaming. Skip one with several texts: which changed is unclear."""
         if call is None or len(call.texts) != 1:
             return []
         key = (call.number, next(iter(call.texts)))
@@ -227,7 +227,7 @@ class LangGraphTranslator:
         return [Status(text=status_text(payload))]
 
     def _interrupted(self, interrupts: Any) -> None:
-        """The graph waits. Each graph around it sends the same interrupt again."""
+        """Note that the graph waits. Each outer graph sends the same interrupt again."""
         for position, interrupt in enumerate(interrupts):
             match interrupt:
                 case {"value": {"action_requests": [*requests]}}:

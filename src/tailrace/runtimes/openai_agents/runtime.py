@@ -1,7 +1,7 @@
 """Runs an agent of the OpenAI Agents SDK: one streamed run per turn, and one session per conversation.
 
-Owns the run, every way in which it can end, and where sessions are stored. SDK objects become JSON values here; the
-translator knows what they mean.
+Owns the run, all ways in which it can end, and where sessions are stored. SDK objects become JSON values here; the
+translator owns their meaning.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class OpenAIAgentsRuntime:
     """An `agents.Agent` as a runtime. `options` are passed to `Runner.run_streamed`: `max_turns`, `context`, …
 
     Conversations are stored in a file of this user, unless `session` returns the SDK session of a prompt, or None for
-    an agent without memory. `permissions` decides on calls that need approval, and `approver` asks the person. If
-    nobody can be asked, the turn ends and says which calls wait.
+    an agent without memory. `permissions` decides on calls that need approval, and `approver` asks the person. If no
+    person can be asked, the turn ends and says which calls wait.
     """
 
     name = "openai-agents"

@@ -38,7 +38,7 @@ _CODES = {
 
 
 class _Speaker:
-    """The agent or a subagent: its current model call, and what was read of that call as raw events."""
+    """The agent or a subagent: its current model call, and the content of that call that came as raw events."""
 
     def __init__(self, parent: str | None) -> None:
         self.parent = parent
@@ -87,16 +87,16 @@ class OpenAIAgentsTranslator:
         return self._turn.unknown_event(event)
 
     def deny(self, raw_item: Any) -> None:
-        """Note that this call was denied. The SDK reports that to the model as the call's output."""
+        """Note that this call was denied, because the SDK reports a denial as the output of the call."""
         with suppress(msgspec.ValidationError):
             self._denied_calls.add(msgspec.convert(raw_item, shapes.ResponseItem).call_key)
 
     def finished(
         self, *, output: Any, waiting: Sequence[str] = (), tokens: tuple[int, int] | None = None
     ) -> list[Event]:
-        """The run has ended without an exception: with an output, or because calls are `waiting` for approval.
+        """Handle the end of a run without an exception: it has an output, or calls are `waiting` for approval.
 
-        With neither, the run was cut off, or its own code has cancelled it. `tokens` are input and output tokens.
+        With neither, the run was cut off or cancelled by its own code. `tokens` are input and output tokens.
         """
         events: list[Event] = []
         if tokens is not None:
@@ -110,7 +110,7 @@ class OpenAIAgentsTranslator:
         return events
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """The run has raised. Text that a guardrail has refused is retracted."""
+        """Handle an exception of the run. Text that a guardrail has refused is retracted."""
         error = self._provider_error or shapes.ProviderError()
         self._turn.fail(
             error.message or error.reason or failure.message,
@@ -177,7 +177,7 @@ class OpenAIAgentsTranslator:
         return [Usage(**tokens, scope="request", parent_tool_id=speaker.parent)]
 
     def _response_failed(self, speaker: _Speaker, event: shapes.ResponseEvent) -> list[Event]:
-        """A model call has failed. The run raises after that, with a text that is less clear."""
+        """Record that a model call has failed. The run raises after that, with a text that is less clear."""
         error = event.response.error or event.response.incomplete_details
         return self._error(speaker, error) if error is not None else []
 
@@ -235,7 +235,7 @@ class OpenAIAgentsTranslator:
         return self._turn.tool_result(call, item.output, is_error=is_error, parent=speaker.parent)
 
     def _handoff_item(self, speaker: _Speaker, item: shapes.RunItem) -> list[Event]:
-        """A handoff whose name does not begin with `transfer_to_` was shown as a call, which ends here."""
+        """End the call of a handoff with an unusual name. If the name begins with `transfer_to_`, no call was shown."""
         call = item.raw_item.call_key
         if not self._turn.is_open_call(call):
             return []

@@ -1,8 +1,8 @@
 """Translate the parts of opencode's messages: text, reasoning, calls and steps, as its server and its `run` report
 them.
 
-Owns what follows as a part grows. A part is reported in its current state, a delta adds to it. A step is one model
-call; a step that starts again before it is finished is a retry. A failed tool shows only in its exit code.
+Owns the events that follow as a part grows. A part is reported in its current state; a delta adds to it. A step is one
+model call; a step that starts again before it is finished is a retry. Only the exit code shows that a tool has failed.
 """
 
 from __future__ import annotations

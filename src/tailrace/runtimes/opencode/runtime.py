@@ -1,4 +1,4 @@
-"""opencode as a runtime: a server of its own per turn, or a process of `opencode run` where it cannot be a server.
+"""opencode as a runtime: one server per turn, or one process of `opencode run` if this version has no server.
 
 Owns the processes, the password of the server, and the conversations. `server` sends the requests, the translators read
 the events.
@@ -41,7 +41,7 @@ _NEW_CONVERSATION = "opencode starts a new conversation: the earlier one cannot 
 
 
 class OpencodeRuntime(CommandRuntime):
-    """opencode. Its model, and what needs no permission, are set in its own `opencode.json`."""
+    """opencode. Its own `opencode.json` names the model, and what it may do without permission."""
 
     name = "opencode"
     _missing = _MISSING
@@ -70,8 +70,8 @@ class OpencodeRuntime(CommandRuntime):
         return self._process(*SERVE_COMMAND, env={PASSWORD_VARIABLE: password})
 
     def _run_process(self, session: str) -> AgentProcess:
-        # Asked to stop, `opencode run` leaves the command that it runs behind. Killed at once, both are found and
-        # killed. It reports a tool only when that has finished, so it may be silent for longer.
+        # If `opencode run` is asked to stop, the command that it runs continues. If it is killed at once, both are
+        # killed. It reports a tool only when the tool has finished, so it may be silent for longer.
         silence_timeout_s = _RUN_SILENCE_FACTOR * self.timeouts.silence_timeout_s
         timeouts = msgspec.structs.replace(self.timeouts, silence_timeout_s=silence_timeout_s)
         resumed = ("--session", session) if session else ()
@@ -130,7 +130,7 @@ class OpencodeRuntime(CommandRuntime):
                     return
 
     async def _run_command(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `opencode run`, which asks nobody: what is not allowed it does not do."""
+        """A turn of `opencode run`, which cannot ask: it does only what its settings allow."""
         session = self._conversations.get(prompt)
         while True:
             translator = OpencodeRunTranslator()
@@ -195,7 +195,7 @@ async def _discard_output(process: AgentProcess, lines: AsyncGenerator[bytes, No
 
 
 async def _handle_request(request: OpencodeRequest, server: OpencodeServer, approvals: Approvals) -> list[Event]:
-    """Have the agent's request answered; returns events for the turn."""
+    """Answer the agent's request, now or when a person has chosen. Returns events for the turn."""
     if request.question is None:
         await server.reject_question(request.id)
         return [Notice(text="opencode asked a question that nobody could answer.")]
@@ -211,7 +211,7 @@ async def _handle_request(request: OpencodeRequest, server: OpencodeServer, appr
 async def _abort_unless_finished(
     server: OpencodeServer, translator: OpencodeTranslator, timeout_s: float
 ) -> AsyncGenerator[None, None]:
-    """Abort the turn if it is left before its end."""
+    """Abort the turn if the block is left before the turn has ended."""
     try:
         yield
     finally:

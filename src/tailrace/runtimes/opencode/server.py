@@ -84,7 +84,7 @@ class OpencodeServer:
         await self._request("POST", f"/permission/{request_id}/reply", {"reply": reply, **message})
 
     async def reject_question(self, request_id: str) -> None:
-        """Tell the agent that nobody answers its question."""
+        """Tell the agent that its question gets no answer."""
         await self._request("POST", f"/question/{request_id}/reject")
 
     async def _request(self, method: str, path: str, value: Any = None) -> tuple[int, bytes]:

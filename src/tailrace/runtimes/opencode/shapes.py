@@ -1,7 +1,7 @@
-"""What opencode sends, as far as it is used: the events of its server, the lines of `run`, and parts of messages.
+"""The output of opencode, as far as it is used: the events of its server, the lines of `run`, and parts of messages.
 
-Owns their shape; the translators say what they mean. Only fields that are used are named, so that other fields may come
-and go.
+Owns their shape; the translators own their meaning. Only fields that are used are named, so that changes of other
+fields do no harm.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class OpencodePart(msgspec.Struct):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing more of it comes."""
+        """Whether the part is complete."""
         return self.time is not None and self.time.end is not None
 
 
@@ -82,7 +82,7 @@ class OpencodeError(msgspec.Struct):
 
     @property
     def is_abort(self) -> bool:
-        """Whether nothing failed, but an end was requested."""
+        """Whether the error only says that the turn was aborted on request."""
         return self.name == "MessageAbortedError"
 
     @property
@@ -183,7 +183,7 @@ class PermissionAsked(BusEvent, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What it asks for, in a line: the command itself, if it is one."""
+        """The permission and its subject in one line, for example the command."""
         command = self.metadata.get("command")
         return f"{self.permission} {command if isinstance(command, str) else ', '.join(self.patterns)}".strip()
 

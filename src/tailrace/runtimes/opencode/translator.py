@@ -1,6 +1,6 @@
 """Translate the events of `opencode serve`, and the lines of `opencode run`.
 
-Owns which of them means what; `parts` translates parts.
+Owns the meaning of each; `parts` translates parts.
 
 The server reports all sessions on one bus; a turn reads its own session and its subagents' only. It is over when its
 session is idle, which is reported more than once. Aborted tools send their results after that. `run` reports complete
@@ -37,7 +37,7 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Of use to an editor only, reported by other events too, or a reply to our own requests.
+# Useful for an editor only, reported by other events too, or a reply to our own requests.
 _IGNORED = (
     *("session.deleted", "session.diff", "session.next.", "message.removed", "message.part.removed", "tui."),
     *("permission.replied", "permission.v2.", "question.replied", "question.rejected", "question.v2.", "command."),

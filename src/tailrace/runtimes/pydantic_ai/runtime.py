@@ -1,7 +1,7 @@
 """Runs an agent of Pydantic AI: one run per turn, and the message history of each session.
 
-Owns the run, every way in which it can end, and the history, which the SDK leaves to its users. SDK objects become JSON
-values here; the translator knows what they mean.
+Owns the run, all ways in which it can end, and the history, which the SDK does not store. SDK objects become JSON
+values here; the translator owns their meaning.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class PydanticAIRuntime:
     """A `pydantic_ai.Agent` as a runtime. `options` are passed to `run_stream_events`: `deps`, `usage_limits`, …
 
     The completed runs of a session are saved in a file of this user, unless `remembers` is False. `permissions` decides
-    on calls that require approval, and `approver` asks the person. If nobody can be asked, the turn ends and says which
-    calls wait.
+    on calls that require approval, and `approver` asks the person. If no person can be asked, the turn ends and says
+    which calls wait.
     """
 
     name = "pydantic-ai"
@@ -71,7 +71,7 @@ class PydanticAIRuntime:
             yield event
 
     async def _events(self, prompt: Prompt) -> AsyncGenerator[Any, None]:
-        """The events of the run as JSON values, and canonical events of approvals in between.
+        """The events of the run as JSON values, with canonical events of approvals between them.
 
         The run continues after a decision on calls that wait for approval. A completed run is saved.
         """

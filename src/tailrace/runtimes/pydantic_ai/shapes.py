@@ -35,7 +35,7 @@ class PartEndEvent(msgspec.Struct):
 
 
 class ResponsePartDelta(msgspec.Struct):
-    """What is added to a part. Some kinds have nothing that is read here."""
+    """The addition to a part. For some kinds of parts no field is read."""
 
     part_delta_kind: str
     content_delta: str | None = None

@@ -47,7 +47,7 @@ class PydanticAITranslator:
         return self._turn.unknown_event(event)
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """The run has raised."""
+        """Handle an exception of the run."""
         self._turn.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         return []
 
@@ -130,7 +130,7 @@ class PydanticAITranslator:
     # Messages of the person and the author, and the end
 
     def _enqueued_messages(self, _: Any) -> list[Event]:
-        """The person has sent more during the run. Text after this answers that, so the text before it stays."""
+        """Keep the text so far, because the person has sent more during the run: later text answers that."""
         self._turn.model_call_completed()
         return []
 
@@ -163,7 +163,7 @@ class PydanticAITranslator:
         "agent_run_result": (shapes.RunResultEvent, _run_result),
         "AgentRunResultEvent": (shapes.RunResultEvent, _run_result),
     }
-    # Tools that carry the output, whose text comes with the result, and internals of the agent.
+    # Tools that carry the output (its text comes with the result), and internals of the agent.
     _IGNORED: ClassVar[set[str]] = {
         "final_result",
         "output_tool_call",

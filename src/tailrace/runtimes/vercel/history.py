@@ -30,7 +30,7 @@ _EMPTY_PARTS = {"step-start", "custom"}
 class VercelHistory:
     """One conversation: `request_body` to ask a question, `feed` the chunks of the answer, `encode` to save it.
 
-    `saved` is what was saved last. If it cannot be read, the history is empty.
+    `saved` are the bytes of the last `encode`. If they cannot be read, the history is empty.
     """
 
     def __init__(self, saved: bytes | None = None) -> None:
@@ -75,7 +75,7 @@ class VercelHistory:
                 self._fold_call(kind, call_id, native)
 
     def encode(self) -> bytes:
-        """What to save after the answer.
+        """The bytes to save after the answer.
 
         Calls without an end, empty texts and steps without content are dropped, because most models refuse them.
         """
@@ -123,7 +123,7 @@ class VercelHistory:
             part["resultProviderMetadata"] = metadata
 
     def _fold_approval(self, approval_id: str, native: dict[str, Any]) -> None:
-        """A call was approved or denied. The model must get that with a denied call."""
+        """Record that a call was approved or denied. The next request tells the model about a denial."""
         if approval_id in self._approvals and isinstance(native.get("approved"), bool):
             part, automatic = self._approvals[approval_id]
             decision = {name: native[name] for name in ("approved", "reason") if native.get(name) is not None}

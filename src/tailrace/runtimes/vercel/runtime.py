@@ -1,7 +1,7 @@
 """Runs an agent behind a chat route of the AI SDK: one POST per turn.
 
-Owns the request, every way in which it can end, and the files in which histories are saved. The translator knows what
-the chunks mean, and the history knows what is sent with a question.
+Owns the request, all ways in which it can end, and the files in which histories are saved. The translator owns the
+meaning of the chunks, and the history owns the messages that are sent with a question.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class VercelRuntime:
         self._remembers = remembers
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Ask once. Closing this closes the connection, which the route sees as an abort."""
+        """Send one request. Closing this closes the connection, which aborts the request."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         session = session_of(prompt) if self._remembers else ""
         files, key = SessionFiles(sessions_directory() / "vercel"), f"{self._endpoint.url}\n{session}"

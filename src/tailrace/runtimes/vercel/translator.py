@@ -71,7 +71,7 @@ class VercelTranslator:
         return self._turn.unknown_event(native)
 
     def fail(self, message: str, *, code: str | None = None, status_code: int | None = None) -> None:
-        """The stream has failed. After the end of the answer that changes nothing."""
+        """Record that the stream has failed. After the end of the answer this does nothing."""
         if self._finish is None:
             self._fail(message, code=code, status_code=status_code)
 
@@ -213,7 +213,7 @@ class VercelTranslator:
         "source-url": (shapes.SourceChunk, _source),
         "source-document": (shapes.SourceChunk, _source),
     }
-    # Starts and ends without content, pieces of inputs (the complete input follows), and what goes between the
+    # Starts and ends without content, pieces of inputs (the complete input follows), and messages between the
     # application and the model.
     _IGNORED: ClassVar[set[str]] = {
         *("text-start", "tool-input-delta", "finish-step", "reasoning-file", "custom", "steering-message"),
