@@ -49,4 +49,4 @@ def test_the_example_answers_and_its_thread_remembers(capsys: pytest.CaptureFixt
     module = example("langgraph", "my_graph")
     asyncio.run(module.main())
     asyncio.run(module.main())
-    assert capsys.readouterr().out == "I have heard 1.\nI have heard 3.\n"
+    assert capsys.readouterr().out == "There are 1.\nThere are 3.\n"
