@@ -124,7 +124,7 @@ class _History:
 
 
 def _append(path: Path, *lines: str) -> None:
-    """Add lines to a file that only its owner may read, whatever the umask."""
+    """Add lines to a file that only its owner may read, with any umask."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(handle, "wb") as file:
         path.chmod(0o600)

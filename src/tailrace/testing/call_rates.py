@@ -1,7 +1,7 @@
-"""Whether callers keep to the pace a platform declares: every call is counted against every rate it falls under.
+"""Checks that callers keep the rate limits of a platform: every call counts for every rate that applies to it.
 
-Counted anew and in another way than those who keep the pace count. What comes of a call that is too early is left to
-`tailrace.testing.platform`.
+The code is independent of the rate limiter of `tailrace.delivery`, so that one can find the errors of the other.
+`tailrace.testing.platform` decides what happens to a call that is too early.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROUNDING_S = 1e-6
 
 
 class CallRates:
-    """The calls of all chats, as far back as the rates reach; `slack_s` is how much too early a call may come."""
+    """The times of the last calls of all chats. A call may come up to `slack_s` too early."""
 
     def __init__(self, capabilities: Capabilities, *, slack_s: float) -> None:
         self._rates: dict[Literal["chat", "group", "overall"], Rate | None] = {
@@ -31,7 +31,7 @@ class CallRates:
         self._times: dict[tuple[str, str], deque[float]] = {}
 
     def too_early(self, target: Target, now: float) -> list[tuple[float, bool]]:
-        """By how many seconds a call comes too early for each rate it breaks, and whether that is of all chats."""
+        """For each broken rate: how many seconds the call is too early, and whether the rate is that of all chats."""
         if target.group:
             self._groups.add(target.chat)
         waits = [
@@ -42,7 +42,7 @@ class CallRates:
         return [(wait, everywhere) for wait, everywhere in waits if wait > self._slack_s + _ROUNDING_S]
 
     def count(self, target: Target, now: float) -> None:
-        """The call is made."""
+        """Count the call."""
         for _of, _rate, times in self._windows(target.chat):
             times.append(now)
 

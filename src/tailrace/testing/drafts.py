@@ -1,7 +1,7 @@
-"""The drafts that a simulated platform shows: what is being written, and is no message yet.
+"""The drafts that a simulated platform shows: text that is being written and is no message yet.
 
-A draft is seen until its lifetime is over, until the same draft shows something else, or until a message of the bot
-arrives where it stands. Which drafts are refused is left to `tailrace.testing.platform`.
+A draft is shown until its lifetime ends, until a draft with the same id replaces it, or until a message of the bot
+arrives in the same thread. `tailrace.testing.platform` decides which drafts are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Drafts:
-    """All drafts of a platform; those that are seen no more are kept where `keeps_past` says so."""
+    """All drafts of a platform. With `keeps_past`, drafts that have ended can still be asked for."""
 
     def __init__(self, lifetime_s: float, *, keeps_past: bool) -> None:
         self._lifetime_s = lifetime_s
@@ -26,7 +26,7 @@ class Drafts:
         self._past: list[ShownDraft] = []
 
     def show(self, draft: Draft, now: float) -> None:
-        """Show it, in place of what the same draft showed before."""
+        """Show a draft, in place of the one with the same id."""
         target = draft.target
         there = self._shown.setdefault((target.chat, target.thread), {})
         if (before := there.pop(draft.draft_id, None)) is not None:
@@ -41,12 +41,12 @@ class Drafts:
         )
 
     def give_way(self, chat: str, thread: str | None, now: float) -> None:
-        """A message of the bot arrived there: no draft is seen any more."""
+        """End all drafts of the thread, because a message of the bot arrived there."""
         for draft in self._shown.pop((chat, thread), {}).values():
             self._end(draft, now)
 
     def seen(self, chat: str, at: float) -> list[ShownDraft]:
-        """Those that are, or were, seen in the chat at that time, in the order they were shown."""
+        """The drafts that are or were shown in the chat at that time, in order."""
         shown = [draft for drafts in self._shown.values() for draft in drafts.values()]
         seen = [draft for draft in self._past + shown if draft.chat == chat and draft.at <= at < draft.until]
         return sorted(seen, key=lambda draft: draft.at)

@@ -4,9 +4,9 @@
         def player(self, folder: Path) -> Player:
             return MyPlayer(folder)
 
-The tests ask what every runtime must do, whatever its agent sends: its turns have one start and one end, the text is
-what the agent sent, and nothing is left running. The player gives the agent's events, see `runtime_scenarios`. What is
-special to one agent needs tests of its own.
+The tests check what every runtime must do with any agent: its turns have one start and one end, the text is what the
+agent sent, and nothing is left running. The player gives the agent's events, see `runtime_scenarios`. Behaviour of one
+agent alone needs tests of its own.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ STALL = _Stall()
 class Player:
     """A foreign agent that plays the native events it is given. Subclass it and write every method that raises here.
 
-    Native events are whatever the stream of your agent consists of; `runtime` gets them as your methods returned them.
+    Native events are the elements of your agent's own stream. `runtime` gets them as your methods returned them.
     One of them may be `STALL`: there the agent sends nothing more, and does not end until the turn is closed.
     """
 
@@ -206,7 +206,7 @@ async def replayed(events: Iterable[Event]) -> AsyncIterator[Event]:
 
 
 def messages_on_discord(events: Iterable[Event]) -> list[str]:
-    """The messages at the end of a turn whose events all come at once."""
+    """The messages at the end of a turn, if all its events come at once."""
     return [seen.body.text for moment in _on_discord(events, 0.0)[-1:] for seen in moment.chat]
 
 
@@ -230,7 +230,7 @@ def running_processes() -> list[str]:
     """The processes that were started in this scenario and still run, where the system has `/proc`.
 
     They are found by a variable of their environment, which every process passes on to the processes that it starts,
-    also to one in a process group of its own, and to one whose parent has ended.
+    also to one in a process group of its own, and to one that has outlived its parent.
     """
     mark = f"{_MARK}={os.environ[_MARK]}".encode()
     found = []

@@ -33,10 +33,10 @@ _PLAIN: Scenario = ((Say(("Understood.",)),),)
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, as far as the script is concerned.
+    """The part of a request that the script needs.
 
-    `said` are the turns of the conversation in their order: the text of a prompt, or None for an answer of the model.
-    `groups` says of a tool which group it is offered in, where it is in one.
+    `said` has the turns of the conversation in order: the text of a prompt, or None for an answer of the model.
+    `groups` has the group of each tool that is offered in one.
     """
 
     said: list[str | None]
@@ -49,7 +49,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be answered to a request."""
+    """The answer to a request."""
 
     request: ModelRequest
     number: int
@@ -60,28 +60,28 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All that it says."""
+        """The whole text."""
         return "".join(piece for move in self.moves if isinstance(move, Say) for piece in move.pieces)
 
     def runs(self) -> Iterator[tuple[int, Move, bool]]:
-        """Each move with its place, and whether it comes to its end: what is cut off in the middle does not."""
+        """Each move with its position, and whether it is complete: one that is cut off is not."""
         for index, move in enumerate(self.moves):
             after = self.moves[index + 1] if index + 1 < len(self.moves) else None
             yield index, move, not isinstance(after, Fail | Disconnect | Stall)
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Nothing for so long."""
+    """Send nothing for some seconds."""
 
     seconds: float
 
 
-# What a stream is made of: bytes to send, and what befalls the connection between them.
+# The pieces of a stream: bytes to send, and what happens to the connection between them.
 Piece: TypeAlias = bytes | Stall | Disconnect | Pause
 
 
 class Api(Protocol):
-    """One way to ask a model: how its requests are read and its answers written."""
+    """An API of a model: parses requests and writes answers."""
 
     name: str
 
@@ -103,7 +103,7 @@ class Api(Protocol):
 
 
 def answer_to(request: ModelRequest, scenarios: Mapping[str, Scenario], *, number: int, unmarked: str = "") -> Answer:
-    """What the script has for a request; without a mark it is the scenario `unmarked`, or a word."""
+    """The answer to a request. Without a mark the scenario is `unmarked`, or else a fixed text."""
     marks = [(at, name) for at, text in enumerate(request.said) if text is not None for name in _MARK.findall(text)]
     begun, scenario = marks[-1] if marks else (0, unmarked)
     turn = sum(text is None for text in request.said[begun:])
@@ -124,7 +124,7 @@ def event(value: Mapping[str, Any] | str, name: str = "") -> bytes:
 
 
 def paced(say: Say, frames: Iterable[bytes]) -> Iterator[Piece]:
-    """The frames of a text at its own pace."""
+    """The frames of a text with its pauses between them."""
     for frame in frames:
         yield frame
         if say.every_s:

@@ -60,7 +60,7 @@ class Chat:
         return {**_envelope(answer, "chat.completion"), "choices": [choice], "usage": _USAGE}
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
-        """The answer as chunks, the last of which tells how many tokens it took, as if that was asked for."""
+        """The answer as chunks; the last one has the number of tokens, as if the request had asked for it."""
 
         def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
             choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}

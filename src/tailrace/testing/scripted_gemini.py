@@ -34,7 +34,7 @@ class Gemini:
     name = "gemini"
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request; only its path says which model and whether it is streamed."""
+        """Read a request. The model and whether it is streamed are only in its path."""
         declared = [tool.get("functionDeclarations") or [] for tool in body.get("tools") or []]
         wanted = body.get("generationConfig") or {}
         return ModelRequest(

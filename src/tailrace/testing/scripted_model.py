@@ -1,14 +1,15 @@
-"""A model on this machine that says what a script says, for agents that are to run without a network.
+"""A model on this machine with scripted answers, to run agents without a network.
 
     with ScriptedModel() as model:
         subprocess.run(["claude", "-p", "[[scenario:tool]]"], env={"ANTHROPIC_BASE_URL": model.url, ...})
 
     python -m tailrace.testing.scripted_model --port 8080
 
-It listens on 127.0.0.1 only and speaks Anthropic's Messages, OpenAI's Responses and Chat Completions and Google's
-generateContent, whichever it is asked in. Which scenario is played stands in the prompt, as `[[scenario:NAME]]`; the
-newest one counts. Owns the connections: what a scenario says is in `tailrace.testing.scripted_scenarios`, how it is
-found in `tailrace.testing.scripted_answers`, and how an API writes it in a module for each.
+It listens on 127.0.0.1 only and answers in the APIs of Anthropic's Messages, OpenAI's Responses and Chat Completions,
+and Google's generateContent. The prompt names the scenario, as `[[scenario:NAME]]`; the last one counts.
+
+This file owns the connections. `tailrace.testing.scripted_scenarios` has the scenarios, `scripted_answers` chooses the
+answer, and each API has a file that writes it.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ _APIS: dict[str, Api] = {
     ":generateContent": Gemini(),
 }
 _TOKENS = {"input_tokens": 42, "totalTokens": 42}
-_MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "nobody"}]}
+_MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model", "created": 0, "owned_by": "tailrace"}]}
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was answered by the script, and which answer it was."""
+    """A request that the script answered, and the scenario and turn of the answer."""
 
     api: str
     path: str
@@ -61,10 +62,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptedModel:
-    """The model: entering starts it, leaving ends it with every connection. It runs in threads, so tests may be async.
+    """The model: entering starts it, leaving stops it and closes all connections. It runs in threads, for async tests.
 
-    `scenarios` are added to those that are there, or stand in their place. `unmarked` is the one for prompts that name
-    none. `pace_s` is the time between two pieces of an answer. `requests` is what it was asked, in order.
+    `scenarios` are added to the built-in ones, or replace those with the same name. `unmarked` is the scenario for
+    prompts that name none. `pace_s` is the time between two pieces of an answer. `requests` has all requests in order.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class ScriptedModel:
         return [asked for asked in self.requests if asked.scenario == scenario]
 
     def answer(self, api: Api, path: str, body: dict[str, Any]) -> Answer:
-        """What the script has for a request, which is kept."""
+        """The answer to a request, which is added to `requests`."""
         with self._keeping:
             request = api.parse(body)
             answer = answer_to(request, self.scenarios, number=len(self.requests) + 1, unmarked=self.unmarked)
@@ -112,7 +113,7 @@ class ScriptedModel:
 
 
 class _Server(ThreadingHTTPServer):
-    """The doors; every connection has a thread, and ends at the latest when it is hung up."""
+    """The server; every connection has a thread, and ends at the latest with `hang_up`."""
 
     daemon_threads = False
 
@@ -133,7 +134,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def hang_up(self) -> None:
-        """End every connection, also one that nobody says anything on."""
+        """Close every connection, also one that is silent."""
         with self._opening:
             for connection in self._open:
                 try:
@@ -142,31 +143,31 @@ class _Server(ThreadingHTTPServer):
                     continue  # the other side was faster
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # Whoever asked may leave at any time: that is what many tests are about.
+        # A client may leave at any time: many tests do that.
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Connection(BaseHTTPRequestHandler):
-    """One connection: reads requests, and sends what the script has for them."""
+    """One connection: reads requests and sends the scripted answers."""
 
     protocol_version = "HTTP/1.1"
     server: _Server
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_HEAD(self) -> None:
-        """Somebody wants to know whether anybody is there."""
+        """A client checks that the server is there."""
         self._send_head(200, {"Content-Length": "0"})
 
     def do_GET(self) -> None:
-        """The list of models, which some ask for first."""
+        """The list of models, which some clients ask for first."""
         is_list = self.path.partition("?")[0].endswith("/models")
         self._send_json(*((200, _MODELS) if is_list else (404, {"error": {"message": "there is nothing here"}})))
 
     def do_POST(self) -> None:
-        """A request for an answer, or one on the side."""
+        """A request for an answer, or for a number of tokens."""
         body = self._body()
         path = self.path.partition("?")[0]
         api = next((api for end, api in _APIS.items() if path.endswith(end)), None)
@@ -211,7 +212,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _send_whole(self, api: Api, answer: Answer) -> None:
-        """An answer in one piece: of what goes wrong in the middle nothing is seen but that."""
+        """An answer without streaming. If it fails in the middle, none of its text is sent."""
         for move in answer.moves:
             match move:
                 case Stall() | Disconnect():
@@ -224,10 +225,10 @@ class _Connection(BaseHTTPRequestHandler):
     def _break_off(self, how: Stall | Disconnect) -> NoReturn:
         if isinstance(how, Stall):
             self.connection.recv(1)
-        raise ConnectionAbortedError("the script says so, or whoever asked has gone")
+        raise ConnectionAbortedError("the script ends the connection here, or the client has left")
 
     def _send_stream(self, pieces: Iterator[Piece]) -> None:
-        """Each piece is a chunk, so that an answer that is cut off cannot be taken for one that is over."""
+        """Each piece is a chunk, so that a client can tell an answer that is cut off from one that is complete."""
         self._send_head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
         for piece in pieces:
             match piece:
@@ -242,7 +243,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """The model as a program, for trying by hand."""
+    """The model as a program, to try an agent by hand."""
     parser = argparse.ArgumentParser(prog="python -m tailrace.testing.scripted_model")
     parser.add_argument("--port", type=int, default=0, help="where to listen; any free port if it is left out")
     parser.add_argument("--pace", type=float, default=0.03, help="seconds between two pieces of an answer")

@@ -128,7 +128,7 @@ def _begun(
 
 
 def _done(item: dict[str, Any], index: int, event_of: Callable[..., bytes]) -> Iterator[Piece]:
-    """The end of an item, which says all of it again."""
+    """The end of an item, which repeats all of it."""
     at = {"item_id": item["id"], "output_index": index}
     match item:
         case {"content": [part]}:

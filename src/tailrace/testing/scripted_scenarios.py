@@ -1,9 +1,9 @@
-"""What the scripted model says: scenarios, written once as plain values and the same in every API.
+"""The scenarios of the scripted model: plain values, the same for every API.
 
-A scenario is a list of answers: the first to the prompt, the next to what its tools brought, and so on; the last one
-is given again for as long as somebody asks. An answer is a list of steps. Agents name their tools differently, so a
-step says what is wanted, and `carried_out` finds the tool for it among those that the agent offers. How an answer
-looks on the wire is for the APIs (`tailrace.testing.scripted_anthropic` and its neighbours).
+A scenario is a list of answers: the first answers the prompt, the next one the results of the tools, and so on. The
+last one is repeated. An answer is a list of steps. Agents name their tools differently, so a step names a purpose, and
+`carried_out` finds the tool for it among those that the agent offers. The APIs write the answers in their own formats
+(`tailrace.testing.scripted_anthropic` and others).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Think(msgspec.Struct, frozen=True):
 
 
 class Recall(msgspec.Struct, frozen=True):
-    """Say which scenarios this conversation had before: only who sends what was said can have the right answer."""
+    """Name the earlier scenarios of this conversation. Only a client that sends its history gets the right answer."""
 
 
 class Shell(msgspec.Struct, frozen=True):
@@ -72,11 +72,11 @@ class Disconnect(msgspec.Struct, frozen=True):
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """Say nothing more until whoever asked has gone."""
+    """Send nothing more until the client leaves."""
 
 
 Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | HttpError | Fail | Disconnect | Stall
-# What is left of a step when it is known who asks.
+# A step for an agent with known tools.
 Move: TypeAlias = Say | Think | Call | Fail | Disconnect | Stall
 Scenario: TypeAlias = tuple[tuple[Step, ...], ...]
 
@@ -152,7 +152,7 @@ def carried_out(step: Step, tools: Collection[str], earlier: Collection[str]) ->
         case Recall():
             return say("Before this: ", ", ".join(earlier) or "nothing", ".")
         case HttpError():
-            raise AssertionError("a refusal is the whole answer, and stands first in it")
+            raise AssertionError("an HttpError must be the only step of its answer")
         case _:
             return step
 

@@ -1,8 +1,8 @@
-"""An event loop in which time passes only when everybody waits, and then at once: a day of waiting takes milliseconds.
+"""An event loop in virtual time: when all tasks wait, the time jumps to the next timer. A day takes milliseconds.
 
-`run` runs a coroutine in a `VirtualLoop` and hands it a `Simulation`: the clock of that loop, and a source of
-randomness made from a seed, so that the same seed gives the same run. There is no outside in it: sockets, pipes and
-threads are refused, and tasks that wait for what nobody will do are named in a `Deadlock`.
+`run` runs a coroutine in a `VirtualLoop` and gives it a `Simulation`: the clock of that loop, and a source of
+randomness with a seed, so that the same seed repeats a run. Sockets, pipes and threads are refused. If all tasks wait
+and no timer is due, a `Deadlock` names them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _BEGINNING = 1_700_000_000.0
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is due: what the tasks wait for will never happen."""
+    """No task is ready and no timer is due: the tasks would wait forever."""
 
 
 class VirtualClock:
-    """The time of a virtual loop. What people set, `wall`, may be put forward or back; `monotonic` is the loop's."""
+    """The time of a virtual loop. The `wall` clock can be set and can jump; `monotonic` is the time of the loop."""
 
     def __init__(self, loop: VirtualLoop, *, wall: float = _BEGINNING) -> None:
         self._loop = loop
         self._offset = wall - loop.time()
 
     def wall(self) -> float:
-        """Seconds since 1970, as people set it."""
+        """Seconds since 1970, by the wall clock."""
         return self._loop.time() + self._offset
 
     def monotonic(self) -> float:
@@ -44,29 +44,29 @@ class VirtualClock:
         return self._loop.time()
 
     def set_wall(self, wall: float) -> None:
-        """Let people set the clock to this moment; it goes on from there."""
+        """Set the wall clock."""
         self._offset = wall - self._loop.time()
 
     def jump(self, seconds: float) -> None:
-        """Put what people see forward, or back by a negative number."""
+        """Move the wall clock forward, or back by a negative number."""
         self._offset += seconds
 
     def suspend(self, seconds: float) -> None:
-        """Let time pass in which nothing runs, as when the machine sleeps: timers that were due are late."""
+        """Let time pass without running timers, as when the machine sleeps: they fire late."""
         self._loop.suspend(seconds)
 
 
 class Simulation(msgspec.Struct, frozen=True):
-    """What a run in virtual time is given: the time, and chances that the seed repeats."""
+    """The clock of a run in virtual time, and its source of randomness."""
 
     clock: VirtualClock
     source: random.Random
 
 
 def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, wall: float = _BEGINNING) -> T:
-    """What `main` returns, run in a virtual loop of its own; the tasks it leaves behind are cancelled.
+    """Run `main` in a new virtual loop and return its result. Tasks that still run then are cancelled.
 
-    Raises `Deadlock` where it would wait for ever.
+    Raises `Deadlock` if it would wait forever.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         loop = runner.get_loop()
@@ -76,7 +76,7 @@ def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, 
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time begins at 0 and moves to the next timer as soon as nothing else is to be done."""
+    """An event loop with a time that begins at 0 and jumps to the next timer when nothing else is to be done."""
 
     def __init__(self) -> None:
         self._passing = _PassingTime(self)
@@ -87,21 +87,21 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._passing.now
 
     def suspend(self, seconds: float) -> None:
-        """Let time pass at once, whatever is due meanwhile."""
+        """Let time pass without running the timers that are due."""
         self._passing.now += seconds
 
     def run_in_executor(
         self,
-        executor: Executor | None,  # noqa: ARG002  whichever
+        executor: Executor | None,  # noqa: ARG002  none is used
         func: Callable[[Unpack[Ts]], T],
         *args: *Ts,  # noqa: ARG002  it is not called
     ) -> NoReturn:
-        """Refused: a thread works in real time, and this loop would be done before it."""
-        raise RuntimeError(f"in virtual time there are no threads, and {func!r} was to run in one")
+        """Refused: a thread runs in real time, which this loop does not wait for."""
+        raise RuntimeError(f"in virtual time no code can run in a thread: {func!r}")
 
 
 class _PassingTime(selectors.DefaultSelector):
-    """Where a loop waits: here the wait is the passing of time itself."""
+    """The selector in which a loop waits: here a wait only moves the time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
@@ -109,18 +109,18 @@ class _PassingTime(selectors.DefaultSelector):
         self._loop = loop
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Takes the loop's own wake-up pipe, which is the first, and refuses everything else."""
+        """Accept the wake-up pipe of the loop, which comes first, and refuse everything else."""
         if self.get_map():
-            raise RuntimeError("in virtual time there is no outside: a socket or a pipe was to be waited for")
+            raise RuntimeError("in virtual time a task cannot wait for a socket or a pipe")
         return super().register(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What woke the loop up; otherwise `timeout` seconds have passed."""
+        """Return what woke the loop up. Without that, move the time by `timeout` seconds."""
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
         if timeout is None:
             waiting = "; ".join(sorted(repr(task) for task in asyncio.all_tasks(self._loop)))
-            raise Deadlock(f"nothing is ready and no timer is due; these wait for ever: {waiting or 'no task at all'}")
+            raise Deadlock(f"nothing is ready and no timer is due; these tasks wait forever: {waiting or 'none'}")
         self.now += max(timeout, 0.0)
         return []

@@ -1,8 +1,8 @@
-"""What passes between callers and a simulated platform, and what is reported of it: values, and nothing else.
+"""The values that callers and tests exchange with a simulated platform.
 
-A `Request` is an operation with its key; what comes back is an `Answer`, of which a caller sees what the `Reply` lets
-through. A test tells a platform process what to do by a `Control`, and gets an `PlatformReport`.
-`tailrace.testing.platform` acts on them, `tailrace.testing.platform_process` sends them as lines of JSON.
+A caller sends a `Request`, which is an operation with its key, and gets a `Reply`: an `Answer`, and how much of it
+arrives. A test sends a `Control` to a platform process and gets a `PlatformReport`. `tailrace.testing.platform` acts on
+them; `tailrace.testing.platform_process` sends them as lines of JSON.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="answer", tag="done"):
-    """It is so; the id of the message, where it is about one."""
+    """The call succeeded; the id of the message, if the call is about one."""
 
     message_id: str = ""
 
 
 class Absent(msgspec.Struct, frozen=True, tag_field="answer", tag="absent"):
-    """No message with that key is seen."""
+    """People see no message with that key."""
 
 
 class Denied(msgspec.Struct, frozen=True, tag_field="answer", tag="denied", omit_defaults=True):
-    """It was not done, by its status; `retry_after` is the header as it stands."""
+    """The call was refused with this status; `retry_after` is the unchanged header."""
 
     status: int
     reason: str
@@ -56,7 +56,7 @@ Ending: TypeAlias = Literal["whole", "cut", "reset", "never", "unreachable"]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What comes back: an answer, how much of it, and after how many seconds."""
+    """An answer, how much of it arrives, and after how many seconds."""
 
     answer: Answer
     ending: Ending = "whole"
@@ -83,7 +83,7 @@ class PlatformMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text."""
         return self.body.text
 
 
@@ -106,12 +106,12 @@ class ShownDraft(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text."""
         return self.body.text
 
 
 class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call as it was made: `fault` is the tag of what befell it."""
+    """A call that was made; `fault` is the tag of the fault that was applied to it."""
 
     kind: str
     chat: str
@@ -130,13 +130,13 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddFaults(msgspec.Struct, frozen=True, tag_field="control", tag="faults"):
-    """Put rules behind those that stand."""
+    """Add rules after those that are there."""
 
     rules: tuple[Rule, ...]
 
 
 class ClearFaults(msgspec.Struct, frozen=True, tag_field="control", tag="clear_faults"):
-    """No call fails from now on."""
+    """Remove all rules: no call fails from now on."""
 
 
 class Clear(msgspec.Struct, frozen=True, tag_field="control", tag="clear"):
@@ -144,9 +144,9 @@ class Clear(msgspec.Struct, frozen=True, tag_field="control", tag="clear"):
 
 
 class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
-    """Tell what people see and what callers did, once there are so many messages and so many calls were made.
+    """Report what people see and what callers did, once there are at least so many messages and calls.
 
-    With a `chat` the messages are counted and told of that chat alone; `kind` is the kind of calls that are counted.
+    With a `chat` only the messages of that chat are counted and reported; `kind` is the kind of calls that are counted.
     """
 
     messages: int = 0
@@ -156,7 +156,7 @@ class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
 
 
 class SetPort(msgspec.Struct, frozen=True, tag_field="control", tag="port"):
-    """Let callers in, or refuse every connection as a closed port does."""
+    """Accept connections, or refuse them as a closed port does."""
 
     open: bool
 
@@ -165,9 +165,9 @@ Control: TypeAlias = AddFaults | ClearFaults | Clear | Show | SetPort
 
 
 class PlatformReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the platform knows: its messages, how often it was called for what, and the rules that still stand.
+    """The messages, the number of calls by kind, the calls, the complaints, and the rules that are not used up.
 
-    Only `Show` is answered with it; whatever else is asked is answered by an empty one, or by the problem with it.
+    Only the answer to `Show` has these. The answer to any other control is empty, or has only the `problem` with it.
     """
 
     messages: list[PlatformMessage] = []
@@ -181,7 +181,7 @@ class PlatformReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 def capabilities_of(kind: str, *, per_chat: Rate | None = None, limit: int = 4096) -> Capabilities:
     """The capabilities of a simulated platform by one word: `keyed`, `readback`, `repeatable` or `unkeyed`.
 
-    `keyed:60` keeps keys for 60 seconds (300 unless told), `readback:2` shows a message 2 seconds after its post.
+    `keyed:60` keeps keys for 60 seconds (default 300), `readback:2` shows a message 2 seconds after its post.
     """
     name, _, seconds = kind.partition(":")
     idempotency: dict[str, Idempotency] = {
