@@ -6,32 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tailrace.events import (
-    BlockFinal,
-    ConfigReloaded,
-    Error,
-    Event,
-    Media,
-    ModelChanged,
-    Notice,
-    PlanItem,
-    PlanUpdated,
-    ReasoningDelta,
-    ReasoningEnd,
-    Status,
-    TextDelta,
-    TextRetracted,
-    ToolFinished,
-    ToolInput,
-    ToolOutput,
-    ToolProgress,
-    ToolStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-    Usage,
-)
+from tailrace import events
 
 texts = st.text(max_size=8)
 ids = st.sampled_from(["1", "2", "3"])
@@ -42,38 +17,40 @@ json_values: st.SearchStrategy[Any] = st.recursive(
     max_leaves=5,
 )
 
-terminals: st.SearchStrategy[Event] = st.one_of(
-    st.builds(TurnCompleted, text=st.none() | texts, stop_reason=texts),
-    st.builds(TurnFailed, message=texts, code=st.none() | texts),
-    st.builds(TurnCancelled, reason=texts),
+terminals: st.SearchStrategy[events.Event] = st.one_of(
+    st.builds(events.TurnCompleted, text=st.none() | texts, stop_reason=texts),
+    st.builds(events.TurnFailed, message=texts, code=st.none() | texts),
+    st.builds(events.TurnCancelled, reason=texts),
 )
-late: st.SearchStrategy[Event] = st.one_of(
-    st.builds(ToolOutput, data=texts, stream=st.sampled_from(["stdout", "stderr"]), id=maybe_ids),
-    st.builds(ToolFinished, id=ids, result=json_values, is_error=st.booleans()),
+late: st.SearchStrategy[events.Event] = st.one_of(
+    st.builds(events.ToolOutput, data=texts, stream=st.sampled_from(["stdout", "stderr"]), id=maybe_ids),
+    st.builds(events.ToolFinished, id=ids, result=json_values, is_error=st.booleans()),
 )
-content: st.SearchStrategy[Event] = st.one_of(
-    st.builds(TextDelta, text=texts, parent_tool_id=maybe_ids),
-    st.builds(BlockFinal, text=st.none() | texts),
-    st.builds(TextRetracted, scope=st.sampled_from(["block", "turn"])),
-    st.builds(ReasoningDelta, text=texts),
-    st.builds(ReasoningEnd, metadata=json_values),
-    st.builds(ToolStarted, id=ids, name=texts, arguments=json_values),
-    st.builds(ToolInput, id=ids, arguments=json_values),
-    st.builds(ToolProgress, id=maybe_ids, elapsed_s=st.floats(0, 1e6), text=st.none() | texts),
-    st.builds(Status, text=texts),
-    st.builds(Notice, text=texts),
-    st.builds(ModelChanged, model_id=texts, key_id=texts),
-    st.just(ConfigReloaded()),
-    st.builds(PlanUpdated, items=st.lists(st.builds(PlanItem, title=texts, status=texts), max_size=2).map(tuple)),
+content: st.SearchStrategy[events.Event] = st.one_of(
+    st.builds(events.TextDelta, text=texts, parent_tool_id=maybe_ids),
+    st.builds(events.BlockFinal, text=st.none() | texts),
+    st.builds(events.TextRetracted, scope=st.sampled_from(["block", "turn"])),
+    st.builds(events.ReasoningDelta, text=texts),
+    st.builds(events.ReasoningEnd, metadata=json_values),
+    st.builds(events.ToolStarted, id=ids, name=texts, arguments=json_values),
+    st.builds(events.ToolInput, id=ids, arguments=json_values),
+    st.builds(events.ToolProgress, id=maybe_ids, elapsed_s=st.floats(0, 1e6), text=st.none() | texts),
+    st.builds(events.Status, text=texts),
+    st.builds(events.Notice, text=texts),
+    st.builds(events.ModelChanged, model_id=texts, key_id=texts),
+    st.just(events.ConfigReloaded()),
     st.builds(
-        Usage,
+        events.PlanUpdated, items=st.lists(st.builds(events.PlanItem, title=texts, status=texts), max_size=2).map(tuple)
+    ),
+    st.builds(
+        events.Usage,
         input_tokens=st.integers(0, 9),
         output_tokens=st.integers(0, 9),
         scope=st.sampled_from(["request", "turn", "session"]),
     ),
-    st.builds(Media, url=st.none() | texts, path=st.none() | texts, caption=texts),
-    st.builds(Error, message=texts, status_code=st.none() | st.integers(400, 599), code=st.none() | texts),
+    st.builds(events.Media, url=st.none() | texts, path=st.none() | texts, caption=texts),
+    st.builds(events.Error, message=texts, status_code=st.none() | st.integers(400, 599), code=st.none() | texts),
     late,
 )
-started: st.SearchStrategy[Event] = st.builds(TurnStarted, turn_id=texts, runtime=texts)
-any_event: st.SearchStrategy[Event] = st.one_of(content, terminals, started)
+started: st.SearchStrategy[events.Event] = st.builds(events.TurnStarted, turn_id=texts, runtime=texts)
+any_event: st.SearchStrategy[events.Event] = st.one_of(content, terminals, started)

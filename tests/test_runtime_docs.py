@@ -125,13 +125,13 @@ def codes_in(tree: ast.Module) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", INSTALLED)
-def test_the_page_installs_a_command_as_its_runtime_says(page: str) -> None:
+def test_page_installs_a_command_as_its_runtime_says(page: str) -> None:
     advice = importlib.import_module(f"tailrace.runtimes.{page}.runtime")._MISSING.partition(": ")[2]
     assert shlex.split(advice) in commands(page)
 
 
 @pytest.mark.parametrize("name", sorted(name for name in known("runtime") if "-" in name or name == "langgraph"))
-def test_the_page_names_the_extra(name: str) -> None:
+def test_page_names_the_extra(name: str) -> None:
     extra = {"claude-sdk": "claude"}.get(name, name)
     assert f".venv/bin/pip install -e '.[{extra}]'" in PAGES[SHARED.get(name, name)]
 
@@ -196,7 +196,7 @@ def run(place: Path, *words: str, given: str = "", is_quiet: bool = True, **env:
     ("page", "example", "answer"),
     [*((page, f"ask_{page}", ANSWER) for page in INSTALLED), ("acp", "ask_acp", ["Hello, wörld 👋🏽"])],
 )
-def test_an_example_with_a_command_and_the_chat_print_the_answer(
+def test_example_with_a_command_and_the_chat_print_the_answer(
     place: Path, page: str, example: str, answer: list[str]
 ) -> None:
     assert run(place, sys.executable, f"{example}.py").splitlines() == answer
@@ -204,7 +204,7 @@ def test_an_example_with_a_command_and_the_chat_print_the_answer(
     assert [line for line in answer if line not in chat] == []
 
 
-def test_the_example_of_the_claude_sdk_prints_the_answer(place: Path) -> None:
+def test_example_of_the_claude_sdk_prints_the_answer(place: Path) -> None:
     path = os.pathsep.join(map(str, (STAND_INS, STAND_INS.parent, TESTS)))
     assert run(place, sys.executable, "ask_claude_sdk.py", PYTHONPATH=path).splitlines() == ANSWER
 
@@ -213,9 +213,7 @@ def test_the_example_of_the_claude_sdk_prints_the_answer(place: Path) -> None:
     ("page", "recording", "answer"),
     [("agui", "agui_langgraph_tool", ANSWER), ("vercel", "vercel7_ui_tool", ["Let me check.", "It is sunny."])],
 )
-def test_an_example_with_an_address_prints_the_answer(
-    place: Path, page: str, recording: str, answer: list[str]
-) -> None:
+def test_example_with_an_address_prints_the_answer(place: Path, page: str, recording: str, answer: list[str]) -> None:
     (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+/[a-z/]+", PAGES[page]))
     response = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + recorded_stream(recording)
 
@@ -248,12 +246,12 @@ def recorded_stream(recording: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["my_agui", "my_runtime"])
-def test_an_example_without_an_sdk_prints_the_answer(place: Path, name: str) -> None:
+def test_example_without_an_sdk_prints_the_answer(place: Path, name: str) -> None:
     assert run(place, sys.executable, f"{name}.py") == "You said: hello\n"
     assert "You said: hello" in run(place, TAILRACE, "chat", f"{name}:agent", given="hello\n")
 
 
-def test_the_examples_of_functions_answer(place: Path) -> None:
+def test_examples_of_functions_answer(place: Path) -> None:
     # Strands was recorded with such events: each piece comes twice, once as text.
     events = [{"event": {"contentBlockDelta": {"delta": {"text": "Hi."}}}}, {"data": "Hi.", "delta": {"text": "Hi."}}]
     stand_in = f"class Agent:\n async def stream_async(self, _):\n  for event in {events}:\n   yield event\n"
@@ -263,7 +261,7 @@ def test_the_examples_of_functions_answer(place: Path) -> None:
     assert "You wrote 5 characters." in run(place, TAILRACE, "chat", agent, given="hello\n")
 
 
-def test_the_example_of_another_vocabulary_is_delivered(place: Path) -> None:
+def test_example_of_another_vocabulary_is_delivered(place: Path) -> None:
     lines = '{"type": "text", "text": "Hello."}\n{"type": "done"}\n'
     events = run(place, sys.executable, "to_events.py", given=lines)
     (command,) = (words for words in commands("functions") if "deliver" in words)

@@ -77,16 +77,11 @@ def _grows_evenly(work: Callable[..., object], size: int = 500) -> bool:
 
 
 @texts
-def test_work_to_cut_grows_with_the_text(name: str) -> None:
+def test_work_to_cut_and_render_grows_with_the_text(name: str) -> None:
     """The limit grows with the text, because a part is cut by parsing all of it."""
     make = TEXTS[name]
     for dialect in share(("markdown", "telegram"), _number(name), 2):
         assert _grows_evenly(lambda size, dialect=dialect: split(make(size), size // 4, dialect=dialect))
-
-
-@texts
-def test_work_to_render_grows_with_the_text(name: str) -> None:
-    make = TEXTS[name]
     for dialect in share(list(RENDERERS), _number(name), 4):
         assert _grows_evenly(lambda size, dialect=dialect: render(make(size), dialect))
 

@@ -65,7 +65,7 @@ def inlines_of(source: str) -> tuple[Inline, ...]:
         ("List<T> x", (Text("List"), InlineHtml("<T>"), Text(" x"))),
     ],
 )
-def testinlines_of(source: str, inlines: tuple[Inline, ...]) -> None:
+def test_inlines(source: str, inlines: tuple[Inline, ...]) -> None:
     assert inlines_of(source) == inlines
 
 

@@ -392,16 +392,3 @@ def test_answer_and_reasoning_are_separated(turn: list[tuple[str, str]]) -> None
     text = "".join(f"{said}<think>{thought}</think>" for said, thought in turn)
     answer, reasoning = ("".join(part) for part in zip(*turn, strict=True)) if turn else ("", "")
     assert filtered([text]) == filtered(list(text)) == Result(answer, reasoning)
-
-
-REPEATED = [
-    *("The answer has many words, and then some more.\n", "word ", "a > b ", " \n", "```\n", "NO_REPLY\n"),
-    *("`a</think>` ", "a </think> b ", "<think>a</think>\n", "</think>\n"),
-]
-
-
-@pytest.mark.parametrize("repeated", REPEATED)
-def test_long_text_in_small_pieces_takes_linear_time(repeated: str) -> None:
-    for beginning in ("", "x\n", "<think>"):
-        text = beginning + repeated * (30_000 // len(repeated))
-        assert filtered([text[at : at + 4] for at in range(0, len(text), 4)]) == filtered([text])

@@ -20,7 +20,7 @@ TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz123456"
         (TurnFailed(message="x" * 600), "x" * 499 + "…"),
     ],
 )
-def test_the_message_of_a_failure_is_one_line_without_secrets(failure: Error | TurnFailed, text: str) -> None:
+def test_message_of_a_failure_is_one_line_without_secrets(failure: Error | TurnFailed, text: str) -> None:
     assert failure_text(failure) == text
 
 
@@ -31,6 +31,6 @@ def test_faults_of_the_adapter_are_not_shown_to_people(code: str) -> None:
     )
 
 
-def test_the_main_argument_of_a_tool_has_no_secrets() -> None:
+def test_main_argument_of_a_tool_has_no_secrets() -> None:
     command = f"curl -H 'Authorization: Bearer {TOKEN}' https://api.example"
     assert main_argument({"command": command}) == "curl -H 'Authorization: Bearer [redacted]' https://api.exam…"
