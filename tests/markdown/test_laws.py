@@ -78,7 +78,7 @@ def test_text_fed_by_characters_gives_the_same_parts(source: str, limit: int, un
 
 @settings(max_examples=examples(80, search=1000))
 @given(documents(max_blocks=12), limits, units, dialects, st.data())
-def test_text_fed_in_any_pieces_gives_the_same_parts(
+def test_scar_11_text_fed_in_any_pieces_gives_the_same_parts(
     source: str, limit: int, unit: str, dialect: str, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(source)), max_size=12))

@@ -141,7 +141,7 @@ def test_finished_call_shows_its_outcome_and_duration(seconds: float, duration: 
         assert activity.lines(1000.0) == [f"🔧 Bash: ls {mark} {duration}"]
 
 
-def test_output_and_result_of_a_tool_are_never_shown() -> None:
+def test_scar_33_output_and_result_of_a_tool_are_never_shown() -> None:
     activity = after(bash())
     assert not activity.feed(ToolOutput(id="1", data="secret"), 1.0)
     assert not activity.feed(ToolOutput(data="secret", stream="stderr"), 1.0)

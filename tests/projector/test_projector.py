@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ from tailrace.operations import (
     Target,
     Typing,
 )
-from tailrace.projector import WaitUntil, restored_messages
+from tailrace.projector import Presentation, WaitUntil, restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ TURNS: dict[str, tuple[dict[str, Any], list[Step]]] = {
         GROUP_CHAT,
         [(LONG, f"Post {LONG}"), (" More",), (3.9,), (0.1, f"Edit {LONG} More")],
     ),
-    "a message that has the whole answer is not edited again": ({}, [(LONG, f"Post {LONG}"), (DONE,)]),
+    "scar 14: a message that has the whole answer is not sent or edited again": ({}, [(LONG, f"Post {LONG}"), (DONE,)]),
     "an answer over the limit continues in another message": (
         {"limits": SHORT},
         [(NUMBERS, "Post One two three four five six seven eight"), (DONE, "Post nine ten eleven twelve.")],
@@ -309,6 +309,18 @@ WHOLE_TURNS: dict[str, tuple[Sequence[Event | str], list[str]]] = {
         ["One.", *LOOK, "Two.", BlockFinal(), "Three.", BlockFinal(), TextRetracted(), "Four."],
         ["One.\n\nFour."],
     ),
+    "scar 12: text before and after a tool stays apart": (
+        ["Let me look.", *LOOK, "Found it."],
+        ["Let me look.\n\nFound it."],
+    ),
+    "scar 16: an answer that the runtime repeats is shown once": (
+        ["One.", BlockFinal(text="One. Two."), TurnCompleted(text="One. Two.")],
+        ["One. Two."],
+    ),
+    "scar 18: a paragraph that is written twice is shown twice": (
+        ["Same.\n\nSame.", BlockFinal(text="Same.\n\nSame."), *LOOK, "Same."],
+        ["Same.\n\nSame.\n\nSame."],
+    ),
     "a retraction behind a tool keeps the text before it": (["One.", LOOK[0], TextRetracted()], ["One."]),
     "text that ends with a closing tag was reasoning": (
         ["thoughts ", BlockFinal(text="thoughts </think>"), "The answer."],
@@ -345,9 +357,13 @@ def test_turn_without_a_terminal_event_says_that_it_was_cut_off() -> None:
     assert shown(Turn().end("One.")) == ["Post One.", "Post ⚠️ The answer ended before it was complete."]
 
 
-@pytest.mark.parametrize("presentation", ["tokens", "live", "native", "processing", "parts", "blocks", "final"])
-def test_turn_without_text_leaves_no_message(presentation: str) -> None:
-    assert Turn(presentation=presentation).end(DONE) == []
+@pytest.mark.parametrize("presentation", get_args(Presentation))
+def test_scar_34_silent_word_cut_anywhere_leaves_no_trace(presentation: str) -> None:
+    for at in range(len("NO_REPLY") + 1):
+        # Each pause is longer than the one after which a message begins with however little text.
+        before, after = "NO_REPLY"[:at], "NO_REPLY"[at:]
+        Turn(presentation=presentation).play((before,), (1.6,), (after,), (1.6,), (DONE,))
+    assert Turn(presentation=presentation).end(DONE) == [], "nor does a turn without text"
 
 
 @pytest.mark.parametrize(

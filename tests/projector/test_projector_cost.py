@@ -50,14 +50,14 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("presentation", ["final", "live"])
+@pytest.mark.parametrize("presentation", ["final", "live", "blocks"])
 @pytest.mark.parametrize("limits", [TELEGRAM, SLACK, DISCORD, MATRIX], ids=lambda limits: limits.dialect)
 @settings(max_examples=examples(12, search=200))
 @given(
     blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=12),
     cuts=st.lists(st.integers(0, 1000), max_size=20),
 )
-def test_messages_do_not_depend_on_how_the_text_arrives(
+def test_scar_06_messages_do_not_depend_on_the_deltas(
     limits: Capabilities, presentation: str, blocks: list[str], cuts: list[int]
 ) -> None:
     small = replace(limits, limit=200, lines=None)

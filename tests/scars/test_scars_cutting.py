@@ -13,7 +13,6 @@ from scar_chat import (
     PARAGRAPHS,
     SAMPLES,
     THREAD,
-    TOOL,
     Script,
     cases,
     chats,
@@ -22,8 +21,8 @@ from scar_chat import (
     presented,
 )
 
-from tailrace.events import BlockFinal, ToolStarted
-from tailrace.markdown import render, split
+from tailrace.events import ToolStarted
+from tailrace.markdown import split
 from tailrace.operations import Body
 from tailrace.projector import Presentation
 
@@ -125,19 +124,6 @@ def test_scar_05_paragraphs_stay_apart_in_and_between_messages(channel: str, pre
     assert [block for text in chat.texts for block in text.split("\n\n")] == PARAGRAPHS
 
 
-TEXTS = [
-    "水車は川の流れで回る。石臼が穀物を挽き、粉になる。磨坊在河边，水流不停。방앗간의 물레방아가 돌아간다.",
-    "Look into /var/lib/backup/index.sqlite3-wal and https://a.example/path/to/thing?x=1111&y=22 please.",
-    "Hmmmm... 1111 2222, aaaa bbbb!!!! ———— 哈哈哈哈哈 ha ha ha ha, no no no, that that is is.",
-]
-
-
-@pytest.mark.parametrize(("channel", "presentation", "text"), cases(SAMPLES, TEXTS))
-def test_scar_06_deltas_are_joined_without_spaces_or_loss(channel: str, presentation: Presentation, text: str) -> None:
-    chat = present_turn([text], limits_of(channel), length=1, presentation=presentation)
-    assert [message.body for message in chat.messages] == [render(text, channel)]
-
-
 TABLE = "| step | took | result |\n|---|--:|---|\n" + "".join(
     f"| step number {number} | {number} s | done and checked {number} |\n" for number in range(60)
 )
@@ -208,30 +194,12 @@ def test_scar_10_closing_fence_is_alone_in_its_line(channel: str) -> None:
     assert len(fences) // 2 == sum("step_" in text for text in shown), "each message opens and closes its code"
 
 
-@pytest.mark.parametrize(("channel", "length"), cases(CHATS, [1, 7, 200]))
-def test_scar_11_no_block_ends_within_a_sentence(channel: str, length: int) -> None:
-    chat = present_turn([ANSWER], limits_of(channel), length=length, presentation="blocks", block_characters=20)
-    assert chat.texts == PARAGRAPHS
-
-
 @presented()
 def test_scar_12_long_answer_is_split_and_not_truncated(channel: str, presentation: Presentation) -> None:
     answer = "\n\n".join(f"{number}. {ANSWER}" for number in range(30))
     chat = present_turn([answer], limits_of(channel), target=THREAD, length=400, presentation=presentation)
     assert " ".join(chat.texts).split() == answer.split()
     assert len(answer) > 30_000
-
-
-@presented()
-@pytest.mark.parametrize("seal", [[], [BlockFinal(text="Let me look.")]], ids=["open", "sealed"])
-def test_scar_12_text_before_and_after_a_tool_stays_apart(
-    channel: str, presentation: Presentation, seal: Script
-) -> None:
-    script: Script = ["Let me look.", *seal, *TOOL, "Found it."]
-    chat = present_turn(script, limits_of(channel), target=THREAD, presentation=presentation)
-    shown = "\n\n".join(text for text in chat.texts if "🔧" not in text)
-    assert shown == "Let me look.\n\nFound it."
-    assert not any("look.Found" in seen for seen in chat.ever_shown())
 
 
 MENTIONS = (

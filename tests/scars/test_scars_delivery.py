@@ -28,14 +28,11 @@ from scar_chat import (
 from tailrace.deliveries import Delivery, State, TurnState
 from tailrace.delivery.recovery import INTERRUPTED
 from tailrace.events import (
-    BlockFinal,
     Error,
-    Event,
     Media,
     ToolFinished,
     ToolProgress,
     ToolStarted,
-    TurnCompleted,
 )
 from tailrace.operations import Edit, Post, Target
 from tailrace.projector import Presentation
@@ -175,14 +172,6 @@ def test_scar_25_stream_that_expires_loses_no_text(minutes: int) -> None:
     assert "not_streaming" not in {call.fault for call in chat.platform.calls}
 
 
-@presented()
-def test_scar_14_final_text_that_the_preview_shows_is_not_sent_again(channel: str, presentation: Presentation) -> None:
-    chat = present_turn([ANSWER, 30.0], limits_of(channel), target=THREAD, presentation=presentation)
-    assert chat.answer_words == ANSWER.split()
-    if presentation not in ("blocks", "processing"):
-        assert len(chat.history) == 1, "no second message, not even a deleted one"
-
-
 FAULTS = [TooMany(30.0), NoAnswer(), NoAnswer(applied=False), Reset(), ServerError(), Cut()]
 
 
@@ -214,23 +203,6 @@ def _text(row: Delivery) -> str:
     return row.operation.body.text
 
 
-REPEATED: list[list[Event]] = [
-    [BlockFinal(text=ANSWER), TurnCompleted()],  # the whole block after its deltas
-    [TurnCompleted(text=ANSWER)],  # the whole answer at the end
-    [BlockFinal(text=ANSWER), TurnCompleted(text=ANSWER)],
-    [TurnCompleted(text=ANSWER), TurnCompleted(text=ANSWER)],  # two ends
-    [BlockFinal(text=f"{ANSWER} "), TurnCompleted()],  # a little more than the deltas
-]
-
-
-@pytest.mark.parametrize(("channel", "presentation", "repeated"), cases(SAMPLES, REPEATED))
-def test_scar_16_answer_that_the_runtime_repeats_is_shown_once(
-    channel: str, presentation: Presentation, repeated: list[Event]
-) -> None:
-    chat = present_turn([ANSWER, *repeated], limits_of(channel), target=THREAD, presentation=presentation)
-    assert chat.answer_words == ANSWER.split()
-
-
 @pytest.mark.parametrize(("channel", "fault"), cases(CHATS, [*FAULTS, ServerError(502)]))
 def test_scar_17_failed_edit_that_is_repeated_doubles_no_word(channel: str, fault: Fault) -> None:
     script: Script = [ANSWER[:600], 12.0, ANSWER[600:], 12.0]
@@ -253,16 +225,6 @@ def test_scar_17_text_appended_again_to_a_stream_doubles_no_word(fault: Fault, a
 
 
 TWICE = "I looked again, and it says the same as it did before, word by word."
-
-
-@presented()
-@pytest.mark.parametrize("between", [["\n\n"], TOOL], ids=["blank line", "tool"])
-def test_scar_18_paragraph_written_twice_is_shown_twice(
-    channel: str, presentation: Presentation, between: Script
-) -> None:
-    script: Script = [TWICE, *between, TWICE, BlockFinal(), TWICE]
-    chat = present_turn(script, limits_of(channel), target=THREAD, presentation=presentation, block_characters=10)
-    assert chat.answer_words == TWICE.split() * 3
 
 
 @presented()
