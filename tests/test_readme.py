@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pseudo_terminal import CTRL_C, CTRL_D, TAILRACE, Person
+from pseudo_terminal import CTRL_C, TAILRACE, Person
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,14 +59,15 @@ def test_make_run_answers_a_line_from_a_pipe() -> None:
 def test_make_run_ends_with_0_although_ctrl_c_was_pressed(tmp_path: Path) -> None:
     environment = {"MAKEFLAGS": "", "MAKELEVEL": "", "XDG_DATA_HOME": str(tmp_path)}
     with Person("make", "run", cwd=ROOT, env=environment) as person:
-        person.is_prompted()
-        person.type("hello\r")
+        person.says("hello")
         person.sees("There is no model")
         person.type(CTRL_C)
         person.sees("cancelled")
         person.is_prompted()
-        person.type(CTRL_D)
-        assert person.leaves() == 0, person.all_text()
+        person.type("never m")
+        person.sees("> never m")
+        person.clears_line()
+        assert person.quits() == 0, person.all_text()
 
 
 def test_make_setup_is_quiet_when_nothing_is_to_be_done() -> None:
