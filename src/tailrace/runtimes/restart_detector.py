@@ -16,7 +16,7 @@ from io import StringIO
 import msgspec
 
 # The minimum time that such an agent waits before it retries.
-PAUSE_S = 1.0
+_PAUSE_S = 1.0
 # A few words may occur twice in an answer, so a repetition shorter than this proves nothing.
 _MIN_TEXT = 8
 _CHECKED_START = 256
@@ -50,7 +50,7 @@ class RestartDetector:
 
     def feed(self, piece: str, at_s: float | None) -> DetectedText:
         """Take a piece of text and the time it came, if that is known."""
-        paused = self._last_s is not None and at_s is not None and at_s - self._last_s >= PAUSE_S
+        paused = self._last_s is not None and at_s is not None and at_s - self._last_s >= _PAUSE_S
         self._last_s = at_s
         if paused and len(self._text_at(0, _CHECKED_START).strip()) >= _MIN_TEXT:
             self._repeated, self._try_start = 0, len(self._held)

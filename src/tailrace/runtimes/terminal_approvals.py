@@ -70,13 +70,13 @@ class TerminalApprovals:
 
         self._make_room()
         termios.tcflush(terminal, termios.TCIFLUSH)
-        _write(terminal, f"{question_text(question, _columns(terminal))}{_prompt(question)}")
+        _write(terminal, f"{_question_text(question, _columns(terminal))}{_prompt(question)}")
         try:
             while True:
                 line = await self._line(terminal)
                 if not line:
                     return None
-                if (choice := parse_choice(question, line.strip())) is not None:
+                if (choice := _parse_choice(question, line.strip())) is not None:
                     return choice
                 _write(terminal, f"  That is not one of the answers.\n{_prompt(question)}")
         finally:
@@ -104,7 +104,7 @@ class TerminalApprovals:
         return line.decode(errors="replace")
 
 
-def question_text(question: Question, columns: int | None = None) -> str:
+def _question_text(question: Question, columns: int | None = None) -> str:
     """The question as text for the screen: the title, the subject, and the numbered choices.
 
     With `columns`, lines are wrapped and indented to fit.
@@ -124,7 +124,7 @@ def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
     return [f"{prefix}{first}", *(f"{' ' * len(prefix)}{line}" for line in others)]
 
 
-def parse_choice(question: Question, typed: str) -> Choice | None:
+def _parse_choice(question: Question, typed: str) -> Choice | None:
     """The typed choice: a number, or yes or no for the choice that allows or denies the least."""
     if typed.lower() in _YES:
         return question.allowing()

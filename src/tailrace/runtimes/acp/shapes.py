@@ -64,9 +64,7 @@ class ToolUpdate(SessionUpdate, kw_only=True):
         return self.status in {"completed", "failed"}
 
 
-class AcpPlanEntry(msgspec.Struct):
-    """A step of a plan."""
-
+class _PlanEntry(msgspec.Struct):
     content: str
     status: str = "pending"
 
@@ -74,7 +72,7 @@ class AcpPlanEntry(msgspec.Struct):
 class AcpPlan(SessionUpdate, kw_only=True):
     """All steps of a plan."""
 
-    entries: list[AcpPlanEntry]
+    entries: list[_PlanEntry]
 
 
 class PlanUpdate(SessionUpdate, kw_only=True):
@@ -96,7 +94,7 @@ class NoticeUpdate(SessionUpdate, kw_only=True):
     description: str | None = None
 
 
-class PermissionOption(msgspec.Struct, rename="camel"):
+class _PermissionOption(msgspec.Struct, rename="camel"):
     """A way to answer a request for permission."""
 
     option_id: str
@@ -108,7 +106,7 @@ class PermissionRequest(msgspec.Struct, rename="camel"):
     """A request for permission: the call, and the possible answers."""
 
     tool_call: ToolUpdate
-    options: list[PermissionOption]
+    options: list[_PermissionOption]
 
 
 class PromptResult(msgspec.Struct, rename="camel"):

@@ -15,7 +15,7 @@ import msgspec
 from tailrace.surrogates import decode_line
 
 
-class ClaudeUsage(msgspec.Struct):
+class _Usage(msgspec.Struct):
     """The tokens that were used."""
 
     input_tokens: int = 0
@@ -58,7 +58,7 @@ class BlockDelta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class ClaudeMessage(msgspec.Struct):
+class _Message(msgspec.Struct):
     """A message of the model or to it."""
 
     id: str = ""
@@ -80,10 +80,10 @@ class ModelEvent(msgspec.Struct):
 
     type: str
     index: int = 0
-    message: ClaudeMessage | None = None
+    message: _Message | None = None
     content_block: ContentBlock | None = None
     delta: BlockDelta | None = None
-    usage: ClaudeUsage | None = None
+    usage: _Usage | None = None
 
 
 class StreamLine(msgspec.Struct, tag="stream_event"):
@@ -96,7 +96,7 @@ class StreamLine(msgspec.Struct, tag="stream_event"):
 class AssistantLine(msgspec.Struct, tag="assistant"):
     """Complete blocks of a message; with `error`, what the command writes in place of the model."""
 
-    message: ClaudeMessage
+    message: _Message
     parent_tool_use_id: str | None = None
     error: str | None = None
     api_error_status: int | None = None
@@ -105,7 +105,7 @@ class AssistantLine(msgspec.Struct, tag="assistant"):
 class UserLine(msgspec.Struct, tag="user"):
     """Tool results, and messages that the command sends to the model in the user's name."""
 
-    message: ClaudeMessage
+    message: _Message
     parent_tool_use_id: str | None = None
     tool_use_result: Any = None
 
@@ -115,7 +115,7 @@ class UserLine(msgspec.Struct, tag="user"):
         return isinstance(self.tool_use_result, Mapping) and self.tool_use_result.get("status") == "async_launched"
 
 
-class TaskUsage(msgspec.Struct):
+class _TaskUsage(msgspec.Struct):
     """How long a task has run."""
 
     duration_ms: float = 0.0
@@ -133,7 +133,7 @@ class SystemLine(msgspec.Struct, tag="system"):
     description: str = ""
     message: str = ""
     summary: str = ""
-    usage: TaskUsage | None = None
+    usage: _TaskUsage | None = None
     attempt: int = 0
     max_retries: int = 0
     error: str | None = None
@@ -157,7 +157,7 @@ class ResultLine(msgspec.Struct, tag="result"):
     terminal_reason: str | None = None
     stop_reason: str | None = None
     api_error_status: int | None = None
-    usage: ClaudeUsage | None = None
+    usage: _Usage | None = None
 
     @property
     def is_aborted(self) -> bool:

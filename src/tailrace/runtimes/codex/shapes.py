@@ -11,22 +11,20 @@ from typing import Any
 import msgspec
 
 
-class FileChange(msgspec.Struct):
-    """A change of a file."""
-
+class _FileChange(msgspec.Struct):
     path: str
     kind: Any = None
     diff: str = ""
 
 
-class CodexTodo(msgspec.Struct):
+class _Todo(msgspec.Struct):
     """A step of a plan, in `exec`."""
 
     text: str
     completed: bool = False
 
 
-class CodexError(msgspec.Struct):
+class _Error(msgspec.Struct):
     """An error, as a sentence."""
 
     message: str
@@ -44,19 +42,19 @@ class CodexItem(msgspec.Struct, rename="camel"):
     aggregated_output: str | None = None
     exit_code: int | None = None
     status: str | None = None
-    changes: list[FileChange] = []
+    changes: list[_FileChange] = []
     server: str = ""
     tool: str = ""
     arguments: Any = None
     result: Any = None
-    error: CodexError | None = None
+    error: _Error | None = None
     content_items: Any = None
     success: bool | None = None
     prompt: str | None = None
     receiver_thread_ids: list[str] = []
     query: str = ""
     path: str = ""
-    items: list[CodexTodo] = []
+    items: list[_Todo] = []
     message: str = ""
 
 
@@ -113,9 +111,7 @@ class ErrorNotification(CodexNotification, kw_only=True, rename="camel"):
     will_retry: bool = False
 
 
-class CodexTurn(msgspec.Struct, rename="camel"):
-    """The state of a turn."""
-
+class _Turn(msgspec.Struct, rename="camel"):
     status: str
     error: CodexFailure | None = None
     items: list[CodexItem] = []
@@ -124,26 +120,26 @@ class CodexTurn(msgspec.Struct, rename="camel"):
 class TurnNotification(CodexNotification, kw_only=True, rename="camel"):
     """A turn has started or ended."""
 
-    turn: CodexTurn
+    turn: _Turn
 
 
-class CodexUsage(msgspec.Struct, rename="camel"):
+class _Usage(msgspec.Struct, rename="camel"):
     """The tokens that were used, cached and reasoning tokens included."""
 
     input_tokens: int
     output_tokens: int
 
 
-class ThreadUsage(msgspec.Struct):
+class _ThreadUsage(msgspec.Struct):
     """The tokens of the last model call."""
 
-    last: CodexUsage
+    last: _Usage
 
 
 class UsageNotification(CodexNotification, kw_only=True, rename="camel"):
     """A model call is complete."""
 
-    token_usage: ThreadUsage
+    token_usage: _ThreadUsage
 
 
 class WarningNotification(CodexNotification, kw_only=True, rename="camel"):
@@ -159,9 +155,7 @@ class ReroutedNotification(CodexNotification, kw_only=True, rename="camel"):
     to_model: str
 
 
-class CodexPlanStep(msgspec.Struct):
-    """A step of a plan."""
-
+class _PlanStep(msgspec.Struct):
     step: str
     status: str
 
@@ -169,13 +163,13 @@ class CodexPlanStep(msgspec.Struct):
 class PlanNotification(CodexNotification, kw_only=True, rename="camel"):
     """The current plan."""
 
-    plan: list[CodexPlanStep]
+    plan: list[_PlanStep]
 
 
 # The lines of `exec`
 
 
-class ExecUsage(msgspec.Struct):
+class _ExecUsage(msgspec.Struct):
     """The tokens used since the thread started."""
 
     input_tokens: int
@@ -189,5 +183,5 @@ class ExecLine(msgspec.Struct):
     thread_id: str = ""
     item: dict[str, Any] | None = None
     message: str = ""
-    error: CodexError | None = None
-    usage: ExecUsage | None = None
+    error: _Error | None = None
+    usage: _ExecUsage | None = None

@@ -18,13 +18,13 @@ import msgspec
 
 from tailrace.runtimes.sdk import as_text
 
-StreamItem: TypeAlias = tuple[str, Any]  # a mode and its payload
-_UNKNOWN: StreamItem = ("", None)
-_IGNORED: StreamItem = ("lifecycle", None)
+_StreamItem: TypeAlias = tuple[str, Any]  # a mode and its payload
+_UNKNOWN: _StreamItem = ("", None)
+_IGNORED: _StreamItem = ("lifecycle", None)
 _SEPARATOR = "|"  # between the tasks of a namespace, each of which is `node:task`
 
 
-class ToolCallChunk(msgspec.Struct):
+class _ToolCallChunk(msgspec.Struct):
     """A piece of a call, as the model writes it. Only the first piece has the id and the name."""
 
     id: str | None = None
@@ -46,7 +46,7 @@ class ModelToolCall(msgspec.Struct):
         return self.id or self.name
 
 
-class UsageMetadata(msgspec.Struct):
+class _UsageMetadata(msgspec.Struct):
     """The tokens of a model call, or of a part of it."""
 
     input_tokens: int = 0
@@ -80,8 +80,8 @@ class ModelMessage(msgspec.Struct):
     id: str | None = None
     name: str | None = None
     tool_calls: list[ModelToolCall] = []
-    tool_call_chunks: list[ToolCallChunk] = []
-    usage_metadata: UsageMetadata | None = None
+    tool_call_chunks: list[_ToolCallChunk] = []
+    usage_metadata: _UsageMetadata | None = None
     chunk_position: str | msgspec.UnsetType | None = msgspec.UNSET
     additional_kwargs: dict[str, Any] = {}
 
@@ -112,7 +112,7 @@ class ToolMessage(msgspec.Struct):
     status: str = "success"
 
 
-def unwrap(native: Any) -> StreamItem:
+def unwrap(native: Any) -> _StreamItem:
     """The mode and the payload. The mode is empty if LangGraph has no such form."""
     match native:
         case {"method": str(mode), "params": {"data": payload, **rest}}:
@@ -129,7 +129,7 @@ def unwrap(native: Any) -> StreamItem:
             return _UNKNOWN
 
 
-def _from_v2_event(name: str, run: str, data: dict[str, Any]) -> StreamItem:
+def _from_v2_event(name: str, run: str, data: dict[str, Any]) -> _StreamItem:
     """An event of `astream_events`. The run of a model takes the place of its task."""
     match name, data:
         case ("on_chat_model_stream", {"chunk": message}) | ("on_chat_model_end", {"output": message}):
@@ -140,7 +140,7 @@ def _from_v2_event(name: str, run: str, data: dict[str, Any]) -> StreamItem:
             return _IGNORED if name.startswith("on_") else _UNKNOWN
 
 
-def _from_v3(mode: str, payload: Any, interrupts: Any) -> StreamItem:
+def _from_v3(mode: str, payload: Any, interrupts: Any) -> _StreamItem:
     """An event of version 3, whose messages, tools and interrupts have another form."""
     match mode, payload:
         case "values", _ if interrupts:

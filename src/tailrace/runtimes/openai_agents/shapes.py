@@ -15,7 +15,7 @@ from tailrace.runtimes.sdk import json_or_text
 _HOSTED = {"code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call", "web_search_call"}
 
 
-class ContentPart(msgspec.Struct):
+class _ContentPart(msgspec.Struct):
     """A part of a message, or a section of reasoning."""
 
     text: str = ""
@@ -39,8 +39,8 @@ class ResponseItem(msgspec.Struct):
     output: Any = None
     error: Any = None
     encrypted_content: str | None = None
-    content: list[ContentPart] | None = None
-    summary: list[ContentPart] = []
+    content: list[_ContentPart] | None = None
+    summary: list[_ContentPart] = []
 
     @property
     def is_call(self) -> bool:
@@ -93,25 +93,23 @@ class ProviderError(msgspec.Struct):
     reason: str = ""
 
 
-class RequestUsage(msgspec.Struct):
-    """The tokens of one model call."""
-
+class _RequestUsage(msgspec.Struct):
     input_tokens: int
     output_tokens: int
 
 
-class ModelResponse(msgspec.Struct):
+class _ModelResponse(msgspec.Struct):
     """The result of a model call."""
 
     error: ProviderError | None = None
     incomplete_details: ProviderError | None = None
-    usage: RequestUsage | None = None
+    usage: _RequestUsage | None = None
 
 
 class ResponseEvent(msgspec.Struct):
     """A model call starts or ends."""
 
-    response: ModelResponse
+    response: _ModelResponse
 
 
 class RunItem(msgspec.Struct):

@@ -12,13 +12,13 @@ import msgspec
 from msgspec import field
 
 
-class PartTime(msgspec.Struct):
+class _PartTime(msgspec.Struct):
     """When a part started, and when it was complete."""
 
     end: float | None = None
 
 
-class CallState(msgspec.Struct):
+class _CallState(msgspec.Struct):
     """The state of a call; `metadata` is the tool's own."""
 
     status: str
@@ -28,20 +28,20 @@ class CallState(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-class CacheTokens(msgspec.Struct):
+class _CacheTokens(msgspec.Struct):
     """Tokens that were read from a cache, or written to one."""
 
     read: int = 0
     write: int = 0
 
 
-class StepTokens(msgspec.Struct):
+class _StepTokens(msgspec.Struct):
     """The tokens of a model call; cached and reasoning tokens are counted apart."""
 
     input: int = 0
     output: int = 0
     reasoning: int = 0
-    cache: CacheTokens = field(default_factory=CacheTokens)
+    cache: _CacheTokens = field(default_factory=_CacheTokens)
 
 
 class OpencodePart(msgspec.Struct):
@@ -53,13 +53,13 @@ class OpencodePart(msgspec.Struct):
     text: str = ""
     synthetic: bool = False
     ignored: bool = False
-    time: PartTime | None = None
+    time: _PartTime | None = None
     metadata: Any = None
     tool: str = ""
     call_id: str = field(name="callID", default="")
-    state: CallState | None = None
+    state: _CallState | None = None
     reason: str = ""
-    tokens: StepTokens | None = None
+    tokens: _StepTokens | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -67,9 +67,7 @@ class OpencodePart(msgspec.Struct):
         return self.time is not None and self.time.end is not None
 
 
-class ErrorDetails(msgspec.Struct):
-    """More about an error."""
-
+class _ErrorDetails(msgspec.Struct):
     message: str = ""
     status_code: int | None = field(name="statusCode", default=None)
 
@@ -78,7 +76,7 @@ class OpencodeError(msgspec.Struct):
     """An error."""
 
     name: str
-    data: ErrorDetails = field(default_factory=ErrorDetails)
+    data: _ErrorDetails = field(default_factory=_ErrorDetails)
 
     @property
     def is_abort(self) -> bool:
@@ -114,7 +112,7 @@ class PartDelta(BusEvent, kw_only=True):
     delta: str
 
 
-class OpencodeMessage(msgspec.Struct):
+class _Message(msgspec.Struct):
     """The author of a message, and its error."""
 
     id: str
@@ -125,10 +123,10 @@ class OpencodeMessage(msgspec.Struct):
 class MessageUpdated(BusEvent, kw_only=True):
     """A message in its current state, without its parts."""
 
-    info: OpencodeMessage
+    info: _Message
 
 
-class OpencodeSession(msgspec.Struct):
+class _Session(msgspec.Struct):
     """A session; a subagent's has a parent."""
 
     id: str
@@ -138,12 +136,10 @@ class OpencodeSession(msgspec.Struct):
 class SessionUpdated(BusEvent, kw_only=True):
     """A session in its current state."""
 
-    info: OpencodeSession
+    info: _Session
 
 
-class SessionState(msgspec.Struct):
-    """What a session is doing."""
-
+class _SessionState(msgspec.Struct):
     type: str
     message: str = ""
 
@@ -151,7 +147,7 @@ class SessionState(msgspec.Struct):
 class StatusUpdated(BusEvent, kw_only=True):
     """A session does something else now."""
 
-    status: SessionState
+    status: _SessionState
 
 
 class SessionError(BusEvent, kw_only=True):
@@ -160,9 +156,7 @@ class SessionError(BusEvent, kw_only=True):
     error: OpencodeError | None = None
 
 
-class OpencodeTodo(msgspec.Struct):
-    """A step of a plan."""
-
+class _Todo(msgspec.Struct):
     content: str
     status: str
 
@@ -170,7 +164,7 @@ class OpencodeTodo(msgspec.Struct):
 class TodosUpdated(BusEvent, kw_only=True):
     """The current plan."""
 
-    todos: list[OpencodeTodo]
+    todos: list[_Todo]
 
 
 class PermissionAsked(BusEvent, kw_only=True):

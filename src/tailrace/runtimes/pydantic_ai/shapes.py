@@ -34,7 +34,7 @@ class PartEndEvent(msgspec.Struct):
     part: ResponsePart
 
 
-class ResponsePartDelta(msgspec.Struct):
+class _ResponsePartDelta(msgspec.Struct):
     """The addition to a part. For some kinds of parts no field is read."""
 
     part_delta_kind: str
@@ -45,7 +45,7 @@ class PartDeltaEvent(msgspec.Struct):
     """A part grows."""
 
     index: int
-    delta: ResponsePartDelta
+    delta: _ResponsePartDelta
 
 
 class ToolEvent(msgspec.Struct):
@@ -54,7 +54,7 @@ class ToolEvent(msgspec.Struct):
     part: ResponsePart
 
 
-class DeferredRequests(msgspec.Struct):
+class _DeferredRequests(msgspec.Struct):
     """Calls that wait for approval, or for a result from outside."""
 
     approvals: list[ResponsePart] = []
@@ -64,12 +64,10 @@ class DeferredRequests(msgspec.Struct):
 class DeferredRequestsEvent(msgspec.Struct):
     """The run stops for these calls."""
 
-    requests: DeferredRequests
+    requests: _DeferredRequests
 
 
-class RunUsage(msgspec.Struct):
-    """The tokens that the run used."""
-
+class _RunUsage(msgspec.Struct):
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -78,4 +76,4 @@ class RunResultEvent(msgspec.Struct):
     """The run is complete."""
 
     output: Any = None
-    usage: RunUsage | None = None
+    usage: _RunUsage | None = None

@@ -61,16 +61,14 @@ class StreamError(msgspec.Struct, rename="camel"):
     error_text: Any = ""
 
 
-class AnswerUsage(msgspec.Struct, rename="camel"):
-    """The tokens that the answer used."""
-
+class _AnswerUsage(msgspec.Struct, rename="camel"):
     input_tokens: int
     output_tokens: int
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
-    total_usage: AnswerUsage | None = None
-    usage: AnswerUsage | None = None
+    total_usage: _AnswerUsage | None = None
+    usage: _AnswerUsage | None = None
 
 
 class MessageChunk(msgspec.Struct, rename="camel"):
@@ -80,7 +78,7 @@ class MessageChunk(msgspec.Struct, rename="camel"):
     message_metadata: Any = None
 
     @property
-    def usage(self) -> AnswerUsage | None:
+    def usage(self) -> _AnswerUsage | None:
         """The tokens, if the application sends them in the metadata as the SDK's documentation shows."""
         try:
             metadata = msgspec.convert(self.message_metadata, _Metadata)
