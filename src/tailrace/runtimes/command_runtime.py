@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Protocol
 
+from tailrace.events import Event, Notice
 from tailrace.runtimes.conversations import Conversations
+from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.ports import Prompt
     from tailrace.runtimes.permissions import Approver, Policy
+    from tailrace.runtimes.turn_translation import TurnTranslation
+
+
+class _LineTranslator(Protocol):
+    """Translates the lines that a command prints in one turn. `session_id` is empty until a line has named it."""
+
+    session_id: str
+    turn: TurnTranslation
+
+    def feed(self, line: bytes, /) -> list[Event]: ...
+
+    def close(self, exit_error: str = "") -> list[Event]: ...
 
 
 class CommandRuntime:
@@ -48,3 +64,37 @@ class CommandRuntime:
         command, env = (*self._command, *arguments), {**self._env, **(env or {})}
         settings = {"timeouts": self.timeouts, "grace_s": self._grace_s, **settings}
         return AgentProcess(command, env=env, cwd=self._cwd, missing=self._missing, **settings)
+
+    async def _run_without_approvals(
+        self,
+        prompt: Prompt,
+        make_translator: Callable[[], _LineTranslator],
+        gone: str,
+        start: Callable[[str], AgentProcess],
+    ) -> AsyncGenerator[Event, None]:
+        """Run a command that reads the prompt from stdin, prints lines and asks no questions.
+
+        `start` gets the conversation to resume. If the command's error contains `gone`, that conversation does not exist
+        any more, and the command runs again with a new one.
+        """
+        resumed = self._conversations.get(prompt)
+        while True:
+            translator = make_translator()
+            async with start(resumed) as process:
+                process.may_be_silent = translator.turn.has_open_calls
+                await process.write(prompt.text.encode(errors="replace"))
+                process.close_input()
+                async with aclosing(process.lines()) as lines:
+                    async for line in lines:
+                        events = with_login_hint(self.name, translator.feed(line))
+                        for event in (*self._conversations.remember(prompt, translator.session_id), *events):
+                            yield event
+                        if translator.turn.is_finished:
+                            break
+                exit_error = await process.exit_error()
+            if not (resumed and gone in exit_error):
+                break
+            resumed = ""
+            yield Notice(text=f"{self.name} starts a new conversation: the earlier one cannot be found.")
+        for event in with_login_hint(self.name, translator.close(exit_error)):
+            yield event

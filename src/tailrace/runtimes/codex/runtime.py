@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tailrace.errors import AgentNotFound
-from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
+from tailrace.events import Event, Status, TurnFailed, TurnStarted
 from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.codex.client import ApprovalRequest, CodexClient
 from tailrace.runtimes.codex.translator import CodexExecTranslator
@@ -60,7 +60,8 @@ class CodexRuntime(CommandRuntime):
                     yield event
             if not client.translator.turn.is_finished:
                 yield Status(text=_NO_APP_SERVER)
-                async with aclosing(self._run_exec(prompt)) as events:
+                exec_turn = self._run_without_approvals(prompt, CodexExecTranslator, _THREAD_GONE, self._exec_process)
+                async with aclosing(exec_turn) as events:
                     async for event in events:
                         yield event
         except AgentNotFound as error:
@@ -89,28 +90,9 @@ class CodexRuntime(CommandRuntime):
                 for event in with_login_hint(self.name, translator.close(exit_error)):
                     yield event
 
-    async def _run_exec(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `codex exec`, which cannot ask: it does only what its settings allow."""
-        thread = self._conversations.get(prompt)
-        while True:
-            translator = CodexExecTranslator()
-            resumed = ("resume", thread) if thread else ()
-            async with self._process("exec", "--json", "--skip-git-repo-check", *resumed, "-") as process:
-                await process.write(prompt.text.encode(errors="replace"))
-                process.close_input()
-                process.may_be_silent = translator.turn.has_open_calls
-                async with aclosing(process.lines()) as lines:
-                    async for line in lines:
-                        events = with_login_hint(self.name, translator.feed(line))
-                        for event in (*self._conversations.remember(prompt, translator.thread_id or ""), *events):
-                            yield event
-                exit_error = await process.exit_error()
-            if not (thread and _THREAD_GONE in exit_error):
-                break
-            thread = ""
-            yield Notice(text="codex starts a new conversation: the earlier one cannot be found.")
-        for event in with_login_hint(self.name, translator.close(exit_error)):
-            yield event
+    def _exec_process(self, thread: str) -> AgentProcess:
+        resumed = ("resume", thread) if thread else ()
+        return self._process("exec", "--json", "--skip-git-repo-check", *resumed, "-")
 
 
 async def _send(process: AgentProcess, client: CodexClient) -> None:

@@ -231,10 +231,10 @@ class CodexTranslator:
 
 
 class CodexExecTranslator:
-    """One turn of `codex exec --json`: `feed` its lines, then `close`. `thread_id` comes with the first line."""
+    """One turn of `codex exec --json`: `feed` its lines, then `close`. `session_id` is the id of its thread."""
 
     def __init__(self) -> None:
-        self.thread_id: str | None = None
+        self.session_id = ""
         self.turn = TurnTranslation("codex")
         self._items = CodexItems(self.turn)
 
@@ -272,7 +272,7 @@ class CodexExecTranslator:
         events: list[Event] = []
         match notification.type:
             case "thread.started":
-                self.thread_id = notification.thread_id
+                self.session_id = notification.thread_id
             case "turn.started":
                 pass
             case "error" if _RECONNECTING.match(notification.message):

@@ -6,13 +6,12 @@ its output. gemini can ask for permission only with `--acp`, through the `acp` p
 
 from __future__ import annotations
 
-import asyncio
 import re
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from tailrace.errors import AgentNotFound
-from tailrace.events import Event, Notice, Status, TurnFailed, TurnStarted
+from tailrace.events import Event, Status, TurnFailed, TurnStarted
 from tailrace.runtimes.acp import AcpOptions, AcpRuntime
 from tailrace.runtimes.command_runtime import CommandRuntime
 from tailrace.runtimes.gemini.translator import GeminiTranslator
@@ -56,9 +55,13 @@ class GeminiRuntime(CommandRuntime):
                 async for event in events:
                     yield event
         if not (uses_acp and self._knows_acp):
-            async with aclosing(self._run_stream_json(prompt)) as events:
-                async for event in events:
-                    yield event
+            turn = self._run_without_approvals(prompt, GeminiTranslator, _SESSION_GONE, self._stream_json_process)
+            try:
+                async with aclosing(turn) as events:
+                    async for event in events:
+                        yield event
+            except AgentNotFound as error:
+                yield TurnFailed(message=str(error), code="not_found")
 
     async def aclose(self) -> None:
         """End the agents that are kept for their next turn."""
@@ -94,38 +97,5 @@ class GeminiRuntime(CommandRuntime):
                     for hinted in with_login_hint(self.name, [event]):
                         yield hinted
 
-    async def _run_stream_json(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `gemini --output-format stream-json`."""
-        resumed = self._conversations.get(prompt)
-        while True:
-            translator = GeminiTranslator()
-            try:
-                async with self._process(*_FLAGS, *(("--resume", resumed) if resumed else ())) as process:
-                    process.may_be_silent = translator.turn.has_open_calls
-                    await process.write(prompt.text.encode(errors="replace"))
-                    process.close_input()
-                    async with aclosing(process.lines()) as lines:
-                        async for line in lines:
-                            events = with_login_hint(self.name, translator.feed(line))
-                            for event in (*self._conversations.remember(prompt, translator.session_id), *events):
-                                yield event
-                            if translator.turn.is_finished:
-                                break
-                    exit_error = await _exit_error(process, self.timeouts.exit_timeout_s)
-            except AgentNotFound as error:
-                yield TurnFailed(message=str(error), code="not_found")
-                return
-            if not (resumed and _SESSION_GONE in exit_error):
-                break
-            resumed = ""
-            yield Notice(text="gemini starts a new conversation: the earlier one cannot be found.")
-        for event in with_login_hint(self.name, translator.close(exit_error)):
-            yield event
-
-
-async def _exit_error(process: AgentProcess, timeout_s: float) -> str:
-    """How the process ended. It gets the time that it needs to save the conversation."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(timeout_s):
-            return await process.exit_error()
-    return ""
+    def _stream_json_process(self, session: str) -> AgentProcess:
+        return self._process(*_FLAGS, *(("--resume", session) if session else ()))

@@ -60,7 +60,8 @@ class OpencodeRuntime(CommandRuntime):
                             yield event
                     return
             yield Status(text=_NO_SERVER)
-            async with aclosing(self._run_command(prompt)) as events:
+            run_turn = self._run_without_approvals(prompt, OpencodeRunTranslator, _SESSION_GONE, self._run_process)
+            async with aclosing(run_turn) as events:
                 async for event in events:
                     yield event
         except AgentNotFound as error:
@@ -128,27 +129,6 @@ class OpencodeRuntime(CommandRuntime):
                         yield event
                 if translator.turn.is_finished:
                     return
-
-    async def _run_command(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `opencode run`, which cannot ask: it does only what its settings allow."""
-        session = self._conversations.get(prompt)
-        while True:
-            translator = OpencodeRunTranslator()
-            async with self._run_process(session) as process:
-                await process.write(prompt.text.encode(errors="replace"))
-                process.close_input()
-                async with aclosing(process.lines()) as lines:
-                    async for line in lines:
-                        events = translator.feed(line)
-                        for event in (*self._conversations.remember(prompt, translator.session_id), *events):
-                            yield event
-                exit_error = await process.exit_error()
-            if not (session and _SESSION_GONE in exit_error):
-                break
-            session = ""
-            yield Notice(text=_NEW_CONVERSATION)
-        for event in with_login_hint(self.name, translator.close(exit_error)):
-            yield event
 
 
 async def _failure_text(fault: RuntimeFault, process: AgentProcess, timeout_s: float) -> str:
