@@ -74,8 +74,8 @@ class CommandRuntime:
     ) -> AsyncGenerator[Event, None]:
         """Run a command that reads the prompt from stdin, prints lines and asks no questions.
 
-        `start` gets the conversation to resume. If the command's error contains `gone`, that conversation does not exist
-        any more, and the command runs again with a new one.
+        `start` gets the conversation to resume. If the command's error contains `gone`, that conversation no longer
+        exists, and the command runs again with a new one.
         """
         resumed = self._conversations.get(prompt)
         while True:

@@ -5,6 +5,7 @@ The adapters own the content. A session is any text; a digest of it names the fi
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.ports import Prompt
 
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
@@ -65,3 +68,24 @@ class SessionFiles:
 
     def _path(self, session: str) -> Path:
         return self._folder / f"{hashlib.sha256(session.encode(errors='replace')).hexdigest()[:32]}.json"
+
+
+class SessionFile:
+    """The file of one session, for one `agent` of a runtime. Without a session nothing is loaded or saved."""
+
+    def __init__(self, runtime: str, session: str, *agent: str) -> None:
+        self._files = SessionFiles(sessions_directory() / runtime)
+        self._key = "\n".join((*agent, session)) if session else ""
+
+    async def load(self) -> bytes | None:
+        """The saved content; None if there is none or it cannot be read."""
+        return await asyncio.to_thread(self._files.load, self._key) if self._key else None
+
+    async def save(self, encode: Callable[[], bytes]) -> str:
+        """Save the encoded content. Returns why that failed; "" if it did not."""
+        try:
+            if self._key:
+                await asyncio.to_thread(self._files.save, self._key, encode())
+        except (OSError, ValueError, TypeError) as error:
+            return str(error)
+        return ""

@@ -6,7 +6,6 @@ not, a new one is created, and a notice says so.
 
 from __future__ import annotations
 
-import asyncio
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import msgspec
 
 from tailrace.runtimes.acp.agent import AgentFault, RequestRefused
 from tailrace.runtimes.acp.shapes import at_path
-from tailrace.runtimes.sessions import SessionFiles, sessions_directory
+from tailrace.runtimes.sessions import SessionFile
 
 if TYPE_CHECKING:
     from tailrace.runtimes.acp.agent import AcpAgent
@@ -87,30 +86,12 @@ def _login_hint(info: Any) -> str:
     return f"{hint}, or choose a way with auth: {', '.join(ids)}" if ids else f"{hint}."
 
 
-class _StoredSession:
-    """The stored session of a conversation with this command in this directory; none for an empty `session`."""
-
-    def __init__(self, agent: AcpAgent, session: str) -> None:
-        self._files = SessionFiles(sessions_directory() / "acp")
-        self._key = "\n".join((*agent.command, agent.cwd, session)) if session else ""
-
-    async def load(self) -> str:
-        """The stored session id, or an empty string."""
-        content = await asyncio.to_thread(self._files.load, self._key) if self._key else None
-        return content.decode(errors="replace") if content is not None else ""
-
-    async def save(self, session_id: str) -> None:
-        """Store the session id. Raises OSError if that fails."""
-        if self._key:
-            await asyncio.to_thread(self._files.save, self._key, session_id.encode())
-
-
 async def _resume_or_create(agent: AcpAgent, session: str, capabilities: Any) -> list[str]:
     """Resume the conversation's session, or create one."""
-    stored = _StoredSession(agent, session)
+    stored = SessionFile("acp", session, *agent.command, agent.cwd)
     parameters = {"cwd": agent.cwd, "mcpServers": []}
     notices = []
-    if stored_id := await stored.load():
+    if stored_id := (await stored.load() or b"").decode(errors="replace"):
         can_resume = at_path(capabilities, "sessionCapabilities", "resume") is not None
         try:
             if can_resume or at_path(capabilities, "loadSession"):
@@ -128,8 +109,6 @@ async def _resume_or_create(agent: AcpAgent, session: str, capabilities: Any) ->
     if not isinstance(session_id, str) or not session_id:
         raise AgentFault(f"{agent.label} returned no session", code="malformed")
     agent.session_id = session_id
-    try:
-        await stored.save(session_id)
-    except OSError as error:
+    if error := await stored.save(session_id.encode):
         notices.append(f"The conversation cannot be remembered: {error}")
     return notices

@@ -6,7 +6,6 @@ meaning of the events, and the history owns the messages that are sent with a qu
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -19,7 +18,7 @@ from tailrace.runtimes.agui.translator import AguiTranslator
 from tailrace.runtimes.endpoint import Endpoint, frame_value
 from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault
 from tailrace.runtimes.sdk import failure_from
-from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
+from tailrace.runtimes.sessions import SessionFile, session_of
 from tailrace.runtimes.sse import FrameDecoder
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ class AguiRuntime:
         """Run the agent once. Closing this closes the connection or the function, and so cancels the run."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         session = session_of(prompt) if self._remembers else ""
-        files, key = SessionFiles(sessions_directory() / "agui"), f"{self._agent_id}\n{session}"
-        history = AguiHistory(await asyncio.to_thread(files.load, key) if session else None)
+        saved = SessionFile(self.name, session, self._agent_id)
+        history = AguiHistory(await saved.load())
         run_id = uuid.uuid4().hex
         run_input = history.run_input(
             prompt.text, thread_id=session or uuid.uuid4().hex, run_id=run_id, message_id=uuid.uuid4().hex
@@ -79,11 +78,8 @@ class AguiRuntime:
         except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
             failure = failure_from(error)
             translator.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
-        if session and translator.is_complete:
-            try:
-                await asyncio.to_thread(files.save, key, history.encode(translator.interrupts))
-            except (OSError, ValueError, TypeError) as error:
-                yield Notice(text=f"This will not be remembered: {error}")
+        if translator.is_complete and (problem := await saved.save(lambda: history.encode(translator.interrupts))):
+            yield Notice(text=f"This will not be remembered: {problem}")
         for event in translator.close():
             yield event
 

@@ -6,7 +6,6 @@ values here; the translator owns their meaning.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from tailrace.runtimes.approvals import Approvals
 from tailrace.runtimes.permissions import approval_question
 from tailrace.runtimes.pydantic_ai.translator import PydanticAITranslator
 from tailrace.runtimes.sdk import failure_from, json_value, load_sdk, wrong_agent_type
-from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
+from tailrace.runtimes.sessions import SessionFile, session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -76,9 +75,9 @@ class PydanticAIRuntime:
         The run continues after a decision on calls that wait for approval. A completed run is saved.
         """
         session = session_of(prompt) if self._remembers else ""
-        files = SessionFiles(sessions_directory() / "pydantic-ai")
-        saved = await asyncio.to_thread(files.load, session) if session else None
-        options: dict[str, Any] = {} if saved is None else {"message_history": _load_messages(saved)}
+        saved = SessionFile(self.name, session)
+        history = await saved.load()
+        options: dict[str, Any] = {} if history is None else {"message_history": _load_messages(history)}
         text: str | None = prompt.text
         async with Approvals(self._permissions, self._approver) as approvals:
             while True:
@@ -93,11 +92,8 @@ class PydanticAIRuntime:
                     return
                 calls = _waiting_calls(result.result.output) if approvals.can_decide else []
                 if not calls:
-                    if session:
-                        try:
-                            await asyncio.to_thread(files.save, session, result.result.all_messages_json())
-                        except OSError as error:
-                            yield Notice(text=f"This will not be remembered: {error}")
+                    if session and (problem := await saved.save(result.result.all_messages_json)):
+                        yield Notice(text=f"This will not be remembered: {problem}")
                     yield _result_value(result)
                     return
                 decisions: dict[str, bool] = {}

@@ -6,7 +6,6 @@ meaning of the chunks, and the history owns the messages that are sent with a qu
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from tailrace.events import Event, Notice, TurnStarted
 from tailrace.runtimes.endpoint import Endpoint
 from tailrace.runtimes.http import READ_TIMEOUT_S, HttpFault
-from tailrace.runtimes.sessions import SessionFiles, session_of, sessions_directory
+from tailrace.runtimes.sessions import SessionFile, session_of
 from tailrace.runtimes.vercel.history import VercelHistory
 from tailrace.runtimes.vercel.translator import VercelTranslator
 
@@ -48,8 +47,8 @@ class VercelRuntime:
         """Send one request. Closing this closes the connection, which aborts the request."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         session = session_of(prompt) if self._remembers else ""
-        files, key = SessionFiles(sessions_directory() / "vercel"), f"{self._endpoint.url}\n{session}"
-        history = VercelHistory(await asyncio.to_thread(files.load, key) if session else None)
+        saved = SessionFile(self.name, session, self._endpoint.url)
+        history = VercelHistory(await saved.load())
         chat_id, message_id, answer_id = (uuid.uuid4().hex for _ in range(3))
         body = history.request_body(prompt.text, chat_id=session or chat_id, message_id=message_id, answer_id=answer_id)
         translator = VercelTranslator()
@@ -63,10 +62,7 @@ class VercelRuntime:
                         break
         except HttpFault as fault:
             translator.fail(str(fault), code=fault.code, status_code=fault.status_code)
-        if session and translator.is_complete:
-            try:
-                await asyncio.to_thread(files.save, key, history.encode())
-            except (OSError, ValueError, TypeError) as error:
-                yield Notice(text=f"This will not be remembered: {error}")
+        if translator.is_complete and (problem := await saved.save(history.encode)):
+            yield Notice(text=f"This will not be remembered: {problem}")
         for event in translator.close():
             yield event
