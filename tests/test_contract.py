@@ -1,3 +1,5 @@
+"""The grammar of a turn: any stream becomes a valid turn, and a refusal says what to do; `docs/events.md` agrees."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The dialect `html`: a fragment that shows what the source says and can do nothing else."""
+"""The dialect `html`: a fragment that shows what the source says and can do nothing else, as that of `matrix`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from reading_html import Fragment
 from example_counts import examples
 from tailrace.markdown import render
 
-STYLES = {"strong", "em", "del", "code", "a", "br"}
-BLOCKS = {"p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "ul", "ol", "li", "hr"}
-TABLES = {"table", "thead", "tbody", "tr", "th", "td"}
-ATTRIBUTES = {("a", "href"), ("a", "rel"), ("code", "class"), ("ol", "start"), ("th", "align"), ("td", "align")}
+TAGS = {
+    *("p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "ul", "ol", "li", "hr", "br"),
+    *("strong", "em", "del", "code", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
+ATTRIBUTES = {("a", "href"), ("code", "class"), ("ol", "start")}
+# What the fragments of a dialect may have besides: attributes, and schemes of addresses.
+ALSO = {
+    "html": ({("a", "rel"), ("th", "align"), ("td", "align")}, set()),
+    "matrix": (set(), {"ftp", "magnet"}),
+}
 
 
 def shown(source: str) -> str:
@@ -127,12 +133,15 @@ def test_items_too_deep_for_a_list_keep_their_marks() -> None:
     assert text.endswith("• ☑ level 6• ☑ level 7• ☑ level 8")
 
 
+@pytest.mark.parametrize("dialect", ALSO)
 @settings(max_examples=examples(120, search=1500))
-@given(hostile_texts())
-def test_no_text_becomes_a_tag_or_an_attribute(source: str) -> None:
-    fragment = Fragment(render(source, "html").html or "")
+@given(source=hostile_texts())
+def test_no_text_becomes_a_tag_or_an_attribute(dialect: str, source: str) -> None:
+    fragment = Fragment(render(source, dialect).html or "")
+    attributes, schemes = ALSO[dialect]
     assert fragment.errors == []
-    assert fragment.tags <= STYLES | BLOCKS | TABLES
-    assert fragment.attributes <= ATTRIBUTES
-    assert {target.partition(":")[0].lower() for target in fragment.targets} <= {"http", "https", "mailto"}
+    assert fragment.tags <= TAGS
+    assert fragment.attributes <= ATTRIBUTES | attributes
+    found = {target.partition(":")[0].lower() for target in fragment.targets}
+    assert found <= {"http", "https", "mailto"} | schemes
     assert fragment.max_depth <= 20

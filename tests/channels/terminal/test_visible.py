@@ -1,3 +1,5 @@
+"""Texts made safe for a terminal: control characters become visible signs, everything else stays."""
+
 from __future__ import annotations
 
 import unicodedata
