@@ -27,17 +27,10 @@ def judge(
     source: str, parts: Sequence[Part], limit: int, unit: str = "code_points", dialect: str = "markdown"
 ) -> list[Breach]:
     """Every breach of the laws that hold for any text and any limit."""
-    breaches = [
-        *fit(parts, limit, unit, dialect),
-        *lossless(source, parts),
-        *progress(source, parts),
-    ]
+    breaches = [*fit(parts, limit, unit, dialect), *lossless(source, parts), *progress(source, parts)]
     if breaches:
         return breaches  # the other checks use offsets, which mean nothing if the slices are wrong
-    return [
-        *whole_graphemes(source, parts, limit, unit),
-        *structure.judge(source, parts, limit, unit, dialect),
-    ]
+    return [*whole_graphemes(source, parts, limit, unit), *structure.judge(source, parts, limit, unit, dialect)]
 
 
 def fit(parts: Sequence[Part], limit: int, unit: str, dialect: str) -> Iterator[Breach]:

@@ -172,13 +172,7 @@ class _Reader:
         last = frame.last if frame.last is not None else first
         closed = any(run.startswith(marker) for run in _FENCE.findall(self.text[last:end]))
         self.add_block(
-            "fence",
-            frame.start,
-            end,
-            (first, last),
-            opener=marker,
-            info=frame.detail,
-            closed=closed and last < end,
+            "fence", frame.start, end, (first, last), opener=marker, info=frame.detail, closed=closed and last < end
         )
 
     def add_block(self, kind: BlockKind, start: int, end: int, body: tuple[int, int], **more: Any) -> None:

@@ -227,9 +227,7 @@ class _Checks:
                 third_full = 3 * self.size(kept) >= self.limit
                 if here.start <= block.start and (third_full or (not kept and block.kind != "item")):
                     yield Breach(
-                        "boundary",
-                        here.number,
-                        f"the {block.kind} {text[:30]!r} is cut though it fits a part",
+                        "boundary", here.number, f"the {block.kind} {text[:30]!r} is cut though it fits a part"
                     )
 
 
@@ -271,11 +269,7 @@ def check_meaning(source: str, parts: Sequence[Part]) -> list[Breach]:
                 continue
             context = source[max(0, at - 15) : at + 15]
             breaches.append(
-                Breach(
-                    "meaning",
-                    placed.number,
-                    f"at {at} in {context!r}: {_said(expected)} became {_said(seen)}",
-                )
+                Breach("meaning", placed.number, f"at {at} in {context!r}: {_said(expected)} became {_said(seen)}")
             )
             break
     return breaches

@@ -14,6 +14,8 @@ from tailrace.markdown.dialects import RENDERERS
 W = "river stone wheel water mill "
 Y = "y" * 90
 NIHON = "日本" * 9
+ROW = "| a | a |\n"
+LINK = "[a](http://a.example/b)"
 
 DOCUMENTS = {
     "a rest that looks like something else": "Some words then - dash and + plus and # hash and 1. one and 12) two "
@@ -64,13 +66,7 @@ ONCE_BROKEN = [
     ("```\nx = 1\n```", 1),
     ("```\n```\n", 4),
     ("```\n\na [a](http://a.example/b)", 30),
-    (
-        (
-            "| a | a |\n|---|:-:|\n\na [a](http://a.example/b)\n\n```\n# no heading\n```\n\n`code` "
-            "`code` a a river stone, a"
-        ),
-        61,
-    ),
+    (f"{ROW}|---|:-:|\n\na {LINK}\n\n```\n# no heading\n```\n\n`code` `code` a a river stone, a", 61),
     ("a\n\n> a\n>\n> - a\n>\n>   a\n>\n>   | a | a |\n>   |---|:-:|\n" + ">   | a | a |\n" * 4, 96),
     (f"a\n\n> a\n>\n> > `code`\n> >\n> > ```\n> > {Y}\n> > ```", 47),
     ("a\n\n# 👩🏿‍🚀", 4),
@@ -79,19 +75,13 @@ ONCE_BROKEN = [
     ("00000000<A0:;>", 6),
     ("a ![a](/i.png)", 12),
     ("```000000000\n0000000000000000", 32),
-    (
-        "*`code` <http://a.example/b>*\r\n\r\n```\r\nx = 1\r\n```\r\n\r\n| a | a |\r\n|---|:-:|\r\n| a | a |",
-        46,
-    ),
+    ("*`code` <http://a.example/b>*\r\n\r\n```\r\nx = 1\r\n```\r\n\r\n| a | a |\r\n|---|:-:|\r\n| a | a |", 46),
     ("a\n\n````` rust title\n    deep\n`````", 30),
     (f"> `code`\n>\n> ````\n> {Y}\n> x = 1\n> ````", 30),
     (f"> ```\n> {NIHON}\n> ```", 30),
     (f"`code`\n\n- | a | a |\n  |---|:-:|\n\n  > ```\n  > {NIHON}\n  > ```", 34),
     (f"`code`\r\n\r\n> a\r\n>\r\n> > a\r\n> >\r\n> > ```py\r\n> > {Y}\r\n> >\r\n> > ```", 111),
-    (
-        ("a\n\n> - | a | a |\n>   |---|:-:|\n>\n>   ```\n>   x = 1\n>   x = 1\n>   ```\n>\n>   a a a `code` a a"),
-        61,
-    ),
+    (("a\n\n> - | a | a |\n>   |---|:-:|\n>\n>   ```\n>   x = 1\n>   x = 1\n>   ```\n>\n>   a a a `code` a a"), 61),
     (f"1. a\n1. ``` rust title\n    x = 1\n    {Y}\n    ```", 99),
     ("| a | **b** |\n|---|:-:|\n\na a a a `code` *[a](http://a.example/b) a river ***a****", 80),
     (" ```\n aaa\naaa\n```\n", 40),

@@ -69,11 +69,7 @@ def test_markdown_becomes_mrkdwn(source: str, mrkdwn: str) -> None:
         ("[a](javascript:b_c)", "a (javascript:b_c)", "a (javascript:b\\_c)"),
         ("![a](https://x.y/i.png)", "<https://x.y/i.png|a>", "![a](https://x.y/i.png)"),
         ("[![a](https://x.y/i.png)](https://z.w)", "<https://z.w|a>", "[a](https://z.w)"),
-        (
-            "[https://bank.example](https://evil.example)",
-            "https://bank.example (https://evil.example)",
-            "https://bank.example (https://evil.example)",
-        ),
+        ("[https://b.a](https://e.v)", "https://b.a (https://e.v)", "https://b.a (https://e.v)"),
     ],
 )
 def test_links_show_where_they_lead(source: str, mrkdwn: str, same_as_markdown: str) -> None:
@@ -103,10 +99,7 @@ def test_links_show_where_they_lead(source: str, mrkdwn: str, same_as_markdown: 
         ("```<!here>\n<!here> > &\n```", "```&lt;!here>\n&lt;!here&gt; &gt; &amp;\n```"),
         ("> a > b\n> <!here>", "> a &gt; b\n> &lt;!here&gt;"),
         ("<div>\n*a*\n</div>", "&lt;div&gt;\n\\*a\\*\n&lt;/div&gt;"),
-        (
-            "[https://bank.example][r]\n\n[r]: https://evil.example",
-            "[https://bank.example][r]\n\n[r]\\: https://evil.example",
-        ),
+        ("[https://b.a][r]\n\n[r]: https://e.v", "[https://b.a][r]\n\n[r]\\: https://e.v"),
     ],
 )
 def test_markdown_is_escaped_only_where_slack_reads_it_differently(source: str, safe: str) -> None:

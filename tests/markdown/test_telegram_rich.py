@@ -29,10 +29,7 @@ def read(source: str) -> RichMessage:
         ("a ||b||", "<p>a ||b||</p>"),
         ("```py\na < b\n```", '<pre><code class="language-py">a &lt; b\n</code></pre>'),
         ("- a\n  1. b\n- c", "<ul><li>a<ol><li>b</li></ol></li><li>c</li></ul>"),
-        (
-            "- [x] a\n- [ ] b",
-            '<ul><li><input type="checkbox" checked>a</li><li><input type="checkbox">b</li></ul>',
-        ),
+        ("- [x] a\n- [ ] b", '<ul><li><input type="checkbox" checked>a</li><li><input type="checkbox">b</li></ul>'),
         (
             "| a | b |\n|---|--:|\n| 1 | **2** |",
             (

@@ -215,11 +215,7 @@ TURNS: dict[str, tuple[dict[str, Any], list[Step]]] = {
     ),
     "short paragraphs share a message or are sent after a pause": (
         {"presentation": "blocks", "block_characters": 10, "block_idle_s": 1.0},
-        [
-            ("One.\n\nTwo.\n\nThree.\n\nFo", "Post One.\n\nTwo.\n\nThree."),
-            ("ur.\n\nFi",),
-            (1, "Post Four."),
-        ],
+        [("One.\n\nTwo.\n\nThree.\n\nFo", "Post One.\n\nTwo.\n\nThree."), ("ur.\n\nFi",), (1, "Post Four.")],
     ),
     "a part is sent once the next text does not fit, and time completes none": (
         PARTS,

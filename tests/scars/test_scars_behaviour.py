@@ -30,16 +30,7 @@ from scar_chat import (
 
 from tailrace.capabilities import Capabilities
 from tailrace.deliveries import TurnState
-from tailrace.events import (
-    BlockFinal,
-    Error,
-    Media,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnCancelled,
-    TurnFailed,
-)
+from tailrace.events import BlockFinal, Error, Media, ToolFinished, ToolOutput, ToolStarted, TurnCancelled, TurnFailed
 from tailrace.operations import Target
 from tailrace.projector import Presentation
 from tailrace.testing.faults import Delayed, Fault, NoAnswer, Refuse, Rule, ServerError, TooMany, Unreachable

@@ -90,10 +90,7 @@ NESTED = {
         ["```py", "inner", "```", "still code"],
     ),
     "in a list": ("1. one\n\n   ```\n   in the list\n     set in\n   ```\n\n2. two", ["in the list", "  set in"]),
-    "in a quote": (
-        "> said\n>\n> ```\n> in the quote\n>\n>   set in\n> ```\n\nend",
-        ["in the quote", "  set in"],
-    ),
+    "in a quote": ("> said\n>\n> ```\n> in the quote\n>\n>   set in\n> ```\n\nend", ["in the quote", "  set in"]),
     "with carriage returns": ("```\r\nfirst\r\n\r\n    second\r\n```\r\n\r\nend", ["first", "    second"]),
 }
 

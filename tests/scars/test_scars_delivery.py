@@ -27,13 +27,7 @@ from scar_chat import (
 
 from tailrace.deliveries import Delivery, State, TurnState
 from tailrace.delivery.recovery import INTERRUPTED
-from tailrace.events import (
-    Error,
-    Media,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-)
+from tailrace.events import Error, Media, ToolFinished, ToolProgress, ToolStarted
 from tailrace.operations import Edit, Post, Target
 from tailrace.projector import Presentation
 from tailrace.testing.faults import Cut, Fault, NoAnswer, Refuse, Reset, Rule, ServerError, TooMany, Unreachable

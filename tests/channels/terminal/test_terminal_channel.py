@@ -383,10 +383,7 @@ def test_pipe_gets_plain_lines_and_errors_on_the_other_stream() -> None:
         ([BlockFinal(text="")], ""),
         ([BlockFinal(text="whole")], "whole"),
         ([TextDelta(text="a"), started("1"), BlockFinal(text="b")], "a\n\n◌ read: a.txt\n\nb"),
-        (
-            [TextDelta(text="a"), TextRetracted(reason="a retry")],
-            "a\n\n↩ the last text is withdrawn: a retry\n",
-        ),
+        ([TextDelta(text="a"), TextRetracted(reason="a retry")], "a\n\n↩ the last text is withdrawn: a retry\n"),
         ([TextRetracted()], ""),
         (
             [TextDelta(text="a"), TextRetracted(scope="turn"), TurnCompleted(text="b")],
@@ -399,18 +396,12 @@ def test_pipe_gets_plain_lines_and_errors_on_the_other_stream() -> None:
         ([TextDelta(text="a"), TurnCancelled()], "a\n\ncancelled\n"),
         ([TextDelta(text="a"), TurnCancelled(reason="asked")], "a\n\ncancelled: asked\n"),
         ([started("1"), TurnCancelled()], "◌ read: a.txt\n– read: a.txt (not finished)\ncancelled\n"),
-        (
-            [started("1"), TurnCompleted(), ToolFinished(id="1")],
-            "◌ read: a.txt\n– read: a.txt (not finished)\n",
-        ),
+        ([started("1"), TurnCompleted(), ToolFinished(id="1")], "◌ read: a.txt\n– read: a.txt (not finished)\n"),
         ([ToolFinished(id="unknown"), ToolOutput(data="x"), TextDelta(text="a")], "a"),
         ([Notice(text="be aware " * 20)], "· " + "be aware " * 20 + "\n"),
         ([ModelChanged(model_id="m", key_id="k")], "· Switched to m (k)\n"),
         ([ConfigReloaded()], "· Configuration reloaded\n"),
-        (
-            [Media(url="https://pictures.example/a.png", caption="a cat")],
-            "▸ a cat https://pictures.example/a.png\n",
-        ),
+        ([Media(url="https://pictures.example/a.png", caption="a cat")], "▸ a cat https://pictures.example/a.png\n"),
         ([Media()], "▸ \n"),
         ([Usage(input_tokens=1, output_tokens=1, scope="turn")], ""),
     ],
