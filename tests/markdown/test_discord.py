@@ -37,7 +37,6 @@ def shown(source: str) -> str:
         ("*a `b_c` d*", "*a `b_c` d*"),
         ("*a ~~b~~*", "*a ~~b~~*"),
         ("*a*__b__", "*a*\u200b**b**"),
-        ("**a**__b__", "**a**\u200b**b**"),
         ("**a **b** c**", "**a b c**"),
         ("**two\nlines**", "**two**\n**lines**"),
         ("# a\n\n### b\n\n#### c *d*", "# a\n\n### b\n\n**c _d_**"),

@@ -89,7 +89,6 @@ def _crossing(body: Body) -> list[tuple[Entity, Entity]]:
         ("![alt](https://a.b/i.png) ![](https://a.b/i.png)", "alt https://a.b/i.png"),
         ("List<T> &amp; \\*x\\*", "List<T> & *x*"),
         ("<div>\nx\n</div>\n\n[r]: /u", "<div>\nx\n</div>\n\n[r]: /u"),
-        ("a||b||c", "a||b||c"),
         ("a ||b|| c", "a ||b|| c"),
         ("`@a` @a a@b.c https://x.y/@a", "@a @\u200ba a@b.c https://x.y/@a"),
         ("@**a** &#64;b [@c](https://x.y) [](@d) <@e>", "@\u200ba @\u200bb @\u200bc @\u200bd <@\u200be>"),

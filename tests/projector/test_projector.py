@@ -111,7 +111,7 @@ TURNS: dict[str, tuple[dict[str, Any], list[Step]]] = {
         [(LONG, f"Post {LONG}"), (" More",), (3.9,), (0.1, f"Edit {LONG} More")],
     ),
     "scar 14: a message that has the whole answer is not sent or edited again": ({}, [(LONG, f"Post {LONG}"), (DONE,)]),
-    "an answer over the limit continues in another message": (
+    "scar 12: an answer over the limit continues in another message": (
         {"limits": SHORT},
         [(NUMBERS, "Post One two three four five six seven eight"), (DONE, "Post nine ten eleven twelve.")],
     ),

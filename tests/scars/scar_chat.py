@@ -177,11 +177,6 @@ class Chat:
             if call.kind == "draft":
                 yield from (draft.text for draft in self.platform.drafts(self.target.chat, call.at))
 
-    def screens(self) -> Iterator[tuple[float, list[str]]]:
-        """The whole chat after each call."""
-        for at in sorted({call.at for call in self.platform.calls}):
-            yield at, self.platform.seen(self.target.chat, at)
-
     def call_times(self, *kinds: str) -> list[float]:
         """The times of the calls of these kinds."""
         return [call.at for call in self.platform.calls if call.kind in kinds]

@@ -7,19 +7,7 @@ import re
 import pytest
 import regex
 from reading_bodies import Code, bold_in, code_in, sizes
-from scar_chat import (
-    ANSWER,
-    CHATS,
-    PARAGRAPHS,
-    SAMPLES,
-    THREAD,
-    Script,
-    cases,
-    chats,
-    limits_of,
-    present_turn,
-    presented,
-)
+from scar_chat import ANSWER, CHATS, PARAGRAPHS, SAMPLES, THREAD, Script, cases, chats, limits_of, present_turn
 
 from tailrace.events import ToolStarted
 from tailrace.markdown import split
@@ -115,10 +103,9 @@ def test_scar_05_cut_keeps_indentation_and_blank_lines_of_code(channel: str, lim
     assert all(code.text in PYTHON for code in codes), "the code of one message is as it was written"
 
 
-@presented()
-def test_scar_05_paragraphs_stay_apart_in_and_between_messages(channel: str, presentation: Presentation) -> None:
-    chat = present_turn([ANSWER], limits_of(channel, limit=400), length=30, presentation=presentation)
-    assert [block for text in chat.texts for block in text.split("\n\n")] == PARAGRAPHS
+@chats
+def test_scar_05_paragraphs_stay_apart_in_and_between_messages(channel: str) -> None:
+    assert [block for body in cut(ANSWER, channel, 400) for block in body.text.split("\n\n")] == PARAGRAPHS
 
 
 TABLE = "| step | took | result |\n|---|--:|---|\n" + "".join(
@@ -189,14 +176,6 @@ def test_scar_10_closing_fence_is_alone_in_its_line(channel: str) -> None:
     fences = [line for text in shown for line in text.split("\n") if "```" in line]
     assert fences == ["```python", "```"] * (len(fences) // 2)
     assert len(fences) // 2 == sum("step_" in text for text in shown), "each message opens and closes its code"
-
-
-@presented()
-def test_scar_12_long_answer_is_split_and_not_truncated(channel: str, presentation: Presentation) -> None:
-    answer = "\n\n".join(f"{number}. {ANSWER}" for number in range(30))
-    chat = present_turn([answer], limits_of(channel), target=THREAD, length=400, presentation=presentation)
-    assert " ".join(chat.texts).split() == answer.split()
-    assert len(answer) > 30_000
 
 
 MENTIONS = (

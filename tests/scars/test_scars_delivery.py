@@ -120,7 +120,8 @@ def test_scar_23_shown_text_stays_behind_tools_and_errors(channel: str, presenta
     limits = limits_of(channel, limit=7_500, lines=None)  # a smaller processing message shows only the end
     chat = present_turn(script, limits, target=THREAD, presentation=presentation, processing_every_s=1.0)
     before: set[str] = set()
-    for at, screen in chat.screens():
+    for at in sorted({call.at for call in chat.platform.calls}):
+        screen = chat.platform.seen("here", at)
         numbers = set(re.findall(r"Sentence (\d+) of", " ".join(screen)))
         assert before <= numbers, f"at {at:.2f} people see less than before"
         before = numbers
