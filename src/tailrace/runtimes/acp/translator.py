@@ -23,23 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from tailrace.events import Event, PlanItem, PlanUpdated, Status, Usage
-from tailrace.runtimes.acp.shapes import (
-    AcpPlan,
-    AcpUsage,
-    ContentChunk,
-    ModeUpdate,
-    NoticeUpdate,
-    PermissionRequest,
-    PlanUpdate,
-    PromptResult,
-    SessionUpdate,
-    ToolUpdate,
-    at_path,
-    content_media,
-    content_text,
-    error_text_and_code,
-    tool_content_text,
-)
+from tailrace.runtimes.acp import shapes
 from tailrace.runtimes.permissions import Choice, Question
 from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED, RestartDetector
 from tailrace.runtimes.turn_translation import TurnTranslation
@@ -76,7 +60,7 @@ class _Call:
 
     __slots__ = ("arguments", "is_background_launch", "is_running", "parent", "printed")
 
-    def __init__(self, tool: ToolUpdate) -> None:
+    def __init__(self, tool: shapes.ToolUpdate) -> None:
         self.parent = tool.parent
         self.arguments: Any = tool.raw_input or None
         self.is_running = self.is_background_launch = False
@@ -110,8 +94,8 @@ class AcpTranslator:
     def update(self, params: Any, at_s: float | None = None) -> list[Event]:
         """Translate an update of the session, received at this time."""
         self._received_at = at_s
-        update = at_path(params, "update")
-        kind = str(at_path(update, "sessionUpdate"))
+        update = shapes.at_path(params, "update")
+        kind = str(shapes.at_path(update, "sessionUpdate"))
         if kind in _IGNORED or (self.turn.is_finished and kind != "tool_call_update"):
             return []
         try:
@@ -133,7 +117,7 @@ class AcpTranslator:
     def permission_request(self, params: Any) -> tuple[list[Event], Question | None]:
         """Translate a request for permission; returns its question, if it can be read."""
         try:
-            request = msgspec.convert(params, PermissionRequest)
+            request = msgspec.convert(params, shapes.PermissionRequest)
         except msgspec.ValidationError:
             return self._unknown(params), None
         tool = request.tool_call
@@ -150,14 +134,14 @@ class AcpTranslator:
         if self.turn.is_finished:
             return []
         try:
-            result = msgspec.convert(result, PromptResult)
+            result = msgspec.convert(result, shapes.PromptResult)
         except msgspec.ValidationError:
             self.turn.fail("the agent ended the turn in a way that cannot be read", code="malformed")
             return self.close()
         events = [*self._close_block(), *self._usage(result)]
         if result.stop_reason == "cancelled":
             return [*events, *self.close(cancelled=True)]
-        if self._was_restarted and at_path(result.meta, "quota", "model_usage") == []:
+        if self._was_restarted and shapes.at_path(result.meta, "quota", "model_usage") == []:
             self.turn.fail("the model's answer broke off", code="cut_off")
         elif self._thread_failed:
             self.turn.fail("".join(self._failure_pieces).strip(), code="system_error")
@@ -168,7 +152,7 @@ class AcpTranslator:
 
     def prompt_error(self, error: Any, *, login_hint: str = "") -> list[Event]:
         """End the turn with the error of the prompt. `login_hint` is added if the user is not logged in."""
-        message, code = error_text_and_code(error)
+        message, code = shapes.error_text_and_code(error)
         text = "".join(self._block_pieces).strip()
         was_emitted = self._block is not None and text != "" and (message == text or message.endswith(f": {text}"))
         retraction = self.turn.block_final(self._block, "") if was_emitted else []
@@ -187,12 +171,15 @@ class AcpTranslator:
         """End the stream: the terminal event, if there was none."""
         return [*self._close_block(), *self.turn.end(cancelled=cancelled)]
 
-    def _usage(self, result: PromptResult) -> list[Event]:
+    def _usage(self, result: shapes.PromptResult) -> list[Event]:
         tokens = result.usage
-        if tokens is None and (count := at_path(result.meta, "quota", "token_count")) is not None:
-            tokens = {"inputTokens": at_path(count, "input_tokens"), "outputTokens": at_path(count, "output_tokens")}
+        if tokens is None and (count := shapes.at_path(result.meta, "quota", "token_count")) is not None:
+            tokens = {
+                "inputTokens": shapes.at_path(count, "input_tokens"),
+                "outputTokens": shapes.at_path(count, "output_tokens"),
+            }
         try:
-            tokens = msgspec.convert(tokens, AcpUsage)
+            tokens = msgspec.convert(tokens, shapes.AcpUsage)
         except msgspec.ValidationError:
             return []
         scope: Literal["request", "turn"] = "request" if self._agent in _REQUEST_USAGE else "turn"
@@ -200,8 +187,8 @@ class AcpTranslator:
 
     # Text
 
-    def _message(self, chunk: ContentChunk) -> list[Event]:
-        piece = content_text(chunk.content)
+    def _message(self, chunk: shapes.ContentChunk) -> list[Event]:
+        piece = shapes.content_text(chunk.content)
         if piece is None:
             return self._media(chunk)
         if chunk.message_id is None and self._thread_failed:
@@ -233,14 +220,14 @@ class AcpTranslator:
         self._block_pieces = []
         return events
 
-    def _media(self, chunk: ContentChunk) -> list[Event]:
-        media = content_media(chunk.content, chunk.parent)
+    def _media(self, chunk: shapes.ContentChunk) -> list[Event]:
+        media = shapes.content_media(chunk.content, chunk.parent)
         if media is None:
             return self._after_block(partial(self.turn.unknown_event, chunk.content))
         return [*self._close_block(), media]
 
-    def _reasoning(self, chunk: ContentChunk) -> list[Event]:
-        piece = content_text(chunk.content)
+    def _reasoning(self, chunk: shapes.ContentChunk) -> list[Event]:
+        piece = shapes.content_text(chunk.content)
         if piece is None:
             return self._after_block(partial(self.turn.unknown_event, chunk.content))
         key = (chunk.parent, chunk.message_id)
@@ -276,14 +263,14 @@ class AcpTranslator:
 
     # Tools
 
-    def _tool_call(self, tool: ToolUpdate) -> list[Event]:
+    def _tool_call(self, tool: shapes.ToolUpdate) -> list[Event]:
         if not self.turn.is_open_call(tool.tool_call_id):
             self._calls.pop(tool.tool_call_id, None)  # ids are reused
         if not tool.is_finished:
             tool.content = None  # before the call runs it describes the call
         return self._tool_update(tool)
 
-    def _tool_update(self, tool: ToolUpdate) -> list[Event]:
+    def _tool_update(self, tool: shapes.ToolUpdate) -> list[Event]:
         call_id = tool.tool_call_id
         call = self._calls.get(call_id)
         events: list[Event] = []
@@ -299,74 +286,74 @@ class AcpTranslator:
             call.arguments = tool.raw_input
             events += self.turn.tool_call(call_id, tool.label, call.arguments, parent=call.parent)
         call.is_background_launch = (
-            call.is_background_launch or at_path(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
+            call.is_background_launch or shapes.at_path(tool.meta, "claudeCode", "toolResponse", "isAsync") is True
         )
         events += self._tool_output(call, tool)
         return [*events, *self._tool_finished(call, tool)] if tool.is_finished else events
 
-    def _tool_output(self, call: _Call, tool: ToolUpdate) -> list[Event]:
+    def _tool_output(self, call: _Call, tool: shapes.ToolUpdate) -> list[Event]:
         call.is_running = call.is_running or tool.status == "in_progress"
-        piece = at_path(tool.meta, "terminal_output_delta", "data")
+        piece = shapes.at_path(tool.meta, "terminal_output_delta", "data")
         if isinstance(piece, str):
             call.printed.append(piece)
             return self.turn.tool_output(tool.tool_call_id, piece)
-        if tool.is_finished or not call.is_running or not (whole := tool_content_text(tool.content)):
+        if tool.is_finished or not call.is_running or not (whole := shapes.tool_content_text(tool.content)):
             return []
         call.printed = [whole]
         return self.turn.tool_output_snapshot(tool.tool_call_id, whole)
 
-    def _tool_finished(self, call: _Call, tool: ToolUpdate) -> list[Event]:
+    def _tool_finished(self, call: _Call, tool: shapes.ToolUpdate) -> list[Event]:
         result = _IN_BACKGROUND if call.is_background_launch else tool.raw_output
         if not isinstance(result, str):
-            result = tool_content_text(tool.content) or "".join(call.printed) or result
+            result = shapes.tool_content_text(tool.content) or "".join(call.printed) or result
         return self.turn.tool_result(
             tool.tool_call_id, "" if result is None else result, is_error=tool.status == "failed", parent=call.parent
         )
 
     # Other updates
 
-    def _plan(self, plan: AcpPlan) -> list[Event]:
+    def _plan(self, plan: shapes.AcpPlan) -> list[Event]:
         items = tuple(PlanItem(title=entry.content, status=entry.status) for entry in plan.entries)
         return [PlanUpdated(items=items, parent_tool_id=plan.parent)]
 
-    def _plan_update(self, update: PlanUpdate) -> list[Event]:
+    def _plan_update(self, update: shapes.PlanUpdate) -> list[Event]:
         """Show a plan that is not a list of steps as one line."""
         match update.plan:
             case {"entries": list()}:
-                return self._plan(msgspec.convert(update.plan, AcpPlan))
+                return self._plan(msgspec.convert(update.plan, shapes.AcpPlan))
             case {"content": str(text)} | {"uri": str(text)} if text.strip():
                 return [Status(text=f"Plan: {text.strip().splitlines()[0]}")]
         return []
 
-    def _plan_removed(self, update: SessionUpdate) -> list[Event]:
+    def _plan_removed(self, update: shapes.SessionUpdate) -> list[Event]:
         return [PlanUpdated(items=(), parent_tool_id=update.parent)]
 
-    def _mode(self, mode: ModeUpdate) -> list[Event]:
+    def _mode(self, mode: shapes.ModeUpdate) -> list[Event]:
         return [Status(text=f"Mode: {mode.current_mode_id}")]
 
-    def _notice(self, chunk: NoticeUpdate) -> list[Event]:
+    def _notice(self, chunk: shapes.NoticeUpdate) -> list[Event]:
         return self.notice(f"{chunk.title}: {chunk.description}" if chunk.description else chunk.title)
 
-    def _session_info(self, session: SessionUpdate) -> list[Event]:
+    def _session_info(self, session: shapes.SessionUpdate) -> list[Event]:
         """Handle codex-acp's report on its thread: the last status counts, and text of a failed try is retracted."""
-        status = at_path(session.meta, "codex", "threadStatus", "type")
+        status = shapes.at_path(session.meta, "codex", "threadStatus", "type")
         if status is not None:
             self._thread_failed, self._failure_pieces = status == "systemError", []
-        match at_path(session.meta, "codex", "error"):
+        match shapes.at_path(session.meta, "codex", "error"):
             case {"willRetry": True, "message": str(message)}:
                 retraction = self.turn.retract_try(message)
                 return [*retraction, *self._close_block(), Status(text=message)]
         return []
 
     _TABLE: ClassVar[dict[str, tuple[type, _Handler]]] = {
-        "agent_message_chunk": (ContentChunk, _message),
-        "agent_thought_chunk": (ContentChunk, _reasoning),
-        "tool_call": (ToolUpdate, _tool_call),
-        "tool_call_update": (ToolUpdate, _tool_update),
-        "plan": (AcpPlan, _plan),
-        "plan_update": (PlanUpdate, _plan_update),
-        "plan_removed": (SessionUpdate, _plan_removed),
-        "current_mode_update": (ModeUpdate, _mode),
-        "session_info_update": (SessionUpdate, _session_info),
-        "notice": (NoticeUpdate, _notice),
+        "agent_message_chunk": (shapes.ContentChunk, _message),
+        "agent_thought_chunk": (shapes.ContentChunk, _reasoning),
+        "tool_call": (shapes.ToolUpdate, _tool_call),
+        "tool_call_update": (shapes.ToolUpdate, _tool_update),
+        "plan": (shapes.AcpPlan, _plan),
+        "plan_update": (shapes.PlanUpdate, _plan_update),
+        "plan_removed": (shapes.SessionUpdate, _plan_removed),
+        "current_mode_update": (shapes.ModeUpdate, _mode),
+        "session_info_update": (shapes.SessionUpdate, _session_info),
+        "notice": (shapes.NoticeUpdate, _notice),
     }

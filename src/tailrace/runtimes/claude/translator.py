@@ -16,19 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from tailrace.events import BlockFinal, Event, ModelChanged, Status, TextDelta, ToolProgress, TurnStarted, Usage
+from tailrace.runtimes.claude import shapes
 from tailrace.runtimes.claude.messages import ClaudeMessages
-from tailrace.runtimes.claude.shapes import (
-    AssistantLine,
-    ClaudeLine,
-    ProgressLine,
-    ResultLine,
-    StreamLine,
-    SystemLine,
-    UserLine,
-    line_kind,
-    parse_line,
-    raw_line,
-)
 from tailrace.runtimes.turn_translation import TurnTranslation
 
 if TYPE_CHECKING:
@@ -64,8 +53,8 @@ class ClaudeTranslator:
         self._held: list[Event] = []
         self._background_calls: set[str] = set()
         self._model = ""
-        self._error_line: AssistantLine | None = None
-        self._result: ResultLine | None = None
+        self._error_line: shapes.AssistantLine | None = None
+        self._result: shapes.ResultLine | None = None
         self._usage = Usage(input_tokens=0, output_tokens=0, scope="turn")
         self._line: bytes | Mapping[str, Any] = b""
         self._is_started = False
@@ -75,8 +64,8 @@ class ClaudeTranslator:
     def feed(self, line: bytes | Mapping[str, Any]) -> list[Event]:
         """Translate one line, given as JSON or decoded."""
         self._line = line
-        known = parse_line(line)
-        events = self._unknown(line_kind(raw_line(line))) if known is None else self._translate(known)
+        known = shapes.parse_line(line)
+        events = self._unknown(shapes.line_kind(shapes.raw_line(line))) if known is None else self._translate(known)
         return self._with_turn_started(self._without_interruptions(events))
 
     def add_events(self, events: list[Event]) -> list[Event]:
@@ -130,30 +119,30 @@ class ClaudeTranslator:
 
     def _unknown(self, kind: str) -> list[Event]:
         """Report a line of an unknown kind."""
-        return [] if kind in _IGNORED else self.turn.unknown_event(raw_line(self._line), kind=kind)
+        return [] if kind in _IGNORED else self.turn.unknown_event(shapes.raw_line(self._line), kind=kind)
 
-    def _translate(self, line: ClaudeLine) -> list[Event]:
+    def _translate(self, line: shapes.ClaudeLine) -> list[Event]:
         match line:
-            case StreamLine():
+            case shapes.StreamLine():
                 return self._messages.stream_event(line)
-            case AssistantLine():
+            case shapes.AssistantLine():
                 return self._assistant_line(line)
-            case UserLine():
+            case shapes.UserLine():
                 return self._user_line(line)
-            case SystemLine():
+            case shapes.SystemLine():
                 return self._system_line(line)
-            case ProgressLine():
+            case shapes.ProgressLine():
                 return self._progress(line.tool_use_id, line.elapsed_time_seconds)
-            case ResultLine():
+            case shapes.ResultLine():
                 return self._result_line(line)
 
-    def _assistant_line(self, line: AssistantLine) -> list[Event]:
+    def _assistant_line(self, line: shapes.AssistantLine) -> list[Event]:
         if line.error is not None:
             self._error_line = line  # the result repeats it and says whether it was the end
             return []
         return self._messages.assistant_line(line)
 
-    def _user_line(self, line: UserLine) -> list[Event]:
+    def _user_line(self, line: shapes.UserLine) -> list[Event]:
         events: list[Event] = []
         for block in line.message.blocks:
             if block.type == "tool_result" and line.is_background_launch:
@@ -165,7 +154,7 @@ class ClaudeTranslator:
                 self._messages.model_continues()
         return events
 
-    def _system_line(self, line: SystemLine) -> list[Event]:
+    def _system_line(self, line: shapes.SystemLine) -> list[Event]:
         events: list[Event] = []
         match line.subtype:
             case "init":
@@ -190,7 +179,7 @@ class ClaudeTranslator:
                 events = self._unknown(f"system/{line.subtype}")
         return events
 
-    def _init(self, line: SystemLine) -> list[Event]:
+    def _init(self, line: shapes.SystemLine) -> list[Event]:
         self.session_id = line.session_id or self.session_id
         if not self._is_answering and not self._background_calls:
             self._had_background = False
@@ -198,7 +187,7 @@ class ClaudeTranslator:
         before, self._model = self._model, line.model or self._model
         return [ModelChanged(model_id=self._model)] if before and before != self._model else []
 
-    def _background_done(self, line: SystemLine) -> list[Event]:
+    def _background_done(self, line: shapes.SystemLine) -> list[Event]:
         if line.tool_use_id is None or line.tool_use_id not in self._background_calls:
             return []  # a subagent in the foreground returns a result itself
         self._background_calls.remove(line.tool_use_id)
@@ -209,7 +198,7 @@ class ClaudeTranslator:
             return []
         return [ToolProgress(id=call, elapsed_s=seconds, text=text or None)]
 
-    def _result_line(self, line: ResultLine) -> list[Event]:
+    def _result_line(self, line: shapes.ResultLine) -> list[Event]:
         self._result = line
         self._is_answering = False
         self._messages.close_text()

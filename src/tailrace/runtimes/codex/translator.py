@@ -27,21 +27,8 @@ from tailrace.events import (
     ToolProgress,
     Usage,
 )
+from tailrace.runtimes.codex import shapes
 from tailrace.runtimes.codex.items import CodexItems
-from tailrace.runtimes.codex.shapes import (
-    CodexFailure,
-    CodexItem,
-    CodexNotification,
-    ErrorNotification,
-    ExecLine,
-    ItemDelta,
-    ItemNotification,
-    PlanNotification,
-    ReroutedNotification,
-    TurnNotification,
-    UsageNotification,
-    WarningNotification,
-)
 from tailrace.runtimes.turn_translation import TurnTranslation
 from tailrace.surrogates import decode_line
 
@@ -55,7 +42,7 @@ _IGNORED = (
 )
 _RECONNECTING = re.compile(r"Reconnecting\b")
 _SNAKE = re.compile(r"_([a-z])")
-_decoder = msgspec.json.Decoder(ExecLine)
+_decoder = msgspec.json.Decoder(shapes.ExecLine)
 
 _Handler: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] | None]"
 
@@ -126,38 +113,38 @@ class CodexTranslator:
 
     # Items
 
-    def _item_started(self, notification: ItemNotification, parent: str | None) -> list[Event]:
+    def _item_started(self, notification: shapes.ItemNotification, parent: str | None) -> list[Event]:
         self._note_subagent(notification.item)
         return self._items.started(notification.item, parent)
 
-    def _item_completed(self, notification: ItemNotification, parent: str | None) -> list[Event] | None:
+    def _item_completed(self, notification: shapes.ItemNotification, parent: str | None) -> list[Event] | None:
         self._note_subagent(notification.item)
         return self._items.completed(notification.item, parent)
 
-    def _note_subagent(self, item: CodexItem) -> None:
+    def _note_subagent(self, item: shapes.CodexItem) -> None:
         if item.type == "collabAgentToolCall":
             self._unnamed_spawn = None if item.receiver_thread_ids else item.id
         for thread_id in item.receiver_thread_ids:
             self._subagent_calls.setdefault(thread_id, item.id)
 
-    def _message_delta(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+    def _message_delta(self, notification: shapes.ItemDelta, parent: str | None) -> list[Event]:
         return self._items.text_delta(notification.item_id, notification.delta, parent)
 
-    def _reasoning_delta(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+    def _reasoning_delta(self, notification: shapes.ItemDelta, parent: str | None) -> list[Event]:
         return self._items.reasoning_delta(notification.item_id, notification.delta, parent)
 
-    def _reasoning_break(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+    def _reasoning_break(self, notification: shapes.ItemDelta, parent: str | None) -> list[Event]:
         return self._items.reasoning_break(notification.item_id, parent)
 
-    def _output_delta(self, notification: ItemDelta, _: str | None) -> list[Event]:
+    def _output_delta(self, notification: shapes.ItemDelta, _: str | None) -> list[Event]:
         return self.turn.tool_output(notification.item_id, notification.delta)
 
-    def _progress(self, notification: ItemDelta, parent: str | None) -> list[Event]:
+    def _progress(self, notification: shapes.ItemDelta, parent: str | None) -> list[Event]:
         return [ToolProgress(id=notification.item_id, text=notification.message, parent_tool_id=parent)]
 
     # The turn
 
-    def _error(self, notification: ErrorNotification, parent: str | None) -> list[Event]:
+    def _error(self, notification: shapes.ErrorNotification, parent: str | None) -> list[Event]:
         error = notification.error
         if notification.will_retry:
             exit_error = error.additional_details or error.message
@@ -170,11 +157,11 @@ class CodexTranslator:
         self.turn.fail(error.message, code=error.code, status_code=error.status_code)
         return []
 
-    def _turn_started(self, _: TurnNotification, parent: str | None) -> list[Event]:
+    def _turn_started(self, _: shapes.TurnNotification, parent: str | None) -> list[Event]:
         self._has_started = self._has_started or parent is None
         return []
 
-    def _turn_completed(self, notification: TurnNotification, parent: str | None) -> list[Event]:
+    def _turn_completed(self, notification: shapes.TurnNotification, parent: str | None) -> list[Event]:
         turn = notification.turn
         if parent is not None:
             return []
@@ -182,11 +169,11 @@ class CodexTranslator:
             texts = [item.text for item in turn.items if item.type == "agentMessage"]
             self.turn.complete(text=texts[-1] if texts else None)
         elif turn.status != "interrupted":
-            error = turn.error or CodexFailure(message=f"the turn ended as {turn.status}")
+            error = turn.error or shapes.CodexFailure(message=f"the turn ended as {turn.status}")
             self.turn.fail(error.message, code=error.code, status_code=error.status_code)
         return self.turn.end(cancelled=turn.status == "interrupted")
 
-    def _usage(self, notification: UsageNotification, parent: str | None) -> list[Event]:
+    def _usage(self, notification: shapes.UsageNotification, parent: str | None) -> list[Event]:
         if not self._has_started:
             return []  # usage of the previous turn of a resumed thread
         # Usage comes when a model call is complete: no retry repeats its text.
@@ -194,39 +181,39 @@ class CodexTranslator:
         last = notification.token_usage.last
         return [Usage(**msgspec.structs.asdict(last), scope="request", parent_tool_id=parent)]
 
-    def _warning(self, notification: WarningNotification, parent: str | None) -> list[Event]:
+    def _warning(self, notification: shapes.WarningNotification, parent: str | None) -> list[Event]:
         warning = notification.message or notification.summary
         if warning in self._warned:
             return []
         self._warned.add(warning)
         return self.turn.notice(warning, parent=parent)
 
-    def _rerouted(self, notification: ReroutedNotification, parent: str | None) -> list[Event]:
+    def _rerouted(self, notification: shapes.ReroutedNotification, parent: str | None) -> list[Event]:
         return [ModelChanged(model_id=notification.to_model)] if parent is None else []
 
-    def _plan(self, notification: PlanNotification, parent: str | None) -> list[Event]:
+    def _plan(self, notification: shapes.PlanNotification, parent: str | None) -> list[Event]:
         items = tuple(PlanItem(title=step.step, status=step.status) for step in notification.plan)
         return [PlanUpdated(items=items, parent_tool_id=parent)]
 
-    _TABLE: ClassVar[dict[str, tuple[type[CodexNotification], _Handler]]] = {
-        "item/started": (ItemNotification, _item_started),
-        "item/completed": (ItemNotification, _item_completed),
-        "item/agentMessage/delta": (ItemDelta, _message_delta),
-        "item/plan/delta": (ItemDelta, _message_delta),
-        "item/reasoning/summaryTextDelta": (ItemDelta, _reasoning_delta),
-        "item/reasoning/textDelta": (ItemDelta, _reasoning_delta),
-        "item/reasoning/summaryPartAdded": (ItemDelta, _reasoning_break),
-        "item/commandExecution/outputDelta": (ItemDelta, _output_delta),
-        "item/mcpToolCall/progress": (ItemDelta, _progress),
-        "error": (ErrorNotification, _error),
-        "turn/started": (TurnNotification, _turn_started),
-        "turn/completed": (TurnNotification, _turn_completed),
-        "turn/plan/updated": (PlanNotification, _plan),
-        "thread/tokenUsage/updated": (UsageNotification, _usage),
-        "warning": (WarningNotification, _warning),
-        "configWarning": (WarningNotification, _warning),
-        "guardianWarning": (WarningNotification, _warning),
-        "model/rerouted": (ReroutedNotification, _rerouted),
+    _TABLE: ClassVar[dict[str, tuple[type[shapes.CodexNotification], _Handler]]] = {
+        "item/started": (shapes.ItemNotification, _item_started),
+        "item/completed": (shapes.ItemNotification, _item_completed),
+        "item/agentMessage/delta": (shapes.ItemDelta, _message_delta),
+        "item/plan/delta": (shapes.ItemDelta, _message_delta),
+        "item/reasoning/summaryTextDelta": (shapes.ItemDelta, _reasoning_delta),
+        "item/reasoning/textDelta": (shapes.ItemDelta, _reasoning_delta),
+        "item/reasoning/summaryPartAdded": (shapes.ItemDelta, _reasoning_break),
+        "item/commandExecution/outputDelta": (shapes.ItemDelta, _output_delta),
+        "item/mcpToolCall/progress": (shapes.ItemDelta, _progress),
+        "error": (shapes.ErrorNotification, _error),
+        "turn/started": (shapes.TurnNotification, _turn_started),
+        "turn/completed": (shapes.TurnNotification, _turn_completed),
+        "turn/plan/updated": (shapes.PlanNotification, _plan),
+        "thread/tokenUsage/updated": (shapes.UsageNotification, _usage),
+        "warning": (shapes.WarningNotification, _warning),
+        "configWarning": (shapes.WarningNotification, _warning),
+        "guardianWarning": (shapes.WarningNotification, _warning),
+        "model/rerouted": (shapes.ReroutedNotification, _rerouted),
     }
 
 
@@ -257,7 +244,7 @@ class CodexExecTranslator:
         """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
         return self.turn.end(exit_error=exit_error)
 
-    def _translate_item(self, kind: str, item: CodexItem) -> list[Event] | None:
+    def _translate_item(self, kind: str, item: shapes.CodexItem) -> list[Event] | None:
         match kind:
             case "item.started":
                 return self._items.started(item, None)
@@ -268,7 +255,7 @@ class CodexExecTranslator:
             case _:
                 return None
 
-    def _translate(self, notification: ExecLine) -> list[Event] | None:
+    def _translate(self, notification: shapes.ExecLine) -> list[Event] | None:
         events: list[Event] = []
         match notification.type:
             case "thread.started":
@@ -292,12 +279,12 @@ class CodexExecTranslator:
         return events
 
 
-def _item_from_exec(item: dict[str, Any]) -> CodexItem:
+def _item_from_exec(item: dict[str, Any]) -> shapes.CodexItem:
     """An item of `exec`: one of `app-server` with its names in snake case."""
     named = {_camel_case(name): value for name, value in item.items()}
     if isinstance(kind := named.get("type"), str):
         named["type"] = _camel_case(kind)
-    return msgspec.convert(named, CodexItem)
+    return msgspec.convert(named, shapes.CodexItem)
 
 
 @lru_cache(maxsize=256)

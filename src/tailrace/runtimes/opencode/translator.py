@@ -15,21 +15,8 @@ import msgspec
 
 from tailrace.events import Error, Event, PlanItem, PlanUpdated, Status, ToolFinished, ToolOutput
 from tailrace.runtimes.endpoint import frame_value
+from tailrace.runtimes.opencode import shapes
 from tailrace.runtimes.opencode.parts import OpencodeParts
-from tailrace.runtimes.opencode.shapes import (
-    BusEvent,
-    MessageUpdated,
-    OpencodeError,
-    PartDelta,
-    PartUpdated,
-    PermissionAsked,
-    QuestionAsked,
-    RunLine,
-    SessionError,
-    SessionUpdated,
-    StatusUpdated,
-    TodosUpdated,
-)
 from tailrace.runtimes.permissions import Choice, Question
 from tailrace.runtimes.provider_errors import provider_error_text
 from tailrace.runtimes.turn_translation import TurnTranslation
@@ -125,31 +112,31 @@ class OpencodeTranslator:
 
     # Messages
 
-    def _part(self, event: PartUpdated, parent: str | None) -> list[Event] | None:
+    def _part(self, event: shapes.PartUpdated, parent: str | None) -> list[Event] | None:
         return [] if event.part.message_id in self._prompts else self._parts.updated(event.part, parent)
 
-    def _part_delta(self, event: PartDelta, parent: str | None) -> list[Event]:
+    def _part_delta(self, event: shapes.PartDelta, parent: str | None) -> list[Event]:
         return self._parts.delta(event.part_id, event.delta, parent) if event.field == "text" else []
 
-    def _message(self, event: MessageUpdated, parent: str | None) -> list[Event]:
+    def _message(self, event: shapes.MessageUpdated, parent: str | None) -> list[Event]:
         if event.info.role == "user":
             self._prompts.add(event.info.id)
         elif event.info.error is not None and parent is None:
             self._record_failure(event.info.error)
         return []
 
-    def _plan(self, event: TodosUpdated, parent: str | None) -> list[Event]:
+    def _plan(self, event: shapes.TodosUpdated, parent: str | None) -> list[Event]:
         items = tuple(PlanItem(title=todo.content, status=todo.status) for todo in event.todos)
         return [PlanUpdated(items=items, parent_tool_id=parent)]
 
     # The session
 
-    def _session(self, event: SessionUpdated, _: str | None) -> list[Event]:
+    def _session(self, event: shapes.SessionUpdated, _: str | None) -> list[Event]:
         if self._is_ours(event.info.parent_id):
             self._subagent_sessions.add(event.info.id)
         return []
 
-    def _status(self, event: StatusUpdated, parent: str | None) -> list[Event]:
+    def _status(self, event: shapes.StatusUpdated, parent: str | None) -> list[Event]:
         match event.status.type:
             case "busy":
                 self._has_started = self._has_started or parent is None
@@ -165,24 +152,24 @@ class OpencodeTranslator:
             case _:
                 return []
 
-    def _idle(self, _: BusEvent, parent: str | None) -> list[Event]:
+    def _idle(self, _: shapes.BusEvent, parent: str | None) -> list[Event]:
         if parent is not None or not self._has_started:
             return []
         if not self._parts.is_in_step:
             self.turn.complete(stop_reason=self._parts.stop_reason)
         return self.turn.end(cancelled=self._is_aborted)
 
-    def _compacted(self, _: BusEvent, parent: str | None) -> list[Event]:
+    def _compacted(self, _: shapes.BusEvent, parent: str | None) -> list[Event]:
         return [Status(text="The conversation was shortened", parent_tool_id=parent)]
 
-    def _error(self, event: SessionError, parent: str | None) -> list[Event]:
-        error = event.error or OpencodeError(name="an unknown error")
+    def _error(self, event: shapes.SessionError, parent: str | None) -> list[Event]:
+        error = event.error or shapes.OpencodeError(name="an unknown error")
         if parent is not None:
             return [Error(message=error.message, code=error.name, parent_tool_id=parent)]
         self._record_failure(error)
         return []
 
-    def _record_failure(self, error: OpencodeError) -> None:
+    def _record_failure(self, error: shapes.OpencodeError) -> None:
         if error.is_abort:
             self._is_aborted = True
         else:
@@ -190,29 +177,29 @@ class OpencodeTranslator:
 
     # Requests
 
-    def _permission(self, event: PermissionAsked, _: str | None) -> list[Event]:
+    def _permission(self, event: shapes.PermissionAsked, _: str | None) -> list[Event]:
         self._requests.append(
             OpencodeRequest(event.id, Question(title=event.title, arguments=event.metadata, choices=_CHOICES))
         )
         return []
 
-    def _question(self, event: QuestionAsked, _: str | None) -> list[Event]:
+    def _question(self, event: shapes.QuestionAsked, _: str | None) -> list[Event]:
         self._requests.append(OpencodeRequest(event.id))
         return []
 
-    _TABLE: ClassVar[dict[str, tuple[type[BusEvent], _Handler]]] = {
-        "message.part.updated": (PartUpdated, _part),
-        "message.part.delta": (PartDelta, _part_delta),
-        "message.updated": (MessageUpdated, _message),
-        "session.created": (SessionUpdated, _session),
-        "session.updated": (SessionUpdated, _session),
-        "session.status": (StatusUpdated, _status),
-        "session.idle": (BusEvent, _idle),
-        "session.error": (SessionError, _error),
-        "session.compacted": (BusEvent, _compacted),
-        "todo.updated": (TodosUpdated, _plan),
-        "permission.asked": (PermissionAsked, _permission),
-        "question.asked": (QuestionAsked, _question),
+    _TABLE: ClassVar[dict[str, tuple[type[shapes.BusEvent], _Handler]]] = {
+        "message.part.updated": (shapes.PartUpdated, _part),
+        "message.part.delta": (shapes.PartDelta, _part_delta),
+        "message.updated": (shapes.MessageUpdated, _message),
+        "session.created": (shapes.SessionUpdated, _session),
+        "session.updated": (shapes.SessionUpdated, _session),
+        "session.status": (shapes.StatusUpdated, _status),
+        "session.idle": (shapes.BusEvent, _idle),
+        "session.error": (shapes.SessionError, _error),
+        "session.compacted": (shapes.BusEvent, _compacted),
+        "todo.updated": (shapes.TodosUpdated, _plan),
+        "permission.asked": (shapes.PermissionAsked, _permission),
+        "question.asked": (shapes.QuestionAsked, _question),
     }
 
 
@@ -228,7 +215,7 @@ class OpencodeRunTranslator:
         """Translate one line."""
         value = frame_value(line.decode(errors="replace"))
         try:
-            event = msgspec.convert(value, RunLine)
+            event = msgspec.convert(value, shapes.RunLine)
         except msgspec.ValidationError:
             return self.turn.unknown_event(value)
         self.session_id = self.session_id or event.session_id
