@@ -12,28 +12,12 @@ import re
 from typing import assert_never
 
 from tailrace.markdown import graphemes
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown.addresses import ADDRESS, percent_encode, split_addresses
 from tailrace.markdown.layout import ZERO_WIDTH_SPACE, Leaf, TextLine, code_lines, layout_text, mark_lines, text_lines
 from tailrace.markdown.links import deceives, link_as_text, scheme
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.syntax_tree import (
-    CodeBlock,
-    CodeSpan,
-    Emphasis,
-    HardBreak,
-    Heading,
-    Image,
-    InlineHtml,
-    Inlines,
-    Link,
-    Paragraph,
-    SoftBreak,
-    Strike,
-    Strong,
-    Text,
-    visible_text,
-)
 from tailrace.operations import Body
 
 _MAX_HEADING = 3
@@ -73,11 +57,11 @@ def discord(source: str) -> Body:
 
 def _leaf_lines(block: Leaf) -> list[TextLine]:
     match block:
-        case Paragraph(inlines=inlines):
+        case tree.Paragraph(inlines=inlines):
             return _text_lines(_inlines(inlines))
-        case Heading():
+        case tree.Heading():
             return _heading_lines(block)
-        case CodeBlock(content=content):
+        case tree.CodeBlock(content=content):
             return code_lines(content, block.language if _LANGUAGE.fullmatch(block.language) else "")
         case _:
             assert_never(block)
@@ -91,34 +75,34 @@ def _literal(source: str) -> str:
     return _LINE_MARK.sub(r"\1\\", _text(source))
 
 
-def _heading_lines(heading: Heading) -> list[TextLine]:
+def _heading_lines(heading: tree.Heading) -> list[TextLine]:
     if heading.level > _MAX_HEADING:
-        return _text_lines(_inlines((Strong(heading.inlines),)))
+        return _text_lines(_inlines((tree.Strong(heading.inlines),)))
     return [TextLine(f"{'#' * heading.level} {line.text}") for line in _text_lines(_inlines(heading.inlines))]
 
 
-def _inlines(inlines: Inlines, open_styles: frozenset[type] = frozenset()) -> str:
+def _inlines(inlines: tree.Inlines, open_styles: frozenset[type] = frozenset()) -> str:
     """The inlines as text; `open_styles` are the kinds of styles around them."""
     rendered = ""
     for nth, inline in enumerate(inlines):
         match inline:
-            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in open_styles:
+            case tree.Strong(inner) | tree.Emphasis(inner) | tree.Strike(inner) if type(inline) in open_styles:
                 piece = _inlines(inner, open_styles)
-            case Strong(inner):
-                piece = _styled("**", _inlines(inner, open_styles | {Strong}))
-            case Strike(inner):
-                piece = _styled("~~", _inlines(inner, open_styles | {Strike}))
-            case Emphasis(inner):
-                piece = _emphasis(_inlines(inner, open_styles | {Emphasis}), *_neighbours(inlines, nth))
+            case tree.Strong(inner):
+                piece = _styled("**", _inlines(inner, open_styles | {tree.Strong}))
+            case tree.Strike(inner):
+                piece = _styled("~~", _inlines(inner, open_styles | {tree.Strike}))
+            case tree.Emphasis(inner):
+                piece = _emphasis(_inlines(inner, open_styles | {tree.Emphasis}), *_neighbours(inlines, nth))
             case _:
                 piece = _inline(inline, open_styles)
         rendered += ZERO_WIDTH_SPACE + piece if rendered[-1:] == piece[:1] and piece[:1] in _MARKS else piece
     return rendered
 
 
-def _neighbours(inlines: Inlines, nth: int) -> tuple[str, str]:
+def _neighbours(inlines: tree.Inlines, nth: int) -> tuple[str, str]:
     """The characters before and after an inline."""
-    return visible_text(inlines[max(nth - 1, 0) : nth])[-1:], visible_text(inlines[nth + 1 : nth + 2])[:1]
+    return tree.visible_text(inlines[max(nth - 1, 0) : nth])[-1:], tree.visible_text(inlines[nth + 1 : nth + 2])[:1]
 
 
 def _emphasis(rendered: str, before: str, after: str) -> str:
@@ -139,26 +123,27 @@ def _styled(mark: str, rendered: str) -> str:
 
 
 def _inline(
-    inline: Text | InlineHtml | CodeSpan | Link | Image | SoftBreak | HardBreak, open_styles: frozenset[type]
+    inline: tree.Text | tree.InlineHtml | tree.CodeSpan | tree.Link | tree.Image | tree.SoftBreak | tree.HardBreak,
+    open_styles: frozenset[type],
 ) -> str:
     match inline:
-        case Text(text) | InlineHtml(text):
+        case tree.Text(text) | tree.InlineHtml(text):
             return _text(text, open_styles)
-        case CodeSpan(text):
+        case tree.CodeSpan(text):
             return _code_span(text)
-        case Link():
+        case tree.Link():
             return _link(inline, open_styles)
-        case Image(url=url, alt=alt):
-            return _text(alt if Link in open_styles else link_as_text(alt, url), open_styles)
-        case SoftBreak() | HardBreak():
+        case tree.Image(url=url, alt=alt):
+            return _text(alt if tree.Link in open_styles else link_as_text(alt, url), open_styles)
+        case tree.SoftBreak() | tree.HardBreak():
             return "\n"
         case _:
             assert_never(inline)
 
 
-def _link(link: Link, open_styles: frozenset[type]) -> str:
-    text = visible_text(link.inlines)
-    rendered = _inlines(link.inlines, open_styles | {Link})
+def _link(link: tree.Link, open_styles: frozenset[type]) -> str:
+    text = tree.visible_text(link.inlines)
+    rendered = _inlines(link.inlines, open_styles | {tree.Link})
     if scheme(link.url) in _SCHEMES and (not text.strip() or text == link.url):
         return _address(link.url, open_styles)
     if scheme(link.url) not in _SCHEMES or deceives(text, link.url):

@@ -16,45 +16,18 @@ from typing import assert_never
 
 import msgspec
 
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown.addresses import split_addresses
 from tailrace.markdown.layout import TASK_MARKS
 from tailrace.markdown.links import deceives, link_as_text, scheme
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.plain import plain_text
-from tailrace.markdown.syntax_tree import (
-    Alignment,
-    Blocks,
-    Cells,
-    CodeBlock,
-    CodeSpan,
-    Definition,
-    Emphasis,
-    HardBreak,
-    Heading,
-    HtmlBlock,
-    Image,
-    Inline,
-    InlineHtml,
-    Inlines,
-    Link,
-    List,
-    ListItem,
-    Paragraph,
-    Quote,
-    SoftBreak,
-    Strike,
-    Strong,
-    Table,
-    Text,
-    ThematicBreak,
-    visible_text,
-)
 from tailrace.markdown.tables import labelled_rows
 from tailrace.operations import Body
 
 _LANGUAGE = re.compile(r"[\w.+#-]+")
-_STYLES = {Strong: "strong", Emphasis: "em", Strike: "del"}
+_STYLES = {tree.Strong: "strong", tree.Emphasis: "em", tree.Strike: "del"}
 
 
 class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +69,7 @@ def html(source: str) -> Body:
     return Body(text=source, html=f"<p>{escape(source)}</p>")
 
 
-def to_html(blocks: Blocks, rules: HtmlRules) -> str:
+def to_html(blocks: tree.Blocks, rules: HtmlRules) -> str:
     """The blocks as well-nested HTML, with no tag or attribute that is not written here."""
     writer = _HtmlWriter(rules)
     writer.blocks(blocks)
@@ -112,12 +85,12 @@ class _HtmlWriter:
         self.open = 0
         self.in_link = False
 
-    def blocks(self, blocks: Blocks, *, mark: str = "", in_item: bool = False) -> None:
+    def blocks(self, blocks: tree.Blocks, *, mark: str = "", in_item: bool = False) -> None:
         """Write the blocks, the first one after the mark of the item around it."""
-        if mark and not (blocks and isinstance(blocks[0], Paragraph)):
+        if mark and not (blocks and isinstance(blocks[0], tree.Paragraph)):
             self._text(mark)
         for nth, block in enumerate(blocks):
-            if not isinstance(block, Paragraph):
+            if not isinstance(block, tree.Paragraph):
                 self._block(block)
                 continue
             with nullcontext() if block.tight and in_item else self._tag("p"):
@@ -125,32 +98,40 @@ class _HtmlWriter:
                 self._inlines(block.inlines)
 
     def _block(
-        self, block: Heading | CodeBlock | Quote | List | Table | ThematicBreak | HtmlBlock | Definition
+        self,
+        block: tree.Heading
+        | tree.CodeBlock
+        | tree.Quote
+        | tree.List
+        | tree.Table
+        | tree.ThematicBreak
+        | tree.HtmlBlock
+        | tree.Definition,
     ) -> None:
         match block:
-            case Heading(level=level, inlines=inlines):
+            case tree.Heading(level=level, inlines=inlines):
                 with self._tag(f"h{level}"):
                     self._inlines(inlines)
-            case CodeBlock():
+            case tree.CodeBlock():
                 language = _LANGUAGE.match(block.language)
                 with self._tag("pre"), self._tag("code", f' class="language-{language[0]}"' if language else ""):
                     self.out.append(escape(block.content))
-            case Quote(blocks=blocks):
+            case tree.Quote(blocks=blocks):
                 with self._tag("blockquote") if self.open < self.rules.max_container_depth else nullcontext():
                     self.blocks(blocks)
-            case List():
+            case tree.List():
                 self._list(block)
-            case Table():
+            case tree.Table():
                 self._table(block)
-            case ThematicBreak():
+            case tree.ThematicBreak():
                 self.out.append("<hr>")
-            case HtmlBlock(text=text) | Definition(text=text):
+            case tree.HtmlBlock(text=text) | tree.Definition(text=text):
                 with self._tag("p"):
                     self._text(text.rstrip("\n"))
             case _:
                 assert_never(block)
 
-    def _list(self, block: List) -> None:
+    def _list(self, block: tree.List) -> None:
         if self.open >= self.rules.max_container_depth:
             marks = repeat("• ") if block.first is None else (f"{number}. " for number in count(block.first))
             for mark, item in zip(marks, block.items, strict=False):
@@ -163,12 +144,12 @@ class _HtmlWriter:
                     self.out.append(self._checkbox(item))
                     self.blocks(item.blocks, mark="" if self.rules.checkbox else TASK_MARKS[item.done], in_item=True)
 
-    def _checkbox(self, item: ListItem) -> str:
+    def _checkbox(self, item: tree.ListItem) -> str:
         if not self.rules.checkbox or item.done is None:
             return ""
         return f"<{self.rules.checkbox} checked>" if item.done else f"<{self.rules.checkbox}>"
 
-    def _table(self, table: Table) -> None:
+    def _table(self, table: tree.Table) -> None:
         max_columns = self.rules.max_columns
         if max_columns is not None and max(map(len, (table.header, *table.rows))) > max_columns:
             self._labelled_rows(table)
@@ -185,55 +166,55 @@ class _HtmlWriter:
     def _section(self, name: str) -> AbstractContextManager[None]:
         return self._tag(name) if self.rules.sectioned else nullcontext()
 
-    def _labelled_rows(self, table: Table) -> None:
+    def _labelled_rows(self, table: tree.Table) -> None:
         for row in labelled_rows(table):
             with self._tag("p"):
                 for nth, (label, value) in enumerate(row):
                     self.out.append("<br>" if nth else "")
-                    self._inlines((Strong(label), Text(": ")) if label else ())
+                    self._inlines((tree.Strong(label), tree.Text(": ")) if label else ())
                     self._inlines(value)
 
-    def _row(self, name: str, cells: Cells, alignments: tuple[Alignment, ...]) -> None:
+    def _row(self, name: str, cells: tree.Cells, alignments: tuple[tree.Alignment, ...]) -> None:
         with self._tag("tr"):
             for cell, alignment in zip(cells, chain(alignments, repeat("none")), strict=False):
                 aligned = self.rules.aligned and alignment != "none"
                 with self._tag(name, f' align="{alignment}"' if aligned else ""):
                     self._inlines(cell)
 
-    def _inlines(self, inlines: Inlines) -> None:
+    def _inlines(self, inlines: tree.Inlines) -> None:
         for inline in inlines:
             self._inline(inline)
 
-    def _inline(self, inline: Inline) -> None:
+    def _inline(self, inline: tree.Inline) -> None:
         match inline:
-            case Text(text) | InlineHtml(text):
+            case tree.Text(text) | tree.InlineHtml(text):
                 self._text(text)
-            case CodeSpan(text):
+            case tree.CodeSpan(text):
                 with self._style("code"):
                     self.out.append(escape(text))
-            case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
+            case tree.Strong(inlines) | tree.Emphasis(inlines) | tree.Strike(inlines):
                 with self._style(_STYLES[type(inline)]):
                     self._inlines(inlines)
-            case Link(url=url, inlines=inlines):
+            case tree.Link(url=url, inlines=inlines):
                 self._link(url, inlines)
-            case Image(url=url):
-                self._link(url, (Text(inline.alt),))
-            case SoftBreak() | HardBreak():
+            case tree.Image(url=url):
+                self._link(url, (tree.Text(inline.alt),))
+            case tree.SoftBreak() | tree.HardBreak():
                 self.out.append("<br>")
             case _:
                 assert_never(inline)
 
-    def _link(self, url: str, inlines: Inlines) -> None:
-        text = visible_text(inlines)
+    def _link(self, url: str, inlines: tree.Inlines) -> None:
+        text = tree.visible_text(inlines)
         if self.in_link:  # an image in a link: only the link's own target is shown
             self._inlines(inlines)
         elif self.rules.links(url) and not deceives(text, url):
-            self._anchor(url, inlines if text.strip() else (Text(url),))
+            self._anchor(url, inlines if text.strip() else (tree.Text(url),))
         else:
             self._inlines(inlines)
             self._text(link_as_text(text, url).removeprefix(text))
 
-    def _anchor(self, url: str, inlines: Inlines) -> None:
+    def _anchor(self, url: str, inlines: tree.Inlines) -> None:
         self.in_link = True
         with self._tag("a", f' href="{escape(url)}"{self.rules.link_attributes}'):
             self._inlines(inlines)
@@ -243,7 +224,7 @@ class _HtmlWriter:
         """Write text; an address in it becomes a link."""
         for piece, is_address in [(text, False)] if self.in_link else split_addresses(text):
             if is_address and self.rules.links(piece):
-                self._anchor(piece, (Text(piece),))
+                self._anchor(piece, (tree.Text(piece),))
             else:
                 self.out.append(escape(self.rules.break_mentions(piece)).replace("\n", "<br>"))
 

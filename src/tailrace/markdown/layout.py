@@ -12,27 +12,10 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from tailrace.markdown.syntax_tree import (
-    Block,
-    CodeBlock,
-    Definition,
-    HardBreak,
-    Heading,
-    HtmlBlock,
-    Inline,
-    Inlines,
-    List,
-    ListItem,
-    Paragraph,
-    Quote,
-    Strong,
-    Table,
-    Text,
-    ThematicBreak,
-)
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown.tables import aligned_lines, aligned_width, labelled_rows
 
-Leaf: TypeAlias = Paragraph | Heading | CodeBlock
+Leaf: TypeAlias = tree.Paragraph | tree.Heading | tree.CodeBlock
 
 TASK_MARKS = {None: "", False: "☐ ", True: "☑ "}
 """The mark of an item by whether it is done; None for an item that is not a task."""
@@ -53,7 +36,7 @@ class TextLine(NamedTuple):
 LeafLines: TypeAlias = Callable[[Leaf], list[TextLine]]
 
 
-def layout_text(blocks: Sequence[Block], leaf_lines: LeafLines, bullet: str) -> str:
+def layout_text(blocks: Sequence[tree.Block], leaf_lines: LeafLines, bullet: str) -> str:
     """The blocks as text. `leaf_lines` writes the blocks that contain no other blocks."""
     return "\n".join(line.text for line in _Layout(leaf_lines, bullet).lines(blocks))
 
@@ -63,7 +46,7 @@ class _Layout:
         self.leaf_lines = leaf_lines
         self.bullet = bullet
 
-    def lines(self, blocks: Sequence[Block]) -> list[TextLine]:
+    def lines(self, blocks: Sequence[tree.Block]) -> list[TextLine]:
         lines: list[TextLine] = []
         for shown in map(self._block_lines, blocks):
             if lines and shown:
@@ -71,23 +54,23 @@ class _Layout:
             lines += shown
         return lines
 
-    def _block_lines(self, block: Block) -> list[TextLine]:
+    def _block_lines(self, block: tree.Block) -> list[TextLine]:
         match block:
-            case Quote(blocks=blocks):
+            case tree.Quote(blocks=blocks):
                 return [TextLine(f"> {text}", code) for text, code in self.lines(blocks)]
-            case List(items=items):
+            case tree.List(items=items):
                 marks = [self.bullet if block.first is None else f"{block.first + nth}. " for nth in range(len(items))]
                 return list(chain.from_iterable(map(self._item_lines, items, marks)))
-            case Table():
+            case tree.Table():
                 return self._table_lines(block)
-            case ThematicBreak():
+            case tree.ThematicBreak():
                 return [TextLine(RULE)]
-            case HtmlBlock(text) | Definition(text):
-                return self.leaf_lines(Paragraph((Text(text),)))
+            case tree.HtmlBlock(text) | tree.Definition(text):
+                return self.leaf_lines(tree.Paragraph((tree.Text(text),)))
             case _:
                 return self.leaf_lines(block)
 
-    def _item_lines(self, item: ListItem, mark: str) -> list[TextLine]:
+    def _item_lines(self, item: tree.ListItem, mark: str) -> list[TextLine]:
         lines = [line for block in item.blocks for line in self._block_lines(block)]
         if not lines or lines[0].code:
             lines.insert(0, TextLine(""))
@@ -96,19 +79,19 @@ class _Layout:
         marked = TextLine(f"{mark}{TASK_MARKS[item.done]}{first.text}".rstrip())
         return [marked, *(line if line.code else TextLine(indent + line.text) for line in rest)]
 
-    def _table_lines(self, table: Table) -> list[TextLine]:
+    def _table_lines(self, table: tree.Table) -> list[TextLine]:
         if aligned_width(table) <= _WIDEST_TABLE:
-            return self.leaf_lines(CodeBlock("\n".join(aligned_lines(table))))
-        rows = (Paragraph(_row_text(row)) for row in labelled_rows(table))
+            return self.leaf_lines(tree.CodeBlock("\n".join(aligned_lines(table))))
+        rows = (tree.Paragraph(_row_text(row)) for row in labelled_rows(table))
         return list(chain.from_iterable(map(self.leaf_lines, rows)))
 
 
-def _row_text(row: Sequence[tuple[Inlines, Inlines]]) -> Inlines:
+def _row_text(row: Sequence[tuple[tree.Inlines, tree.Inlines]]) -> tree.Inlines:
     """The cells of a row, each on a line after its column's label."""
-    inlines: list[Inline] = []
+    inlines: list[tree.Inline] = []
     for label, value in row:
-        colon = (Text(": "),) if label and value else ()
-        inlines += (Strong(label), *colon, *value, HardBreak()) if label else (*value, HardBreak())
+        colon = (tree.Text(": "),) if label and value else ()
+        inlines += (tree.Strong(label), *colon, *value, tree.HardBreak()) if label else (*value, tree.HardBreak())
     return tuple(inlines)
 
 

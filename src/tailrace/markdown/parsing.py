@@ -9,37 +9,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown.fast_scan import cached_by_piece
 from tailrace.markdown.links import remove_bidi_overrides, visible_target
 from tailrace.markdown.outline import parse_events, replace_surrogates, tag_name, with_line_feeds
-from tailrace.markdown.syntax_tree import (
-    Block,
-    Blocks,
-    Cells,
-    CodeBlock,
-    CodeSpan,
-    Definition,
-    Emphasis,
-    HardBreak,
-    Heading,
-    HtmlBlock,
-    Image,
-    Inline,
-    InlineHtml,
-    Inlines,
-    Link,
-    List,
-    ListItem,
-    Paragraph,
-    Quote,
-    SoftBreak,
-    Strike,
-    Strong,
-    Table,
-    Text,
-    ThematicBreak,
-    visible_text,
-)
 
 # No answer is nested this deeply on purpose, and renderers are recursive.
 _MAX_BLOCK_DEPTH = 24
@@ -53,12 +26,12 @@ _CONTAINERS = frozenset(("BlockQuote", "List", "Item"))
 _TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
 
 
-def parse(source: str) -> Blocks:
+def parse(source: str) -> tree.Blocks:
     """The top-level blocks of a text. Blocks that have ended are cached."""
     return tuple(chain.from_iterable(_pieces(source)))
 
 
-def parse_whole(source: str) -> Blocks:
+def parse_whole(source: str) -> tree.Blocks:
     """The top-level blocks of a text, parsed without the cache."""
     return _Builder(source).build()
 
@@ -75,18 +48,18 @@ class _Frame:
         self.start = start
         self.end = end
         self.words: list[str] = []  # not joined to one text yet
-        self.inlines: list[Inline] = []
-        self.blocks: list[Block] = []
-        self.items: list[ListItem] = []
-        self.cells: list[Inlines] = []
-        self.rows: list[Cells] = []
+        self.inlines: list[tree.Inline] = []
+        self.blocks: list[tree.Block] = []
+        self.items: list[tree.ListItem] = []
+        self.cells: list[tree.Inlines] = []
+        self.rows: list[tree.Cells] = []
         self.done: bool | None = None
 
-    def add(self, inline: Inline) -> None:
+    def add(self, inline: tree.Inline) -> None:
         self._join_words()
         self.inlines.append(inline)
 
-    def take_inlines(self) -> Inlines:
+    def take_inlines(self) -> tree.Inlines:
         """Remove the inlines so far and return them."""
         self._join_words()
         taken = tuple(self.inlines)
@@ -95,7 +68,7 @@ class _Frame:
 
     def _join_words(self) -> None:
         if self.words:
-            self.inlines.append(Text("".join(self.words)))
+            self.inlines.append(tree.Text("".join(self.words)))
             self.words.clear()
 
 
@@ -108,7 +81,7 @@ class _Builder:
         self.skipped_depth = 0  # how many constructs are open inside of one that is kept as written
         self.read_until = 0  # how far the events have covered the source
 
-    def build(self) -> Blocks:
+    def build(self) -> tree.Blocks:
         for tag, value, start, end in parse_events(self.source):
             if self.skipped_depth:
                 self.skipped_depth += (tag == "Start") - (tag == "End")
@@ -128,8 +101,8 @@ class _Builder:
         if name not in _TABLE_PARTS and name != "Item":
             self._begin_block(start)
             if len(self.open) > _MAX_BLOCK_DEPTH and name in _CONTAINERS:
-                source_text = Text(with_line_feeds(self.source[start:end].rstrip()))
-                self.open[-1].blocks.append(Paragraph((source_text,)))
+                source_text = tree.Text(with_line_feeds(self.source[start:end].rstrip()))
+                self.open[-1].blocks.append(tree.Paragraph((source_text,)))
                 self._skip_until(end)
                 return
         self.open.append(_Frame(name, value, start, end))
@@ -155,18 +128,18 @@ class _Builder:
     def _leaf(self, tag: str, value: Any, start: int, end: int) -> None:
         if tag == "Rule":
             self._begin_block(start)
-            self.open[-1].blocks.append(ThematicBreak())
+            self.open[-1].blocks.append(tree.ThematicBreak())
         elif tag == "TaskListMarker":
             item = next(frame for frame in reversed(self.open) if frame.name == "Item")
             item.done = value
         else:
             frame = self.open[-1]
             if tag == "Code":
-                frame.add(CodeSpan(value))
+                frame.add(tree.CodeSpan(value))
             elif tag == "InlineHtml":
-                frame.add(InlineHtml(with_line_feeds(value)))
+                frame.add(tree.InlineHtml(with_line_feeds(value)))
             elif tag in ("SoftBreak", "HardBreak"):
-                frame.add(SoftBreak() if tag == "SoftBreak" else HardBreak())
+                frame.add(tree.SoftBreak() if tag == "SoftBreak" else tree.HardBreak())
             else:
                 frame.words.append(value)
         self.read_until = max(self.read_until, end)
@@ -177,7 +150,7 @@ class _Builder:
 
     def _end_tight_text(self) -> None:
         if inlines := self.open[-1].take_inlines():
-            self.open[-1].blocks.append(Paragraph(inlines, tight=True))
+            self.open[-1].blocks.append(tree.Paragraph(inlines, tight=True))
 
     def _finish(self, frame: _Frame) -> None:
         parent = self.open[-1]
@@ -200,67 +173,67 @@ class _Builder:
         self._add_definitions(frame.end)
         self.open.pop()
         if frame.name == "Item":
-            parent.items.append(ListItem(tuple(frame.blocks), frame.done))
+            parent.items.append(tree.ListItem(tuple(frame.blocks), frame.done))
         elif frame.name == "List":
-            parent.blocks.append(List(tuple(frame.items), frame.value["List"]))
+            parent.blocks.append(tree.List(tuple(frame.items), frame.value["List"]))
         else:
-            parent.blocks.append(Quote(tuple(frame.blocks)))
+            parent.blocks.append(tree.Quote(tuple(frame.blocks)))
 
-    def _extra_cells(self, row: _Frame) -> Cells:
+    def _extra_cells(self, row: _Frame) -> tree.Cells:
         """The cells without a column as written: the parser skips them."""
         rest = self.source[self.read_until : row.end].strip().removesuffix("|").removeprefix("|").strip()
-        return ((Text(rest),),) if rest else ()
+        return ((tree.Text(rest),),) if rest else ()
 
     def _add_definitions(self, until: int) -> None:
         """Add the link definitions before an offset as written: the parser skips them."""
         gap = self.source[self.read_until : until].strip(" \t\r\n>")
         if gap.startswith("[") and "]:" in gap:
-            self.open[-1].blocks.append(Definition(with_line_feeds(gap)))
+            self.open[-1].blocks.append(tree.Definition(with_line_feeds(gap)))
         self.read_until = max(self.read_until, until)
 
 
-def _inline(frame: _Frame) -> Inline:
+def _inline(frame: _Frame) -> tree.Inline:
     inlines = frame.take_inlines()
     match frame.name:
         case "Strong":
-            return Strong(inlines)
+            return tree.Strong(inlines)
         case "Emphasis":
-            return Emphasis(inlines)
+            return tree.Emphasis(inlines)
         case "Strikethrough":
-            return Strike(inlines)
+            return tree.Strike(inlines)
     link = frame.value[frame.name]
     url = f"mailto:{link['dest_url']}" if link["link_type"] == "Email" else link["dest_url"]
-    link_type = Link if frame.name == "Link" else Image
+    link_type = tree.Link if frame.name == "Link" else tree.Image
     return link_type(visible_target(url), link["title"], _without_overrides(inlines))
 
 
-def _without_overrides(inlines: Inlines) -> Inlines:
-    cleaned: list[Inline] = []
+def _without_overrides(inlines: tree.Inlines) -> tree.Inlines:
+    cleaned: list[tree.Inline] = []
     for inline in inlines:
         match inline:
-            case Text(text) | CodeSpan(text) | InlineHtml(text):
+            case tree.Text(text) | tree.CodeSpan(text) | tree.InlineHtml(text):
                 cleaned.append(type(inline)(remove_bidi_overrides(text)))
-            case Strong(inner) | Emphasis(inner) | Strike(inner):
+            case tree.Strong(inner) | tree.Emphasis(inner) | tree.Strike(inner):
                 cleaned.append(type(inline)(_without_overrides(inner)))
             case _:
                 cleaned.append(inline)  # an image inside a link is cleaned already
     return tuple(cleaned)
 
 
-def _block(frame: _Frame) -> Block:
+def _block(frame: _Frame) -> tree.Block:
     inlines = frame.take_inlines()
     match frame.name:
         case "Heading":
-            return Heading(int(frame.value["Heading"]["level"][1:]), inlines)
+            return tree.Heading(int(frame.value["Heading"]["level"][1:]), inlines)
         case "CodeBlock":
             link_type = frame.value["CodeBlock"]
             info = link_type["Fenced"] if isinstance(link_type, dict) else ""
-            return CodeBlock(visible_text(inlines), info)
+            return tree.CodeBlock(tree.visible_text(inlines), info)
         case "HtmlBlock":
-            return HtmlBlock(visible_text(inlines))
+            return tree.HtmlBlock(tree.visible_text(inlines))
         case "Table":
             header, *rows = frame.rows
             alignments = tuple(alignment.lower() for alignment in frame.value["Table"])
-            return Table(alignments, header, tuple(rows), source_length=frame.end - frame.start)
+            return tree.Table(alignments, header, tuple(rows), source_length=frame.end - frame.start)
         case _:
-            return Paragraph(inlines)
+            return tree.Paragraph(inlines)

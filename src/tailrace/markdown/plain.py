@@ -8,32 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown.links import link_as_text
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.syntax_tree import (
-    Block,
-    CodeBlock,
-    CodeSpan,
-    Definition,
-    Emphasis,
-    HardBreak,
-    Heading,
-    HtmlBlock,
-    Image,
-    Inline,
-    InlineHtml,
-    Link,
-    List,
-    Paragraph,
-    Quote,
-    SoftBreak,
-    Strike,
-    Strong,
-    Table,
-    Text,
-    ThematicBreak,
-    are_tight,
-)
 from tailrace.operations import Body
 
 
@@ -42,39 +19,39 @@ def plain(source: str) -> Body:
     return Body(text=plain_text(parse(source)))
 
 
-def plain_text(blocks: Sequence[Block]) -> str:
+def plain_text(blocks: Sequence[tree.Block]) -> str:
     """The blocks as text without markup."""
     return "\n".join(_lines(blocks))
 
 
-def _lines(blocks: Sequence[Block]) -> list[str]:
+def _lines(blocks: Sequence[tree.Block]) -> list[str]:
     lines: list[str] = []
-    before: Block | None = None
+    before: tree.Block | None = None
     for block in blocks:
         shown = _block_lines(block)
         if not shown:
             continue
-        if before is not None and not are_tight(before, block):
+        if before is not None and not tree.are_tight(before, block):
             lines.append("")
         lines += shown
         before = block
     return lines
 
 
-def _block_lines(block: Block) -> list[str]:
+def _block_lines(block: tree.Block) -> list[str]:
     match block:
-        case Quote():
+        case tree.Quote():
             return [f"> {line}".rstrip() for line in _lines(block.blocks)]
-        case List():
+        case tree.List():
             return _list_lines(block)
-        case Table():
+        case tree.Table():
             return [" | ".join(map(inline_text, row)).rstrip() for row in (block.header, *block.rows)]
         case _:
             text = _leaf(block)
             return [line.rstrip() for line in text.split("\n")] if text else []
 
 
-def _list_lines(block: List) -> list[str]:
+def _list_lines(block: tree.List) -> list[str]:
     lines: list[str] = []
     loose = not block.tight
     for nth, item in enumerate(block.items):
@@ -88,34 +65,36 @@ def _list_lines(block: List) -> list[str]:
     return lines
 
 
-def _leaf(block: Paragraph | Heading | CodeBlock | HtmlBlock | Definition | ThematicBreak) -> str:
+def _leaf(
+    block: tree.Paragraph | tree.Heading | tree.CodeBlock | tree.HtmlBlock | tree.Definition | tree.ThematicBreak,
+) -> str:
     match block:
-        case Paragraph() | Heading():
+        case tree.Paragraph() | tree.Heading():
             return inline_text(block.inlines).strip()
-        case CodeBlock():
+        case tree.CodeBlock():
             return block.content.rstrip("\r\n")
-        case HtmlBlock() | Definition():
+        case tree.HtmlBlock() | tree.Definition():
             return block.text.strip()
-        case ThematicBreak():
+        case tree.ThematicBreak():
             return "---"
         case _:
             assert_never(block)
 
 
-def inline_text(inlines: Sequence[Inline]) -> str:
+def inline_text(inlines: Sequence[tree.Inline]) -> str:
     """The inlines as text, with the targets of links."""
     return "".join(map(_inline_text, inlines))
 
 
-def _inline_text(inline: Inline) -> str:
+def _inline_text(inline: tree.Inline) -> str:
     match inline:
-        case Text(text) | CodeSpan(text) | InlineHtml(text):
+        case tree.Text(text) | tree.CodeSpan(text) | tree.InlineHtml(text):
             return text
-        case SoftBreak() | HardBreak():
+        case tree.SoftBreak() | tree.HardBreak():
             return "\n"
-        case Strong(inlines) | Emphasis(inlines) | Strike(inlines):
+        case tree.Strong(inlines) | tree.Emphasis(inlines) | tree.Strike(inlines):
             return inline_text(inlines)
-        case Link() | Image():
+        case tree.Link() | tree.Image():
             return link_as_text(inline_text(inline.inlines), inline.url)
         case _:
             assert_never(inline)

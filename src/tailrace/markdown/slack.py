@@ -12,32 +12,16 @@ from html import escape
 from typing import assert_never
 
 from tailrace.markdown import graphemes, units
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown.addresses import percent_encode
 from tailrace.markdown.layout import ZERO_WIDTH_SPACE, Leaf, TextLine, code_lines, layout_text, mark_lines, text_lines
 from tailrace.markdown.links import deceives, link_as_text, scheme
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
 from tailrace.markdown.slack_markdown import SCHEMES, safe_markdown
-from tailrace.markdown.syntax_tree import (
-    CodeBlock,
-    CodeSpan,
-    Emphasis,
-    HardBreak,
-    Heading,
-    Image,
-    InlineHtml,
-    Inlines,
-    Link,
-    Paragraph,
-    SoftBreak,
-    Strike,
-    Strong,
-    Text,
-    visible_text,
-)
 from tailrace.operations import Body
 
-_STYLES: dict[type, str] = {Strong: "*", Emphasis: "_", Strike: "~"}
+_STYLES: dict[type, str] = {tree.Strong: "*", tree.Emphasis: "_", tree.Strike: "~"}
 _QUOTED = re.compile(r"^(?= *&gt;)", re.MULTILINE)
 _IN_TARGET = re.compile(r"[\s<>|]")
 
@@ -58,11 +42,11 @@ def size(body: Body, unit: str) -> int:
 
 def _leaf_lines(block: Leaf) -> list[TextLine]:
     match block:
-        case Paragraph(inlines=inlines):
+        case tree.Paragraph(inlines=inlines):
             return _text_lines(_inlines(inlines))
-        case Heading(inlines=inlines):
-            return _text_lines(_inlines((Strong(inlines),)))
-        case CodeBlock(content=content):
+        case tree.Heading(inlines=inlines):
+            return _text_lines(_inlines((tree.Strong(inlines),)))
+        case tree.CodeBlock(content=content):
             return code_lines(_escaped(content))
         case _:
             assert_never(block)
@@ -73,7 +57,7 @@ def _text_lines(rendered: str) -> list[TextLine]:
     return text_lines(_QUOTED.sub(ZERO_WIDTH_SPACE, rendered.strip()))
 
 
-def _inlines(inlines: Inlines, open_styles: frozenset[type] = frozenset()) -> str:
+def _inlines(inlines: tree.Inlines, open_styles: frozenset[type] = frozenset()) -> str:
     """The inlines as text; `open_styles` are the kinds of styles around them.
 
     Slack reads a mark only at the edge of a word, so a zero-width space makes an edge where there is none.
@@ -82,14 +66,14 @@ def _inlines(inlines: Inlines, open_styles: frozenset[type] = frozenset()) -> st
     styled = False
     for inline in inlines:
         match inline:
-            case Strong(inner) | Emphasis(inner) | Strike(inner) if type(inline) in open_styles:
+            case tree.Strong(inner) | tree.Emphasis(inner) | tree.Strike(inner) if type(inline) in open_styles:
                 piece, styles = _inlines(inner, open_styles), False
-            case Strong(inner) | Emphasis(inner) | Strike(inner):
+            case tree.Strong(inner) | tree.Emphasis(inner) | tree.Strike(inner):
                 mark = _STYLES[type(inline)]
                 piece = mark_lines(_inlines(inner, open_styles | {type(inline)}), f"{mark}{{}}{mark}".format)
                 styles = True
             case _:
-                piece, styles = _inline(inline, open_styles), isinstance(inline, CodeSpan)
+                piece, styles = _inline(inline, open_styles), isinstance(inline, tree.CodeSpan)
         needs_edge = rendered[-1:].isalnum() if styles else styled and piece[:1].isalnum()
         rendered += ZERO_WIDTH_SPACE + piece if needs_edge or (styled and styles) else piece
         styled = styles
@@ -97,28 +81,29 @@ def _inlines(inlines: Inlines, open_styles: frozenset[type] = frozenset()) -> st
 
 
 def _inline(
-    inline: Text | InlineHtml | CodeSpan | Link | Image | SoftBreak | HardBreak, open_styles: frozenset[type]
+    inline: tree.Text | tree.InlineHtml | tree.CodeSpan | tree.Link | tree.Image | tree.SoftBreak | tree.HardBreak,
+    open_styles: frozenset[type],
 ) -> str:
     match inline:
-        case Text(text) | InlineHtml(text):
+        case tree.Text(text) | tree.InlineHtml(text):
             return _escaped(text)
-        case CodeSpan(text):
+        case tree.CodeSpan(text):
             return (
                 _escaped(text) if "`" in text else f"`{_escaped(text)}`"
             )  # a mark cannot be inside marks of its own kind
-        case Link(url=url, inlines=inlines):
+        case tree.Link(url=url, inlines=inlines):
             return _link(url, inlines, open_styles)
-        case Image(url=url, alt=alt):
-            return _link(url, (Text(alt),), open_styles)
-        case SoftBreak() | HardBreak():
+        case tree.Image(url=url, alt=alt):
+            return _link(url, (tree.Text(alt),), open_styles)
+        case tree.SoftBreak() | tree.HardBreak():
             return "\n"
         case _:
             assert_never(inline)
 
 
-def _link(url: str, inlines: Inlines, open_styles: frozenset[type]) -> str:
+def _link(url: str, inlines: tree.Inlines, open_styles: frozenset[type]) -> str:
     """A link, without styles in its text; text and target if Slack cannot link to it."""
-    text = visible_text(inlines)
+    text = tree.visible_text(inlines)
     if scheme(url) not in SCHEMES or deceives(text, url):
         return _inlines(inlines, open_styles) + _escaped(link_as_text(text, url).removeprefix(text))
     target = _escaped(_IN_TARGET.sub(lambda found: percent_encode(found[0]), url))

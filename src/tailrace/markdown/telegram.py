@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
+from tailrace.markdown import syntax_tree as tree
 from tailrace.markdown import tables
 from tailrace.markdown.addresses import split_addresses
 from tailrace.markdown.entity_text import EntityText
@@ -19,31 +20,6 @@ from tailrace.markdown.layout import RULE, TASK_MARKS
 from tailrace.markdown.links import deceives, link_as_text
 from tailrace.markdown.outline import replace_surrogates
 from tailrace.markdown.parsing import parse
-from tailrace.markdown.syntax_tree import (
-    Block,
-    CodeBlock,
-    CodeSpan,
-    Definition,
-    Emphasis,
-    HardBreak,
-    Heading,
-    HtmlBlock,
-    Image,
-    Inline,
-    InlineHtml,
-    Link,
-    List,
-    Paragraph,
-    Quote,
-    SoftBreak,
-    Strike,
-    Strong,
-    Table,
-    Text,
-    ThematicBreak,
-    are_tight,
-    visible_text,
-)
 from tailrace.operations import Body
 
 _PHONE_WIDTH = 36  # columns of a table that a phone shows without wrapping
@@ -117,32 +93,32 @@ class _MessageWriter:
         self.links = 0
         self.in_link = self.in_quote = False
 
-    def add_blocks(self, blocks: Sequence[Block]) -> None:
-        before: Block | None = None
+    def add_blocks(self, blocks: Sequence[tree.Block]) -> None:
+        before: tree.Block | None = None
         for block in blocks:
             if before is not None and self.line_ends is None:
-                self.line_ends = "\n" if are_tight(before, block) else "\n\n"
+                self.line_ends = "\n" if tree.are_tight(before, block) else "\n\n"
             self._add_block(block)
             before = block
 
-    def _add_block(self, block: Block) -> None:
+    def _add_block(self, block: tree.Block) -> None:
         match block:
-            case Paragraph():
+            case tree.Paragraph():
                 self._add_inlines(block.inlines)
-            case Heading():
+            case tree.Heading():
                 self._add_styled("bold", block.inlines)
-            case CodeBlock():
+            case tree.CodeBlock():
                 language = block.language if _LANGUAGE.fullmatch(block.language) else None
                 self._add_code(block.content, language)
-            case Quote():
+            case tree.Quote():
                 self._add_quote(block)
-            case List():
+            case tree.List():
                 self._add_list(block)
-            case Table():
+            case tree.Table():
                 self._add_table(block)
-            case ThematicBreak():
+            case tree.ThematicBreak():
                 self._write(RULE)
-            case HtmlBlock() | Definition():
+            case tree.HtmlBlock() | tree.Definition():
                 self._write(break_mentions(block.text.strip()))
             case _:
                 assert_never(block)
@@ -182,7 +158,7 @@ class _MessageWriter:
         self.line_ends = None
         self.out.mark("pre", start, language=language)
 
-    def _add_quote(self, quote: Quote) -> None:
+    def _add_quote(self, quote: tree.Quote) -> None:
         prefix, line_start = self.prefix, self.line_start
         if self.in_quote:
             self._indent("> ", "> ")
@@ -202,7 +178,7 @@ class _MessageWriter:
         self.line_start = (self.prefix if self.line_start is None else self.line_start) + mark
         self.prefix += after
 
-    def _add_list(self, block: List) -> None:
+    def _add_list(self, block: tree.List) -> None:
         prefix, tight = self.prefix, block.tight
         for nth, item in enumerate(block.items):
             if nth:
@@ -214,7 +190,7 @@ class _MessageWriter:
             self._end_mark()
             self.prefix = prefix
 
-    def _add_table(self, table: Table) -> None:
+    def _add_table(self, table: tree.Table) -> None:
         if tables.aligned_width(table) <= _PHONE_WIDTH:
             self._add_code("\n".join(tables.aligned_lines(table)))
             return
@@ -228,27 +204,27 @@ class _MessageWriter:
                 self._add_inlines(value)
                 separator = "\n"
 
-    def _add_inlines(self, inlines: Sequence[Inline]) -> None:
+    def _add_inlines(self, inlines: Sequence[tree.Inline]) -> None:
         for inline in inlines:
             match inline:
-                case Text(text) | InlineHtml(text):
+                case tree.Text(text) | tree.InlineHtml(text):
                     self._write(break_mentions(text))
-                case CodeSpan(text):
+                case tree.CodeSpan(text):
                     self._add_code_span(text)
-                case SoftBreak() | HardBreak():
+                case tree.SoftBreak() | tree.HardBreak():
                     self._write("\n")
-                case Strong(inner):
+                case tree.Strong(inner):
                     self._add_styled("bold", inner)
-                case Emphasis(inner):
+                case tree.Emphasis(inner):
                     self._add_styled("italic", inner)
-                case Strike(inner):
+                case tree.Strike(inner):
                     self._add_styled("strikethrough", inner)
-                case Link() | Image():
+                case tree.Link() | tree.Image():
                     self._add_link(inline)
                 case _:
                     assert_never(inline)
 
-    def _add_styled(self, style: str, inlines: Sequence[Inline]) -> None:
+    def _add_styled(self, style: str, inlines: Sequence[tree.Inline]) -> None:
         if style in self.styles or not inlines:
             self._add_inlines(inlines)
             return
@@ -270,8 +246,8 @@ class _MessageWriter:
         self.out.mark("code", start)
         self.styles = dict.fromkeys(self.styles, self.out.position)
 
-    def _add_link(self, link: Link | Image) -> None:
-        text = visible_text(link.inlines)
+    def _add_link(self, link: tree.Link | tree.Image) -> None:
+        text = tree.visible_text(link.inlines)
         if not text.strip() and not _has_link(link.inlines):
             self._write(break_mentions(link.url))
         elif not self._can_link(link, text):
@@ -286,19 +262,19 @@ class _MessageWriter:
             self.out.mark("text_link", start, url=link.url)
             self.links += 1
 
-    def _can_link(self, link: Link | Image, text: str) -> bool:
+    def _can_link(self, link: tree.Link | tree.Image, text: str) -> bool:
         """Whether the text can link to the target. A link around an image cannot: the image has a target itself."""
         if self.links == _MAX_ENTITIES or not is_linkable(link.url):
             return False
         return not _has_link(link.inlines) and not deceives(text, link.url)
 
 
-def _has_link(inlines: Sequence[Inline]) -> bool:
+def _has_link(inlines: Sequence[tree.Inline]) -> bool:
     for inline in inlines:
         match inline:
-            case Link() | Image():
+            case tree.Link() | tree.Image():
                 return True
-            case Strong(inner) | Emphasis(inner) | Strike(inner):
+            case tree.Strong(inner) | tree.Emphasis(inner) | tree.Strike(inner):
                 if _has_link(inner):
                     return True
     return False
