@@ -22,7 +22,7 @@ from uuid import uuid4
 from playing import LIMIT_S, in_time
 
 from tailrace.ports import Prompt
-from tailrace.testing.scripted_scenarios import Delegate, Shell, say
+from tailrace.testing.scripted_scenarios import Call, Delegate, Shell, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,6 +224,13 @@ def _signalled(place: Place) -> Iterator[asyncio.Event]:
     finally:
         asyncio.get_running_loop().remove_reader(end)
         os.close(end)
+
+
+def let_it_make_a_file(place: Place, agent: str, path: str) -> None:
+    """Add a scenario `ask`: the agent runs `touch`. Codex wants to do that outside its sandbox."""
+    wanted = {"cmd": f"touch {path}", "sandbox_permissions": "require_escalated", "justification": "May I?"}
+    call = Call("exec_command", wanted) if agent == "codex" else Shell(f"touch {path}")
+    place.model.scenarios["ask"] = ((say("I make a file."), call), (say("That is that."),))
 
 
 def let_codex_delegate(place: Place) -> None:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import cancel_in_tool, command
+from command_lines import cancel_in_tool, command, let_it_make_a_file
 from playing import Person, leave, play, play_turns, said, shown, terminal, thoughts, tools
 
 from tailrace.events import Notice, Status, TextDelta, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.acp import AcpRuntime
 from tailrace.runtimes.acp.opening import AcpOptions
-from tailrace.testing.scripted_scenarios import Call, Fail, Scenario, Shell, say
+from tailrace.testing.scripted_scenarios import Fail, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from command_lines import Place
 
     from tailrace.runtimes.permissions import Policy
@@ -117,34 +115,18 @@ def test_a_subagent_works_under_its_call(place: Place, name: str) -> None:
     assert shown(events)[-1] == "The parent is done."
 
 
-def asking_to_make(name: str, path: Path) -> Scenario:
-    shell = Shell(f"touch {path}")
-    wanted = {"cmd": f"touch {path}", "sandbox_permissions": "require_escalated", "justification": "May I?"}
-    call = Call("exec_command", wanted) if name == "codex" else shell
-    return ((say("I make a file."), call), (say("That is that."),))
-
-
 @every_agent
 @pytest.mark.parametrize("allow", [True, False])
 def test_a_call_is_made_only_if_the_person_allows_it(place: Place, name: str, allow: bool) -> None:
     person = Person(allow)
     made = place.root / "work" / "made"
-    place.model.scenarios["ask"] = asking_to_make(name, made)
+    let_it_make_a_file(place, name, str(made))
     events = play(agent(place, name, permissions="ask", person=person), "[[scenario:ask]]")
     (question,) = person.asked
     assert f"touch {made}" in f"{question.title} {question.arguments}"
     assert any(isinstance(event, Status) and "Waiting for permission" in event.text for event in events)
     assert made.exists() == allow
     assert shown(events)[0] == "I make a file."
-
-
-@every_agent
-def test_without_a_person_nothing_is_allowed_and_a_notice_says_so(place: Place, name: str) -> None:
-    made = place.root / "work" / "made"
-    place.model.scenarios["ask"] = asking_to_make(name, made)
-    events = play(agent(place, name, permissions="deny"), "[[scenario:ask]]")
-    assert not made.exists()
-    assert any(event.text.startswith("Not allowed: ") for event in events if isinstance(event, Notice))
 
 
 @every_agent

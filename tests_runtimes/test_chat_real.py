@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from command_lines import claude_command, command, let_codex_delegate
+from command_lines import claude_command, command, let_it_make_a_file
 from playing import LIMIT_S
 from talking import Talk, talk, without_notices
 
-from tailrace.testing.scripted_scenarios import Call, Scenario, Shell, say, think
+from tailrace.testing.scripted_scenarios import Shell, say, think
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -189,16 +189,10 @@ def test_reasoning_tools_and_answers_look_the_same_for_every_agent(
     assert without_notices(talk.answer("[[scenario:recall]]")) == ["Before this: all."]
 
 
-def asking_to_make(agent: Agent) -> Scenario:
-    wanted = {"cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "May I?"}
-    call = Call("exec_command", wanted) if agent.command == "codex" else Shell("touch made")
-    return ((say("I make a file."), call), (say("That is that."),))
-
-
 @each(*AGENTS)
 def test_a_question_is_decided_at_the_terminal(chat: Callable[..., Talk], place: Place, agent: Agent) -> None:
     made = Path(place.work) / "made"
-    place.model.scenarios["ask"] = asking_to_make(agent)
+    let_it_make_a_file(place, agent.command, "made")
     talk = chat(agent)
     call = agent.call("touch made")
     for key, outcome in (("n", agent.refused.format(command="touch made")), ("y", f"✓ {call} (T)")):
@@ -240,27 +234,3 @@ def test_a_stop_ends_the_tool_and_the_session_continues(chat: Callable[..., Talk
     assert end == "cancelled"
     place.let_a_minute_pass()
     assert talk.answer("[[scenario:recall]]")[-1] == "Before this: work."
-
-
-@each(*AGENTS)
-def test_a_failure_is_one_red_line_and_the_session_continues(chat: Callable[..., Talk], agent: Agent) -> None:
-    talk = chat(agent)
-    shown = talk.answer("[[scenario:http400]]")
-    assert shown[-1].startswith("failed: ")
-    assert "the scripted model refuses this request" in shown[-1]
-    assert talk.colours("failed: ") == {"red"}
-    if agent.command in {"claude", "codex"}:  # the others need seconds for a turn
-        assert without_notices(talk.answer("[[scenario:hello]]")) == ["Hello from the scripted model."]
-
-
-@each(CLAUDE, MINE, CODEX, OPENCODE, ACP_CLAUDE)
-def test_a_subagent_is_shown_under_its_call(chat: Callable[..., Talk], place: Place, agent: Agent) -> None:
-    if agent.command == "codex":
-        let_codex_delegate(place)
-    shown = without_notices(chat(agent, "--permissions", "allow").answer("[[scenario:subagent]]"))
-    assert shown[:2] == ["I delegate.", ""]
-    assert shown[2][:2] in {"◌ ", "✓ "}
-    assert [line for line in shown if line and line[0] not in " ◌✓↳"][-1] == "The parent is done."
-    said = ["  │ The child speaks.", f"  ✓ {agent.shell}: echo a child works (T)", "  │ The child has a result."]
-    told_of = [line for line in shown if line in said]
-    assert told_of == (said[1:2] if agent is ACP_CLAUDE else said)

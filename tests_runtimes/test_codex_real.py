@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from command_lines import cancel_in_tool, command, command_but_for, let_codex_delegate
 from command_turns import BreakingTurns
-from playing import Person, play, play_turns, said, shown, terminal, tools
+from playing import play, play_turns, said, shown, terminal, tools
 
 from tailrace.events import Notice, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.codex import CodexRuntime
-from tailrace.testing.scripted_scenarios import Call, Scenario, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from command_lines import Place
 
 
@@ -53,40 +49,6 @@ def test_a_warning_comes_once_and_another_process_continues_a_session(place: Pla
     assert warnings[0]
     assert warnings[1] == []
     assert said(play(codex(place), "[[scenario:recall]]", session="a")) == "Before this: hello, recall."
-
-
-def asking_to_make(path: Path) -> Scenario:
-    """A command that the model wants to run outside the sandbox."""
-    wanted = {"cmd": f"touch {path}", "sandbox_permissions": "require_escalated", "justification": "May I make a file?"}
-    return ((say("I make a file."), Call("exec_command", wanted)), (say("That is that."),))
-
-
-def codex_that_asks(place: Place, person: Person | None = None) -> CodexRuntime:
-    env = place.codex(approval_policy="on-request", sandbox_mode="read-only")
-    return CodexRuntime((command("codex"),), env=env, cwd=place.work, permissions="ask", approver=person)
-
-
-@pytest.mark.parametrize("allow", [True, False])
-def test_a_call_is_made_only_if_the_person_allows_it(place: Place, allow: bool) -> None:
-    person = Person(allow)
-    made = place.root / "made"
-    place.model.scenarios["ask"] = asking_to_make(made)
-    events = play(codex_that_asks(place, person), "[[scenario:ask]]")
-    (question,) = person.asked
-    assert question.title == f"Run touch {made}"
-    assert made.exists() == allow
-    ((_, _, is_error),) = tools(events).values()
-    assert is_error != allow
-    assert shown(events) == ["I make a file.", "That is that."]
-    assert isinstance(terminal(events), TurnCompleted)
-
-
-def test_without_a_person_nothing_is_allowed_and_a_notice_says_so(place: Place) -> None:
-    made = place.root / "made"
-    place.model.scenarios["ask"] = asking_to_make(made)
-    events = play(codex_that_asks(place), "[[scenario:ask]]")
-    assert not made.exists()
-    assert any(event.text.startswith("Not allowed: Run touch") for event in events if isinstance(event, Notice))
 
 
 def test_invalid_settings_fail_the_turn_with_codex_s_own_words(place: Place) -> None:

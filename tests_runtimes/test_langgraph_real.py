@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,13 +12,14 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy, interrupt
-from playing import Work, cancel, leave, play, said, shown, terminal, tools
+from pages import example
+from playing import Work, cancel, leave, play, said, terminal
 from pydantic import Field
+from talking import MADE, THAT_IS_THAT, is_stopped_and_fails, talk_to_forecaster
 
 from tailrace.events import (
     Status,
@@ -32,10 +34,10 @@ from tailrace.events import (
 from tailrace.ports import Runtime
 from tailrace.runtimes.langgraph import LangGraphRuntime
 from tailrace.testing.scripted_model import ScriptedModel
-from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 
 class Scripted(BaseChatModel):
@@ -194,17 +196,36 @@ def test_cancelling_the_reader_stops_the_run(runtime: Any) -> None:
     assert work.was_stopped
 
 
-def test_a_turn_over_the_wire(model: ScriptedModel) -> None:
-    model.scenarios["weather"] = (
-        (say("Let me ", "look."), Call("weather", {"city": "Oslo"})),
-        (say("It is ", "sunny."),),
-    )
-    chat = ChatOpenAI(model="scripted", base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0)
-    runtime = LangGraphRuntime(create_agent(chat, tools=[weather]))
-    events = play(runtime, "[[scenario:weather]]")
-    assert shown(events) == ["Let me look.", "It is sunny."]
-    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False)]
-    assert terminal(events) == TurnCompleted()
-    refused = terminal(play(runtime, "[[scenario:http400]]"))
-    assert isinstance(refused, TurnFailed)
-    assert "the scripted model refuses this request" in refused.message
+# At a terminal, and the example of the page
+MY_APP = """
+from pathlib import Path
+
+from langchain.agents import create_agent
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+
+
+def weather(city: str) -> str:
+    \"\"\"Say what the weather is.\"\"\"
+    Path("asked").write_text(city)
+    return f"sunny in {city}"
+
+
+agent = create_agent(ChatOpenAI(model="scripted", max_retries=0), tools=[weather], checkpointer=InMemorySaver())
+"""
+
+
+def test_a_conversation_with_a_stop_and_a_failure(tmp_path: Path, model: ScriptedModel) -> None:
+    with talk_to_forecaster(MY_APP, tmp_path, model) as forecaster:
+        assert "my_app:agent · a compiled graph of LangGraph" in forecaster.person.lines()[0]
+        assert forecaster.answer("[[scenario:weather]]") == ["Let me look.", "", MADE, *THAT_IS_THAT]
+        assert (tmp_path / "asked").read_text() == "Oslo"
+        assert is_stopped_and_fails(forecaster) == []
+        assert forecaster.answer("[[scenario:recall]]") == ["Before this: hello, weather, stall, http400."]
+
+
+def test_the_example_answers_and_its_thread_remembers(capsys: pytest.CaptureFixture[str]) -> None:
+    module = example("langgraph", "my_graph")
+    asyncio.run(module.main())
+    asyncio.run(module.main())
+    assert capsys.readouterr().out == "There are 1.\nThere are 3.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ import pytest
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from openai import AsyncOpenAI
 from openai.types.responses import ResponseTextDeltaEvent
+from pages import example
 from playing import Person, Work, cancel, leave, play, said, terminal, thoughts, tools
+from talking import asks_before_it_calls, is_stopped_and_fails, talk_to_forecaster
 
 from agents import (
     Agent,
@@ -54,6 +57,9 @@ async def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
+OSLO = {"city": "Oslo"}
+
+
 @function_tool
 async def boom(city: str) -> str:
     """Fail."""
@@ -64,32 +70,6 @@ async def boom(city: str) -> str:
 async def wipe(disk: str) -> str:
     """Wipe a disk."""
     return f"wiped {disk}"
-
-
-def test_text_tools_and_an_answer() -> None:
-    runtime: Runtime = OpenAIAgentsRuntime(
-        agent(
-            [
-                assistant_message("Let me look."),
-                function_call("weather", '{"city":"Oslo"}', call_id="c1"),
-                function_call("boom", '{"city":"Oslo"}', call_id="c2"),
-            ],
-            [assistant_message("It is sunny.")],
-            tools=[weather, boom],
-        )
-    )
-    events = play(runtime, session="s")
-    assert events[0] == TurnStarted(turn_id="t", runtime="openai-agents", session_id="s")
-    assert said(events) == "Let me look.It is sunny."
-    assert [event for event in events if isinstance(event, ToolStarted | ToolInput | ToolFinished)] == [
-        ToolStarted(id="c1", name="weather"),
-        ToolInput(id="c1", arguments={"city": "Oslo"}),
-        ToolStarted(id="c2", name="boom"),
-        ToolInput(id="c2", arguments={"city": "Oslo"}),
-        ToolFinished(id="c1", result="sunny in Oslo"),
-        ToolFinished(id="c2", result="An error occurred while running the tool. Please try again.", is_error=True),
-    ]
-    assert terminal(events) == TurnCompleted(text="It is sunny.")
 
 
 def test_a_session_remembers_only_its_own_turns(home: Path) -> None:
@@ -268,20 +248,23 @@ def over_the_wire(model: ScriptedServer, api: str, **options: Any) -> OpenAIAgen
     return OpenAIAgentsRuntime(Agent(name="agent", model=kind("scripted", client), **options))
 
 
-WEATHER = (
-    (think("I should ", "look."), say("Let me ", "look."), Call("weather", {"city": "Oslo"})),
-    (say("It is ", "sunny."),),
-)
+LOOK = (think("I should ", "look."), say("Let me ", "look."), Call("weather", OSLO), Call("boom", OSLO))
+WEATHER = (LOOK, (say("It is ", "sunny."),))
+RAISED = "An error occurred while running the tool. Please try again."
 both_apis = pytest.mark.parametrize("api", ["responses", "chat"])
 
 
 @both_apis
 def test_a_turn_over_the_wire(model: ScriptedServer, api: str) -> None:
     model.scenarios["weather"] = WEATHER
-    events = play(over_the_wire(model, api, tools=[weather]), "[[scenario:weather]]", session="s")
+    runtime: Runtime = over_the_wire(model, api, tools=[weather, boom])
+    events = play(runtime, "[[scenario:weather]]", session="s")
+    assert events[0] == TurnStarted(turn_id="t", runtime="openai-agents", session_id="s")
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["Let me ", "look.", "It is ", "sunny."]
     assert thoughts(events) == "I should look."
-    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False)]
+    given = [event for event in events if isinstance(event, ToolInput)]
+    assert [event.arguments for event in given] == [{"city": "Oslo"}] * 2
+    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False), ("boom", RAISED, True)]
     assert terminal(events) == TurnCompleted(text="It is sunny.")
     assert [(asked.api, asked.turn) for asked in model.requests] == [(api, 0), (api, 1)]
 
@@ -294,9 +277,37 @@ def test_a_failure_in_the_middle_keeps_the_text(model: ScriptedServer, api: str,
     assert isinstance(terminal(events), TurnFailed)
 
 
-@both_apis
-def test_a_refused_request_fails_the_turn_with_the_reason(model: ScriptedServer, api: str) -> None:
-    end = terminal(play(over_the_wire(model, api), "[[scenario:http400]]"))
-    assert isinstance(end, TurnFailed)
-    assert end.status_code == 400
-    assert "the scripted model refuses this request" in end.message
+# At a terminal, and the example of the page
+MY_APP = """
+from pathlib import Path
+
+from agents import Agent, function_tool
+
+
+@function_tool(needs_approval=True)
+async def weather(city: str) -> str:
+    Path("asked").write_text(city)
+    return f"sunny in {city}"
+
+
+agent = Agent(name="forecaster", model="scripted", tools=[weather])
+"""
+
+
+def test_a_conversation_with_questions_a_stop_and_a_failure(tmp_path: Path, model: ScriptedServer) -> None:
+    with talk_to_forecaster(MY_APP, tmp_path, model) as forecaster:
+        assert "my_app:agent · an agent of the OpenAI Agents SDK" in forecaster.person.lines()[0]
+        asks_before_it_calls(forecaster, tmp_path, name="forecaster", denied="Tool execution was not approved.")
+        logged = is_stopped_and_fails(forecaster)
+        assert logged == ["Error streaming response"], "what the SDK logs stands on a line of its own"
+        assert forecaster.answer("[[scenario:recall]]") == ["Before this: hello, weather, weather, stall, http400."]
+
+
+def test_the_example_calls_its_tool_and_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    module = example("openai-agents", "my_agent")
+    asking = function_call("weather", '{"city": "Oslo"}', call_id="c")
+    module.agent.model = ScriptedModel([[asking], [assistant_message("It is sunny.")]])
+    asyncio.run(module.main())
+    assert capsys.readouterr().out == "It is sunny.\n"
+    (answered,) = [item for item in module.agent.model.last_call.input if item.get("type") == "function_call_output"]
+    assert answered["output"] == "sunny in Oslo"

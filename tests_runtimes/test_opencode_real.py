@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from command_lines import cancel_in_tool, command, command_but_for
 from command_turns import CommandTurns
 from playing import Person, play, play_turns, said, shown, terminal, tools
 
-from tailrace.events import Notice, Status, ToolStarted, TurnCompleted
+from tailrace.events import Status, ToolStarted, TurnCompleted
 from tailrace.runtimes.opencode import OpencodeRuntime
-from tailrace.testing.scripted_scenarios import Fail, Scenario, Shell, say
+from tailrace.testing.scripted_scenarios import Fail, say
 
 if TYPE_CHECKING:
     from command_lines import Place
@@ -61,32 +60,6 @@ def test_a_subagent_speaks_under_its_call(place: Place) -> None:
     assert list(tools(events, parent=call).values()) == [("bash", "a child works", False)]
     assert shown(events) == ["I delegate.", "The parent is done."]
     assert "The child has a result." in tools(events)[call][1]
-
-
-def asking_to_make(path: Path) -> Scenario:
-    return ((say("I make a file."), Shell(f"touch {path}")), (say("That is that."),))
-
-
-@pytest.mark.parametrize("allow", [True, False])
-def test_a_call_is_made_only_if_the_person_allows_it(place: Place, allow: bool) -> None:
-    person = Person(allow)
-    made = place.root / "work" / "made"
-    place.model.scenarios["ask"] = asking_to_make(made)
-    events = play(opencode(place, person, bash="ask"), "[[scenario:ask]]")
-    (question,) = person.asked
-    assert f"touch {made}" in question.title
-    assert made.exists() == allow
-    ((_, _, is_error),) = tools(events).values()
-    assert is_error != allow
-    assert isinstance(terminal(events), TurnCompleted)
-
-
-def test_without_a_person_nothing_is_allowed_and_a_notice_says_so(place: Place) -> None:
-    made = place.root / "work" / "made"
-    place.model.scenarios["ask"] = asking_to_make(made)
-    events = play(opencode(place, bash="ask"), "[[scenario:ask]]")
-    assert not made.exists()
-    assert any(event.text.startswith("Not allowed: ") for event in events if isinstance(event, Notice))
 
 
 def test_opencode_without_a_server_sends_whole_blocks(place: Place) -> None:

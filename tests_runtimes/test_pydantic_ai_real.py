@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai import AsyncOpenAI
-from playing import Person, Work, cancel, leave, play, said, shown, terminal, tools
+from pages import example
+from playing import Person, Work, cancel, leave, play, said, terminal
 from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry
 from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, FunctionModel
-from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.providers.openai import OpenAIProvider
+from talking import asks_before_it_calls, is_stopped_and_fails, talk_to_forecaster
 
 from tailrace.events import (
     ReasoningDelta,
@@ -29,7 +29,6 @@ from tailrace.events import (
 from tailrace.ports import Runtime
 from tailrace.runtimes.pydantic_ai import PydanticAIRuntime
 from tailrace.testing.scripted_model import ScriptedModel
-from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -223,24 +222,31 @@ def test_cancelling_the_reader_stops_the_run(runtime: Any) -> None:
     assert work.was_stopped
 
 
-def test_a_turn_over_the_wire(model: ScriptedModel) -> None:
-    model.scenarios["weather"] = (
-        (say("Let me ", "look."), Call("weather", {"city": "Oslo"})),
-        (say("It is ", "sunny."),),
-    )
-    client = AsyncOpenAI(
-        base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
-    )
-    agent = Agent(OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client)))
+# At a terminal, and the example of the page
+MY_APP = """
+from pathlib import Path
 
-    @agent.tool_plain
-    def weather(city: str) -> str:
-        return f"sunny in {city}"
+from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai.models.openai import OpenAIChatModel
 
-    events = play(PydanticAIRuntime(agent), "[[scenario:weather]]")
-    assert shown(events) == ["Let me look.", "It is sunny."]
-    assert list(tools(events).values()) == [("weather", "sunny in Oslo", False)]
-    assert terminal(events) == TurnCompleted(text="It is sunny.")
-    refused = terminal(play(PydanticAIRuntime(agent), "[[scenario:http400]]"))
-    assert isinstance(refused, TurnFailed)
-    assert "the scripted model refuses this request" in refused.message
+agent = Agent(OpenAIChatModel("scripted"), output_type=[str, DeferredToolRequests])
+
+
+@agent.tool_plain(requires_approval=True)
+def weather(city: str) -> str:
+    Path("asked").write_text(city)
+    return f"sunny in {city}"
+"""
+
+
+def test_a_conversation_with_questions_a_stop_and_a_failure(tmp_path: Path, model: ScriptedModel) -> None:
+    with talk_to_forecaster(MY_APP, tmp_path, model) as forecaster:
+        assert "my_app:agent · an agent of Pydantic AI" in forecaster.person.lines()[0]
+        asks_before_it_calls(forecaster, tmp_path, name="The agent", denied="The tool call was denied.")
+        assert is_stopped_and_fails(forecaster) == []
+        assert forecaster.answer("[[scenario:recall]]") == ["Before this: hello, weather, weather."]
+
+
+def test_the_example_calls_its_tool_and_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(example("pydantic-ai", "my_agent").main())
+    assert capsys.readouterr().out == '{"weather":"sunny in a"}\n'

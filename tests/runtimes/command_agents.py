@@ -49,17 +49,14 @@ def play(runtime: Runtime, text: str = "hello", **fields: str) -> list[Event]:
     return asyncio.run(collect())
 
 
-async def leave_at(runtime: Any, kind: type[Event], *, person: Person | None = None) -> list[Event]:
-    """Close a turn at the first event of a kind, once the person is asked; the events until then."""
-    received: list[Event] = []
-    async with aclosing(runtime.run(Prompt(text="hello", session_id="one"))) as events:
+async def leave_at(runtime: Any, kind: type[Event], *, person: Person | None = None, text: str = "hello") -> None:
+    """Close a turn at the first event of a kind, once the person is asked."""
+    async with aclosing(runtime.run(Prompt(text=text, session_id="one"))) as events:
         async for event in events:
-            received.append(event)
             if isinstance(event, kind):
                 if person is not None:
                     await person.is_asked.wait()
                 break
-    return received
 
 
 def notes(folder: Path) -> list[Any]:
@@ -80,7 +77,7 @@ def is_running(process: int) -> bool:
 
 
 class Person:
-    """Chooses by kind; or "never" answers, or "raises". Remembers the questions."""
+    """Chooses by the kind or the name of a choice; or "never" answers, or "raises". Remembers the questions."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -98,4 +95,4 @@ class Person:
                 await asyncio.Event().wait()
             finally:
                 self.is_withdrawn = True
-        return next((choice for choice in question.choices if choice.kind == self.kind), None)
+        return next((choice for choice in question.choices if self.kind in {choice.kind, choice.name}), None)

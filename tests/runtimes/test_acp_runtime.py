@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from command_agents import ACP_AGENT, is_running
+from command_agents import ACP_AGENT, Person, is_running, leave_at
 from turns import CUT_OFF, Turn, turn_of
 
 from tailrace.errors import AgentNotFound
@@ -148,29 +148,14 @@ def test_crash_is_reported_with_the_end_of_stderr(scenes: Scenes) -> None:
     assert failure(turn) == ("scenes exited with code 3: Traceback out of luck", CUT_OFF)
 
 
-@pytest.mark.parametrize("scene", ["child", "orphan"])
-def test_child_that_holds_the_output_open_is_ended_too(scenes: Scenes, scene: str) -> None:
-    async def run() -> tuple[Event, list[int]]:
-        events = await collect(scenes.runtime(), scene)
-        return events[-1], scenes.left()
-
-    end, left = asyncio.run(run())
-    assert end == (END if scene == "child" else TurnFailed(message="scenes exited with code 0", code=CUT_OFF))
-    assert left == []
-    assert len(scenes.started()) == 2
-
-
 # Leaving
 
 
-def leave(scenes: Scenes, runtime: AcpRuntime, text: str, at: type[Event], session: str = "") -> list[int]:
+def leave(scenes: Scenes, runtime: AcpRuntime, text: str, at: type[Event]) -> list[int]:
     """Close a turn at the first event of a kind; the processes that still run when that returns."""
 
     async def run() -> list[int]:
-        async with aclosing(runtime.run(Prompt(text=text, session_id=session))) as events:
-            async for event in events:
-                if isinstance(event, at):
-                    break
+        await leave_at(runtime, at, text=text)
         return scenes.left()
 
     return asyncio.run(run())
@@ -178,9 +163,9 @@ def leave(scenes: Scenes, runtime: AcpRuntime, text: str, at: type[Event], sessi
 
 def test_leaving_cancels_the_turn_and_its_session_can_be_continued(scenes: Scenes) -> None:
     runtime = scenes.runtime("--load")
-    assert leave(scenes, runtime, "cancel", ToolStarted, session="s") == []
+    assert leave(scenes, runtime, "cancel", ToolStarted) == []
     assert (scenes.store / "cancelled").exists()
-    assert [prompts for _, _, prompts in memories(play(runtime, "memory", session="s"))] == [["cancel", "memory"]]
+    assert [prompts for _, _, prompts in memories(play(runtime, "memory", session="one"))] == [["cancel", "memory"]]
 
 
 def test_agent_that_ignores_everything_is_killed(scenes: Scenes) -> None:
@@ -218,56 +203,21 @@ def test_leaving_while_the_agent_opens_its_session_leaves_no_process(scenes: Sce
 # Permissions
 
 
-class Person:
-    """Answers questions by the name of a choice, and remembers them; "wait" never answers, "raise" fails."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = list(names)
-        self.asked: list[str] = []
-        self.waits = asyncio.Event()
-        self.cancelled = 0
-
-    async def ask(self, question: Question) -> Choice | None:
-        self.asked.append(question.title)
-        name = self.names.pop(0)
-        if name == "wait":
-            self.waits.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                self.cancelled += 1
-                raise
-        if name == "raise":
-            raise ConnectionError("no line to the person")
-        return next((choice for choice in question.choices if choice.name == name), None)
-
-
 NOT_ALLOWED = [f"Not allowed: rm -rf 0. {HOW_TO_ALLOW}"]
-NOT_ASKED = ["Not allowed, because nobody could be asked: rm -rf 0 (no line to the person)"]
 
 
 @pytest.mark.parametrize(
-    ("permissions", "reply", "option", "notices"),
-    [
-        ("deny", None, "no", NOT_ALLOWED),
-        ("ask", None, "no", NOT_ALLOWED),
-        ("allow", None, "yes", []),
-        ("ask", "Always", "always", []),
-        ("ask", "Yes", "yes", []),
-        ("ask", "No", "no", []),
-        ("ask", "nothing", "no", []),
-        ("ask", "raise", "no", NOT_ASKED),
-    ],
+    ("permissions", "reply", "option"),
+    [("deny", "", "no"), ("allow", "", "yes"), ("ask", "Always", "always"), ("ask", "Yes", "yes"), ("ask", "No", "no")],
 )
 def test_permission_is_decided_by_the_policy_or_the_person(
-    scenes: Scenes, permissions: Policy, reply: str | None, option: str, notices: list[str]
+    scenes: Scenes, permissions: Policy, reply: str, option: str
 ) -> None:
     person = Person(reply) if reply else None
     (turn,) = play(scenes.runtime(permissions=permissions, approver=person), "permission")
     assert turn.answer == [f"{{'outcome': 'selected', 'optionId': '{option}'}}"]
-    assert turn.notices == notices
+    assert turn.notices == (NOT_ALLOWED if permissions == "deny" else [])
     assert turn.status == (["Waiting for permission: rm -rf 0"] if person else [])
-    assert (person.asked if person else []) == (["rm -rf 0"] if person else [])
 
 
 def test_how_to_allow_is_said_once(scenes: Scenes) -> None:
@@ -302,24 +252,19 @@ def test_messages_are_received_while_the_person_thinks(scenes: Scenes) -> None:
 
 
 def test_open_question_is_withdrawn_when_the_turn_ends(scenes: Scenes) -> None:
-    person = Person("wait")
+    person = Person("never")
     runtime = scenes.runtime(permissions="ask", approver=person)
     turns = play(runtime, "impatient", "withdrawn", session="s")
-    assert person.cancelled == 1
+    assert person.is_withdrawn
     assert [turn.answer for turn in turns] == [["never mind"], ["{'outcome': 'cancelled'}"]]
 
 
 def test_open_question_is_withdrawn_when_the_turn_is_left(scenes: Scenes) -> None:
-    person = Person("wait")
+    person = Person("never")
 
     async def run() -> None:
-        runtime = scenes.runtime(permissions="ask", approver=person)
-        async with aclosing(runtime.run(Prompt(text="permission"))) as events:
-            async for event in events:
-                if isinstance(event, Status):
-                    await person.waits.wait()
-                    break
-        assert person.cancelled == 1
+        await leave_at(scenes.runtime(permissions="ask", approver=person), Status, person=person, text="permission")
+        assert person.is_withdrawn
 
     asyncio.run(run())
 

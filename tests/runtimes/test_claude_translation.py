@@ -77,32 +77,20 @@ CONTINUE: Line = {"type": "user", "message": {"role": "user", "content": [text("
 
 CALL = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
 BLOCK = piece("content_block_start", index=0, content_block=text(""))
-HALF = [begin("m"), BLOCK, delta("Half a sen")]
 TWO_BLOCKS = [
     *(begin("m"), BLOCK, delta("One"), whole("m", text("One"))),
     *(piece("content_block_start", index=1, content_block=text("")), delta("Two", 1), whole("m", text("Two"))),
 ]
 BROKEN = streamed("m", "One", is_complete=False)
 PICTURE = [{"type": "text", "text": "a picture:"}, {"type": "image", "source": {"data": "aGk="}}]
-CUT = TurnFailed(message="claude stopped before the turn was complete", code=CUT_OFF)
 
 
 @table(
-    case("text in the result alone", result(result="42"), answer=["42"]),
-    case("text in the result too", *streamed("m", "said"), result(result="said"), answer=["said"]),
     case(
         "a result with a picture, of an unknown call",
         {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": PICTURE}]}},
         result(),
         calls=[("tool", None, "a picture:\n[image]")],
-    ),
-    case("another message after half a sentence", *HALF, *streamed("n", "Whole."), result(), answer=["Whole."]),
-    case("half a sentence at the end of the stream", *HALF, answer=["Half a sen"], terminal=CUT),
-    case(
-        "half a sentence in a message that was given up",
-        *(*HALF, piece("content_block_stop", index=0), piece("message_stop"), result(is_error=True, result="no")),
-        answer=["Half a sen"],
-        terminal=TurnFailed(message="no"),
     ),
     case(
         "a message that is repeated whole",

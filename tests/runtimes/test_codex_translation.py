@@ -240,11 +240,6 @@ DONE = TurnCompleted()
 @table(
     case("a repeated whole", message("m", "once"), message("m", "once"), events=[BlockFinal(text="once"), DONE]),
     case(
-        "a repeated whole of deltas",
-        *(piece("m", "once"), message("m", "once"), message("m", "once")),
-        events=[TextDelta(text="once"), BlockFinal(), DONE],
-    ),
-    case(
         "output and result of a tool after the end",
         *(("item/started", {"item": SLEEP}), ended("interrupted")),
         ("item/commandExecution/outputDelta", {"itemId": "c", "delta": "late\n"}),

@@ -26,27 +26,28 @@ from tailrace.events import (
     TurnFailed,
     TurnStarted,
 )
-from tailrace.runtimes.demo import DemoRuntime
 from tailrace.testing.line_count import LineCount
 from tailrace.testing.runtime_contract import RuntimeContract
-from tailrace.testing.runtime_scenarios import PROMPT, open_tools, receive, replayed, running_processes, scenario
+from tailrace.testing.runtime_scenarios import open_tools, running_processes, scenario
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
+    from typing import TypeAlias
 
     from tailrace.ports import Prompt, Runtime
     from tailrace.testing.runtime_scenarios import Player
 
+    Translate: TypeAlias = Callable[[Any], list[Any]]
 
-class Right:
-    """Yields what it is given; its subclasses do one thing wrong."""
+
+class Wrong:
+    """A runtime that yields what it is given, after `translate` has changed it. Its subclasses run it wrongly."""
 
     name = "wrong"
 
-    def __init__(self, player: WrongPlayer, turns: Turns) -> None:
-        self.player = player
-        self.turns = turns
+    def __init__(self, player: WrongPlayer, turns: Turns, translate: Translate) -> None:
+        self.player, self.turns, self.translate = player, turns, translate
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
         yield TurnStarted(runtime=self.name)
@@ -58,73 +59,46 @@ class Right:
         finally:
             await stream.aclose()
 
-    def translate(self, event: Any) -> list[Any]:
-        return [event]
-
 
 class WrongPlayer(FunctionPlayer):
     turn_timeout_s = 0.5
     left: asyncio.Task[None] | None = None
 
-    def __init__(self, kind: type[Right]) -> None:
+    def __init__(self, kind: type[Wrong], translate: Translate) -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self.translate = kind, translate
 
     async def runtime(self, *turns: Sequence[Any]) -> Runtime:
-        return self.kind(self, Turns(turns))
+        return self.kind(self, Turns(turns), self.translate)
 
 
 class SuiteOf(RuntimeContract):
     """The suite for one of these runtimes."""
 
-    def __init__(self, kind: type[Right]) -> None:
-        self.kind = kind
+    def __init__(self, kind: type[Wrong], translate: Translate) -> None:
+        self.kind, self.translate = kind, translate
 
     def player(self, _: Path) -> Player:
-        return WrongPlayer(self.kind)
+        return WrongPlayer(self.kind, self.translate)
 
 
-class NeverEnds(Right):
-    """Never ends: there is always more text."""
+class NeverEnds(Wrong):
+    """There is always more text."""
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
         while True:
             yield TextDelta(text="and ")
 
 
-class HangsForEver(Right):
-    """Never ends: it waits for something that does not come."""
+class Hangs(Wrong):
+    """It waits for something that does not come."""
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
         yield TextDelta(text="wait")
         await asyncio.Event().wait()
 
 
-class EndsTwice(Right):
-    def translate(self, event: Any) -> list[Any]:
-        return [event, event] if isinstance(event, TurnCompleted) else [event]
-
-
-class RepeatsFinals(Right):
-    """Emits the final of a streamed block as a new block."""
-
-    def translate(self, event: Any) -> list[Any]:
-        return [BlockFinal(), BlockFinal(text="It is **sunny**.")] if event == BlockFinal() else [event]
-
-
-class DropsBlanks(Right):
-    """Drops a piece of nothing but blanks."""
-
-    def translate(self, event: Any) -> list[Any]:
-        return [] if isinstance(event, TextDelta) and not event.text.strip() else [event]
-
-
-class LosesAtErrors(Right):
-    def translate(self, event: Any) -> list[Any]:
-        return [TextRetracted(scope="turn"), event] if isinstance(event, TurnFailed) else [event]
-
-
-class HidesCuts(Right):
+class HidesCuts(Wrong):
     """Reports every end of the stream as a complete turn."""
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -136,28 +110,7 @@ class HidesCuts(Right):
         yield TurnCompleted()
 
 
-class IgnoresMalformed(Right):
-    """Ignores what it does not understand, without a notice."""
-
-    def translate(self, event: Any) -> list[Any]:
-        return [event] if isinstance(event, Event) else []
-
-
-class RetractsAtMalformed(Right):
-    """Retracts the text before a malformed event."""
-
-    def translate(self, event: Any) -> list[Any]:
-        if isinstance(event, Event):
-            return [event]
-        return [Notice(text="wrong: what is this?"), TextRetracted(scope="turn")]
-
-
-class LosesResults(Right):
-    def translate(self, event: Any) -> list[Any]:
-        return [] if isinstance(event, ToolFinished) else [event]
-
-
-class LeavesProcess(Right):
+class LeavesProcess(Wrong):
     """Starts a command in a session of its own, and leaves it."""
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -167,7 +120,7 @@ class LeavesProcess(Right):
             yield event
 
 
-class StartsEarly(Right):
+class StartsEarly(Wrong):
     """Starts its work when `run` is called, not when the turn is read."""
 
     def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
@@ -175,9 +128,7 @@ class StartsEarly(Right):
         return super().run(prompt)
 
 
-class IgnoresCancellation(Right):
-    """Ignores that it is to stop."""
-
+class IgnoresCancellation(Wrong):
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         try:
             async for event in super().run(prompt):
@@ -189,8 +140,8 @@ class IgnoresCancellation(Right):
             raise
 
 
-class LeavesAgentRunning(Right):
-    """Lets its agent run on when nobody reads any more."""
+class LeavesAgentRunning(Wrong):
+    """Lets its agent run on when the turn is not read any more."""
 
     async def run(self, _: Prompt) -> AsyncGenerator[Event, None]:
         turn: asyncio.Queue[Any] = asyncio.Queue()
@@ -205,64 +156,88 @@ class LeavesAgentRunning(Right):
         yield event
 
 
-class Quadratic(Right):
+class Quadratic(Wrong):
     """Scans all earlier events with each event."""
 
-    def __init__(self, player: WrongPlayer, turns: Turns) -> None:
-        super().__init__(player, turns)
-        self.all: list[str] = []
+    async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        earlier: list[int] = []
+        async for event in super().run(prompt):
+            earlier.append(0)
+            for at, _ in enumerate(earlier[::10]):
+                assert at >= 0
+            yield event
 
-    def translate(self, event: Any) -> list[Any]:
-        self.all.append("")
-        for at, _ in enumerate(self.all[::10]):
-            if at < 0:
-                raise AssertionError
-        return [event]
+
+def right(event: Any) -> list[Any]:
+    return [event]
+
+
+def ends_twice(event: Any) -> list[Any]:
+    return [event, event] if isinstance(event, TurnCompleted) else [event]
+
+
+def repeats_finals(event: Any) -> list[Any]:
+    return [BlockFinal(), BlockFinal(text="It is **sunny**.")] if event == BlockFinal() else [event]
+
+
+def drops_blanks(event: Any) -> list[Any]:
+    return [] if isinstance(event, TextDelta) and not event.text.strip() else [event]
+
+
+def loses_results(event: Any) -> list[Any]:
+    return [] if isinstance(event, ToolFinished) else [event]
+
+
+def retracts_at_errors(event: Any) -> list[Any]:
+    return [TextRetracted(scope="turn"), event] if isinstance(event, TurnFailed) else [event]
+
+
+def ignores_malformed(event: Any) -> list[Any]:
+    return [event] if isinstance(event, Event) else []
+
+
+def retracts_at_malformed(event: Any) -> list[Any]:
+    return [event] if isinstance(event, Event) else [Notice(text="wrong: 7"), TextRetracted(scope="turn")]
 
 
 STARTED: list[subprocess.Popen[bytes]] = []
 ENDS = "test_a_turn_has_one_start_and_one_end"
-TEXT = "test_the_text_is_what_the_agent_said"
-CUTS = "test_messages_do_not_depend_on_the_deltas"
 CLOSING = "test_closing_the_turn_at_any_event_leaves_nothing"
 CANCELLING = "test_cancelling_the_reader_at_any_event_leaves_nothing"
+MALFORMED = "test_a_malformed_event_fails_the_turn"
+MALFORMED_IN_THE_MIDDLE = "test_a_malformed_event_in_the_middle_is_reported"
+LINEAR = "test_the_work_grows_linearly_with_the_events"
 
 
 @pytest.mark.parametrize(
-    ("kind", "test", "why"),
+    ("kind", "translate", "test", "why"),
     [
-        (NeverEnds, ENDS, "the turn does not end: after 200 events"),
-        (HangsForEver, ENDS, "the turn does not end: nothing comes after TextDelta"),
-        (EndsTwice, ENDS, "breaks the grammar: `turn_completed` is out of order"),
-        (RepeatsFinals, TEXT, "the text is not what the agent said"),
-        (DropsBlanks, CUTS, "in [0-9]+ pieces"),
-        (LosesResults, "test_tools_start_and_finish_once", r"got the result of \['call-1'\]"),
-        (LosesAtErrors, "test_an_error_keeps_the_text_before_it", r"but the turn has \[\]"),
-        (HidesCuts, "test_a_stream_that_breaks_off_is_a_failure", "the turn ended with TurnCompleted"),
-        (IgnoresMalformed, "test_a_malformed_event_fails_the_turn", "is not reported"),
-        (RetractsAtMalformed, "test_a_malformed_event_fails_the_turn", r"but the turn has \[\]"),
-        (
-            IgnoresMalformed,
-            "test_a_malformed_event_in_the_middle_is_reported",
-            r"is not reported with a name of \('wrong',\)",
-        ),
-        (LeavesProcess, CLOSING, "has left processes: .*sleep 600"),
-        (LeavesProcess, CANCELLING, "has left processes: .*sleep 600"),
-        (StartsEarly, "test_run_does_nothing_before_it_is_iterated", "has started a process"),
-        (IgnoresCancellation, CLOSING, "does not end"),
-        (IgnoresCancellation, CANCELLING, "does not end"),
-        (LeavesAgentRunning, CLOSING, "the agent still works"),
-        (
-            Quadratic,
-            "test_the_work_grows_linearly_with_the_events",
-            r"four times the events cost 1[0-9]\.[0-9] times the work",
-        ),
+        (NeverEnds, right, ENDS, "the turn does not end: after 200 events"),
+        (Hangs, right, ENDS, "the turn does not end: nothing comes after TextDelta"),
+        (Wrong, ends_twice, ENDS, "breaks the grammar: `turn_completed` is out of order"),
+        (Wrong, repeats_finals, "test_the_text_is_what_the_agent_said", "the text is not what the agent said"),
+        (Wrong, drops_blanks, "test_messages_do_not_depend_on_the_deltas", "in [0-9]+ pieces"),
+        (Wrong, loses_results, "test_tools_start_and_finish_once", r"got the result of \['call-1'\]"),
+        (Wrong, retracts_at_errors, "test_an_error_keeps_the_text_before_it", r"but the turn has \[\]"),
+        (HidesCuts, right, "test_a_stream_that_breaks_off_is_a_failure", "the turn ended with TurnCompleted"),
+        (Wrong, ignores_malformed, MALFORMED, "is not reported"),
+        (Wrong, retracts_at_malformed, MALFORMED, r"but the turn has \[\]"),
+        (Wrong, ignores_malformed, MALFORMED_IN_THE_MIDDLE, r"is not reported with a name of \('wrong',\)"),
+        (LeavesProcess, right, CLOSING, "has left processes: .*sleep 600"),
+        (LeavesProcess, right, CANCELLING, "has left processes: .*sleep 600"),
+        (StartsEarly, right, "test_run_does_nothing_before_it_is_iterated", "has started a process"),
+        (IgnoresCancellation, right, CLOSING, "does not end"),
+        (IgnoresCancellation, right, CANCELLING, "does not end"),
+        (LeavesAgentRunning, right, CLOSING, "the agent still works"),
+        (Quadratic, right, LINEAR, r"four times the events cost 1[0-9]\.[0-9] times the work"),
     ],
 )
-def test_wrong_runtime_fails_with_the_reason(kind: type[Right], test: str, why: str, tmp_path: Path) -> None:
+def test_wrong_runtime_fails_with_the_reason(
+    kind: type[Wrong], translate: Translate, test: str, why: str, tmp_path: Path
+) -> None:
     try:
         with pytest.raises(AssertionError, match=why):
-            getattr(SuiteOf(kind), test)(tmp_path)
+            getattr(SuiteOf(kind, translate), test)(tmp_path)
     finally:
         while STARTED:
             command = STARTED.pop()
@@ -270,27 +245,18 @@ def test_wrong_runtime_fails_with_the_reason(kind: type[Right], test: str, why: 
             command.wait()
 
 
-@pytest.mark.parametrize("test", [name for name in vars(RuntimeContract) if name.startswith("test_")])
-def test_right_runtime_passes(test: str, tmp_path: Path) -> None:
-    getattr(SuiteOf(Right), test)(tmp_path)
-
-
 def test_orphan_in_a_session_of_its_own_is_found(tmp_path: Path) -> None:
-    """The first process is gone, and what it started is nobody's child."""
-
-    class Orphan(RuntimeContract):
-        def player(self, _: Path) -> Player:
-            return WrongPlayer(Right)
+    """The process that started it has ended."""
 
     async def leave_one(_: Any, __: Player) -> None:
         script = f"setsid sleep 600 & echo $! > {tmp_path}/pid"
         subprocess.run(["sh", "-c", script], check=True)  # noqa: ASYNC221  # it takes a moment
         async with asyncio.timeout(20):
-            while not any("sleep 600" in process for process in running_processes()):  # noqa: ASYNC110  # nobody tells when
+            while not any("sleep 600" in process for process in running_processes()):  # noqa: ASYNC110  # it has no event
                 await asyncio.sleep(0.01)
 
     with pytest.raises(AssertionError, match=r"left processes: .*sleep 600"):
-        scenario(leave_one)(Orphan(), tmp_path)
+        scenario(leave_one)(SuiteOf(Wrong, right), tmp_path)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
@@ -319,29 +285,3 @@ def test_work_is_counted_the_same_every_time() -> None:
 def _loop(times: int) -> None:
     for _ in range(times):
         time.monotonic()
-
-
-# The demo has a script of its own, so only what does not depend on the script can be tested.
-
-
-def demo() -> DemoRuntime:
-    async def at_once(_: float) -> None:
-        await asyncio.sleep(0)
-
-    return DemoRuntime(pause=at_once)
-
-
-def test_demo_has_one_end_and_can_be_left_anywhere() -> None:
-    async def through() -> None:
-        whole = await receive(demo().run(PROMPT), max_events=2000, turn_timeout_s=30.0)
-        assert whole.diagnostics == []
-        assert isinstance(whole.terminal, TurnCompleted)
-        assert "".join(whole.texts).startswith("Hello! You wrote “Go on.”.")
-        for count in range(0, len(whole.events), 7):
-            events = demo().run(PROMPT)
-            turn = [event for _ in range(count) if (event := await anext(events, None)) is not None]
-            await events.aclose()
-            left = await receive(replayed(turn), max_events=2000, turn_timeout_s=30.0, cancelled=True)
-            assert open_tools(left.events)[-1:] in ([], [[]])
-
-    asyncio.run(through())

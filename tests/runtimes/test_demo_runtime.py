@@ -21,6 +21,7 @@ from tailrace.events import (
 from tailrace.plugins import find_agent
 from tailrace.ports import Prompt, Runtime
 from tailrace.runtimes.demo import EXAMPLE, DemoRuntime
+from tailrace.testing.runtime_scenarios import PROMPT, open_tools, receive, replayed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,23 @@ def test_text_comes_in_tokens_at_reading_speed() -> None:
     assert max(len(event.text.strip()) for event in events if isinstance(event, TextDelta)) <= 12
     assert 5 < sum(pauses) < 20
     assert max(pauses) < 1
+
+
+def test_demo_can_be_left_at_any_event() -> None:
+    count = len(demo("hello")[0])
+
+    async def at_once(_: float) -> None:
+        await asyncio.sleep(0)
+
+    async def leave_everywhere() -> None:
+        for length in range(0, count, 7):
+            events = DemoRuntime(pause=at_once).run(PROMPT)
+            turn = [event for _ in range(length) if (event := await anext(events, None)) is not None]
+            await events.aclose()
+            left = await receive(replayed(turn), max_events=2000, turn_timeout_s=30.0, cancelled=True)
+            assert open_tools(left.events)[-1:] in ([], [[]])
+
+    asyncio.run(leave_everywhere())
 
 
 @pytest.mark.parametrize("text", ["", "{braces} `ticks`\n```", "x" * 10_000, "日本語" * 200, "\ud800"])

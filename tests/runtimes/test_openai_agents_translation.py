@@ -95,7 +95,6 @@ ONE_MESSAGE = item("message_output_created", message("one"))
         *[BEGUN, section(0, "One "), section(0, "side."), section(1, "The other."), DONE],
         thoughts=["One side.\n\nThe other."],
     ),
-    case("a run without text is answered by its output", answer=["over"]),
     case(
         "unknown events are notices, but finer steps of the provider are ignored",
         *[raw("output_text.annotation.added"), raw("code_interpreter_call.in_progress"), {"type": "new"}],
