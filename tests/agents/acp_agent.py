@@ -277,10 +277,6 @@ class Agent:
         self.text("It sleeps.")
         return "end_turn"
 
-    def scene_orphan(self) -> None:
-        self.scene_child()
-        os._exit(0)
-
     def scene_exits_after(self) -> None:
         """Done, and gone before the next prompt: a request sent meanwhile is not read."""
         self.leaves = True

@@ -193,9 +193,9 @@ def openai_natives(name: str) -> list[Any]:
 class Acp:
     """The translator of an ACP agent, which gets the messages of a connection."""
 
-    def __init__(self, name: str) -> None:
-        results = [line["ev"].get("result", {}) for line in recorded(name)]
-        agent = next(result["agentInfo"]["name"] for result in results if "protocolVersion" in result)
+    def __init__(self, name: str = "") -> None:
+        results = [line["ev"].get("result", {}) for line in (recorded(name) if name else [])]
+        agent = next((result["agentInfo"]["name"] for result in results if "protocolVersion" in result), "")
         self.translator = AcpTranslator(agent=agent)
 
     def feed(self, message: Any) -> list[Event]:
@@ -273,9 +273,10 @@ class SdkRun:
                 pass
             case {"_end": _}, LangGraphTranslator() as graph:
                 return graph.finished()
-            case {"_after": {"final_output": output, "interruptions": waiting}}, OpenAIAgentsTranslator() as run:
-                names = [one["name"] for one in waiting] if isinstance(waiting, list) else []
-                return run.finished(output=output, waiting=names)
+            case {"_after": dict(after)}, OpenAIAgentsTranslator() as run:
+                waiting = after.get("interruptions")
+                names = [str(call["name"]) for call in waiting if call] if isinstance(waiting, list) else []
+                return run.finished(output=after.get("final_output"), waiting=names)
             case {"sub_event": event, "tool_call_id": str(call)}, OpenAIAgentsTranslator() as run:
                 return run.feed(event, parent=call)
             case _:

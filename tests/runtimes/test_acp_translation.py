@@ -1,33 +1,15 @@
-"""What the translator makes of messages of the Agent Client Protocol. Recordings are in `test_recordings`."""
+"""What the translator makes of messages of the Agent Client Protocol. Turns are in `made_turns` and `recordings`."""
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from typing import Any
 
 import pytest
 from recorded_turns import Acp, lines_of
-from turns import Case, case, table, turn_of
+from turns import turn_of
 
-from tailrace.events import (
-    Event,
-    Media,
-    Notice,
-    PlanItem,
-    PlanUpdated,
-    ReasoningDelta,
-    ReasoningEnd,
-    Status,
-    TextDelta,
-    ToolFinished,
-    ToolInput,
-    ToolOutput,
-    ToolStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-)
+from tailrace.events import Event, Notice, TextDelta, ToolFinished, ToolOutput, ToolStarted, TurnCompleted, TurnFailed
 from tailrace.runtimes.acp import AcpTranslator
 from tailrace.runtimes.permissions import Choice
 from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED
@@ -35,7 +17,6 @@ from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED
 CODEX = "@agentclientprotocol/codex-acp"
 DONE = {"stopReason": "end_turn"}
 END = TurnCompleted(stop_reason="end_turn")
-STARTED = ToolStarted(id="t", name="Run it")
 
 
 def translated(*natives: Any, agent: str = "") -> list[Event]:
@@ -56,10 +37,6 @@ def thought(piece: str, **fields: Any) -> Any:
     return {**text(piece, **fields), "sessionUpdate": "agent_thought_chunk"}
 
 
-def media(**content: Any) -> Any:
-    return {"sessionUpdate": "agent_message_chunk", "content": content}
-
-
 def call(name: str = "t", **fields: Any) -> Any:
     return {"sessionUpdate": "tool_call", "toolCallId": name, "title": "Run it", **fields}
 
@@ -68,104 +45,10 @@ def more(name: str = "t", **fields: Any) -> Any:
     return {"sessionUpdate": "tool_call_update", "toolCallId": name, **fields}
 
 
-def content(*texts: str) -> Any:
-    return [{"type": "content", "content": {"type": "text", "text": one}} for one in texts]
-
-
-def codex(**meta: Any) -> Any:
-    return {"sessionUpdate": "session_info_update", "_meta": {"codex": meta}}
-
-
-CUT_SHORT = {
-    "max_tokens": "The answer ends here: it has reached the model's limit.",
-    "max_turn_requests": "The agent stopped: it has reached its limit of model calls.",
-    "refusal": "The agent refused to continue.",
-}
 UNKNOWN = {"sessionUpdate": "from_the_future", "x": 1}
-FAILED, ACTIVE = (codex(threadStatus={"type": status}) for status in ("systemError", "active"))
-ENTRIES = [{"content": "look", "priority": "high", "status": "completed"}, {"content": "leap"}]
-PLAN = PlanUpdated(items=(PlanItem(title="look", status="completed"), PlanItem(title="leap", status="pending")))
 
 
-@table(
-    case(
-        "reasoning of two messages is two paragraphs",
-        *(thought("\n\na", messageId="1"), thought("b", messageId="2")),
-        events=[
-            *(ReasoningDelta(text="a"), ReasoningEnd()),
-            *(ReasoningDelta(text="\n\nb"), ReasoningEnd(), END),
-        ],
-    ),
-    case(
-        "content that is not text",
-        *(text("see "), media(type="resource_link", uri="file:///a", name="A")),
-        media(type="image", data="aGk=", mimeType="image/png"),
-        media(type="image", uri="https://a.example/b", data=""),
-        media(type="resource", resource={"text": "inside"}),
-        media(type="hologram"),
-        events=[
-            *(TextDelta(text="see "), TextDelta(text="[A](file:///a)")),
-            *(Media(url="data:image/png;base64,aGk=", mime="image/png"), Media(url="https://a.example/b")),
-            *(TextDelta(text="inside"), Notice(text='acp sent an unknown event: {"type": "hologram"}'), END),
-        ],
-    ),
-    case(
-        "an unknown update does not interrupt a sentence",
-        *(text("Hel"), UNKNOWN, text("lo"), UNKNOWN, call(), UNKNOWN),
-        events=[
-            *(TextDelta(text="Hel"), TextDelta(text="lo")),
-            *(Notice(text=f"acp sent an unknown event: {json.dumps({'update': UNKNOWN})}"), STARTED, END),
-        ],
-    ),
-    case(
-        "plans",
-        {"sessionUpdate": "plan", "entries": ENTRIES},
-        {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "1", "entries": ENTRIES}},
-        {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "planId": "1", "content": "\n# Look\nand leap"}},
-        {"sessionUpdate": "plan_removed", "planId": "1"},
-        events=[PLAN, PLAN, Status(text="Plan: # Look"), PlanUpdated(items=()), END],
-    ),
-    case(
-        "notices",
-        {"sessionUpdate": "notice", "severity": "warning", "title": "Old model", "description": "choose another"},
-        {"sessionUpdate": "notice", "severity": "info", "title": "Compacted"},
-        notices=["Old model: choose another", "Compacted"],
-    ),
-    *(
-        case(
-            f"an answer that was cut short: {reason}",
-            *(text("Half"), {"stopReason": reason}),
-            events=[TextDelta(text="Half"), Notice(text=notice), TurnCompleted(stop_reason=reason)],
-        )
-        for reason, notice in CUT_SHORT.items()
-    ),
-    case("codex recovers", FAILED, ACTIVE, text("fine"), terminal=END),
-    case("codex fails", FAILED, terminal=TurnFailed(message="no reason was given", code="system_error")),
-    case("codex is cancelled", FAILED, text("why"), {"stopReason": "cancelled"}, terminal=TurnCancelled()),
-)
-def test_text_plans_and_ends(case: Case) -> None:
-    case.check(translated(*case.natives, DONE))
-
-
-DIFF = [{"type": "diff", "path": "/a.py", "oldText": "x", "newText": "y"}]
 FINISHED = more(status="completed", rawOutput="x")
-
-
-@pytest.mark.parametrize(
-    ("updates", "events"),
-    [
-        ([call(content=content("why")), FINISHED], [ToolFinished(id="t", result="x")]),
-        ([call(), more(status="completed", content=DIFF)], [ToolFinished(id="t", result="Edited /a.py")]),
-        ([call(status="failed", content=content("none"))], [ToolFinished(id="t", result="none", is_error=True)]),
-        (
-            [call(rawInput={}), more(rawInput={"a": 1}), more(rawInput={"a": 1}), more(rawInput={"a": 2})],
-            [ToolInput(id="t", arguments={"a": 1}), ToolInput(id="t", arguments={"a": 2})],
-        ),
-    ],
-    ids=["described", "diff", "failed at once", "changed input"],
-)
-def test_input_and_result_of_a_call(updates: list[Any], events: list[Event]) -> None:
-    assert translated(*updates)[:-1] == [STARTED, *events]
 
 
 def test_after_the_end_only_output_and_results_are_emitted() -> None:

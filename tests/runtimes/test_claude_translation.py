@@ -1,4 +1,4 @@
-"""What the translator of Claude Code makes of single lines. Recordings are in `test_recordings`."""
+"""What the translator of Claude Code makes of single lines. Turns are in `made_turns` and `recordings`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 from recorded_turns import lines_of
-from turns import CUT_OFF, Case, Turn, case, table, turn_of
+from turns import CUT_OFF, Turn, turn_of
 
-from tailrace.events import (
-    BlockFinal,
-    Event,
-    ModelChanged,
-    Notice,
-    Status,
-    TextDelta,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
+from tailrace.events import Event, ModelChanged, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.runtimes.claude import ClaudeTranslator
 
 Line = bytes | dict[str, Any]
@@ -73,65 +63,6 @@ def result(**fields: Any) -> Line:
 
 
 CONTINUE: Line = {"type": "user", "message": {"role": "user", "content": [text("Your response above was cut off.")]}}
-
-
-CALL = {"type": "tool_use", "id": "c", "name": "Bash", "input": {}}
-BLOCK = piece("content_block_start", index=0, content_block=text(""))
-TWO_BLOCKS = [
-    *(begin("m"), BLOCK, delta("One"), whole("m", text("One"))),
-    *(piece("content_block_start", index=1, content_block=text("")), delta("Two", 1), whole("m", text("Two"))),
-]
-BROKEN = streamed("m", "One", is_complete=False)
-PICTURE = [{"type": "text", "text": "a picture:"}, {"type": "image", "source": {"data": "aGk="}}]
-
-
-@table(
-    case(
-        "a result with a picture, of an unknown call",
-        {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": PICTURE}]}},
-        result(),
-        calls=[("tool", None, "a picture:\n[image]")],
-    ),
-    case(
-        "a message that is repeated whole",
-        *(*BROKEN, CONTINUE, whole("n", text("One"), text("Two")), result()),
-        answer=["One", "Two"],
-    ),
-    case(
-        "two blocks that are repeated",
-        *(*TWO_BLOCKS, CONTINUE, *TWO_BLOCKS, *streamed("n", "Three"), result()),
-        answer=["One", "Two", "Three"],
-    ),
-    case(
-        "a message without a reason for its end broke off in its last call",
-        *(begin("m"), piece("content_block_start", index=0, content_block=CALL)),
-        *(piece("message_delta", delta={"stop_reason": None}), piece("message_stop"), result()),
-        tools=[("Bash", True)],
-    ),
-    case(
-        "a success after a failure",
-        *(result(is_error=True, result="no luck"), result(result="luck", stop_reason="end_turn")),
-        terminal=TurnCompleted(text="luck", stop_reason="end_turn"),
-    ),
-    case(
-        "a failure after a success",
-        *(result(result="luck"), result(is_error=True, result="no luck")),
-        terminal=TurnFailed(message="no luck"),
-    ),
-    case(
-        "notices within a sentence",
-        *(begin("m"), BLOCK, delta("Half a "), {"type": "weather"}),
-        {"type": "system", "subtype": "status", "status": "compacting"},
-        *(delta("sentence."), whole("m", text("Half a sentence.")), result()),
-        events=[
-            *(TurnStarted(runtime="claude"), TextDelta(text="Half a "), TextDelta(text="sentence."), BlockFinal()),
-            *(Notice(text='claude sent an unknown event: {"type": "weather"}'), Status(text="compacting")),
-            TurnCompleted(),
-        ],
-    ),
-)
-def test_lines_of_a_turn(case: Case) -> None:
-    case.check(events_of(list(case.natives)))
 
 
 def test_complete_block_restores_lost_pieces() -> None:

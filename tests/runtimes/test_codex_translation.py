@@ -1,4 +1,4 @@
-"""What the translators and the client of codex make of single messages. Recordings are in `test_recordings`."""
+"""What the translators and the client of codex make of single messages. Turns are in `made_turns` and `recordings`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,8 @@ from typing import Any
 
 import pytest
 from recorded_turns import NAMES, Codex, lines_of, recorded
-from turns import Case, case, table
 
-from tailrace.events import (
-    BlockFinal,
-    Error,
-    Event,
-    Notice,
-    PlanItem,
-    PlanUpdated,
-    Status,
-    TextDelta,
-    TextRetracted,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-    Usage,
-)
+from tailrace.events import Notice, PlanItem, PlanUpdated, TurnFailed, Usage
 from tailrace.runtimes.codex.client import CodexClient
 from tailrace.runtimes.codex.translator import CodexExecTranslator, CodexTranslator
 
@@ -191,202 +173,12 @@ def test_unsupported_request_is_answered_at_once() -> None:
 # The translators
 
 
-def translated(*notifications: tuple[str, dict[str, Any]]) -> list[Event]:
-    """What comes of a turn of these notifications, which completes if none of them ends it."""
-    translator = CodexTranslator()
-    translator.thread_id = "own"
-    natives = [("turn/started", {"turn": {"status": "inProgress"}}), *notifications, ended("completed")]
-    return [event for method, params in natives for event in translator.feed(method, {"threadId": "own", **params})]
-
-
-def ended(status: str, **turn: Any) -> tuple[str, dict[str, Any]]:
-    return "turn/completed", {"turn": {"status": status, **turn}}
-
-
-def message(item_id: str, text: str) -> tuple[str, dict[str, Any]]:
-    return "item/completed", {"item": {"type": "agentMessage", "id": item_id, "text": text}}
-
-
-def piece(item_id: str, text: str, thread: str = "own") -> tuple[str, dict[str, Any]]:
-    return "item/agentMessage/delta", {"threadId": thread, "itemId": item_id, "delta": text}
-
-
-def summary(text: str) -> tuple[str, dict[str, Any]]:
-    return "item/reasoning/summaryTextDelta", {"itemId": "r", "delta": text}
-
-
-def spent(taken_in: int, given_out: int) -> tuple[str, dict[str, Any]]:
-    last = {"inputTokens": taken_in, "outputTokens": given_out}
-    return "thread/tokenUsage/updated", {"tokenUsage": {"last": last}}
-
-
-def error(**fields: Any) -> tuple[str, dict[str, Any]]:
-    return "error", fields
-
-
-SLEEP = {"type": "commandExecution", "id": "c", "command": "sleep 9"}
-SLEPT = {**SLEEP, "status": "completed", "aggregatedOutput": "late\n", "exitCode": 0}
-SPAWN = {"type": "collabAgentToolCall", "id": "c", "tool": "spawnAgent", "prompt": "do it"}
-SPAWN_CHILD = {**SPAWN, "receiverThreadIds": ["child"]}
-SPAWNED = ToolStarted(id="c", name="spawnAgent", arguments={"prompt": "do it"})
-PART = ("item/reasoning/summaryPartAdded", {"itemId": "r"})
-THOUGHT = {"type": "reasoning", "id": "r", "summary": ["one", "two"]}
-RECONNECTING = {"message": "Reconnecting... 1/5", "additionalDetails": "it broke"}
-GATEWAY = {"message": "it is over", "codexErrorInfo": {"httpConnectionFailed": {"httpStatusCode": 502}}}
-NO_MORE = {"message": "no more", "codexErrorInfo": "usageLimitExceeded"}
-DONE = TurnCompleted()
-
-
-@table(
-    case("a repeated whole", message("m", "once"), message("m", "once"), events=[BlockFinal(text="once"), DONE]),
-    case(
-        "output and result of a tool after the end",
-        *(("item/started", {"item": SLEEP}), ended("interrupted")),
-        ("item/commandExecution/outputDelta", {"itemId": "c", "delta": "late\n"}),
-        *(piece("m", "this is not shown"), ("item/completed", {"item": SLEPT})),
-        events=[
-            *(ToolStarted(id="c", name="shell", arguments={"command": "sleep 9"}), TurnCancelled()),
-            *(ToolOutput(id="c", data="late\n"), ToolFinished(id="c", result="late\n")),
-        ],
-    ),
-    case(
-        "a retry keeps the model call before it",
-        *(piece("a", "first call"), message("a", "first call"), spent(1, 1), piece("b", "sec")),
-        *(error(error=RECONNECTING, willRetry=True), piece("c", "second call")),
-        events=[
-            *(TextDelta(text="first call"), BlockFinal(), Usage(input_tokens=1, output_tokens=1, scope="request")),
-            *(TextDelta(text="sec"), TextRetracted(reason="it broke"), BlockFinal(text="first call")),
-            *(Status(text="Reconnecting... 1/5"), TextDelta(text="second call"), DONE),
-        ],
-    ),
-    case(
-        "an error before a completed turn",
-        error(error=GATEWAY, willRetry=False),
-        events=[TurnFailed(message="it is over", code="httpConnectionFailed", status_code=502)],
-    ),
-    case(
-        "a failed turn",
-        ended("failed", error=NO_MORE),
-        events=[TurnFailed(message="no more", code="usageLimitExceeded")],
-    ),
-    case("an unknown status", ended("unheardOf"), events=[TurnFailed(message="the turn ended as unheardOf")]),
-    case(
-        "the answer in the end alone",
-        ended("completed", items=[{"type": "agentMessage", "id": "m", "text": "all of it"}]),
-        events=[TurnCompleted(text="all of it")],
-    ),
-    case(
-        "a subagent, also if it fails, and a thread that nothing has started",
-        ("item/started", {"item": SPAWN_CHILD}),
-        piece("m", "I am the child", "child"),
-        error(threadId="child", error={"message": "child fails"}, willRetry=False),
-        ("turn/completed", {"threadId": "child", "turn": {"status": "failed"}}),
-        piece("n", "I am a stranger", "stranger"),
-        events=[
-            *(SPAWNED, TextDelta(text="I am the child", parent_tool_id="c")),
-            *(Error(message="child fails", parent_tool_id="c"), BlockFinal(parent_tool_id="c")),
-            *(TextDelta(text="I am a stranger", parent_tool_id="stranger"), DONE),
-        ],
-    ),
-    case(
-        "a subagent that speaks before it is named",
-        ("item/started", {"item": {**SPAWN, "receiverThreadIds": []}}),
-        ("warning", {"threadId": "child", "message": "a warning"}),
-        *(("item/completed", {"item": SPAWN_CHILD}), piece("m", "I am the child", "child")),
-        events=[
-            *(SPAWNED, Notice(text="a warning", parent_tool_id="c"), ToolFinished(id="c")),
-            *(TextDelta(text="I am the child", parent_tool_id="c"), DONE),
-        ],
-    ),
-    case(
-        "unknown parts of the turn, but not of the account",
-        *[("item/unheardOf/delta", {"delta": "x"})] * 2,
-        *(("account/unheardOf", {}), ("turn/diff/updated", {"diff": "x"})),
-        ("item/completed", {"item": {"type": "unheardOf"}}),
-        notices=[
-            'codex sent an unknown event: {"item/unheardOf/delta": {"threadId": "own", "delta": "x"}}',
-            'codex sent an unknown event: {"item/completed": {"threadId": "own", "item": {"type": "unheardOf"}}}',
-        ],
-    ),
-    case(
-        "a plan",
-        ("turn/plan/updated", {"plan": [{"step": "look", "status": "completed"}]}),
-        events=[PlanUpdated(items=(PlanItem(title="look", status="completed"),)), DONE],
-    ),
-    case(
-        "parts of reasoning",
-        *(PART, summary("one"), PART, summary("two"), ("item/completed", {"item": THOUGHT})),
-        thoughts=["one\n\ntwo"],
-    ),
-)
-def test_notifications(case: Case) -> None:
-    case.check(translated(*case.natives))
-
-
 def test_usage_before_the_turn_is_of_an_earlier_one() -> None:
-    assert Usage(input_tokens=7, output_tokens=3, scope="request") in translated(spent(7, 3))
-    assert CodexTranslator().feed(*spent(7, 3)) == []
-
-
-@pytest.mark.parametrize(
-    ("item", "name", "arguments", "result", "is_error"),
-    [
-        (
-            {"type": "fileChange", "changes": [{"path": "a.py", "kind": {"type": "add"}, "diff": "+1"}]},
-            "apply_patch",
-            {"path": "a.py", "changes": [{"path": "a.py", "kind": {"type": "add"}, "diff": "+1"}]},
-            "",
-            False,
-        ),
-        (
-            {"type": "fileChange", "changes": [], "status": "declined"},
-            "apply_patch",
-            {"path": "", "changes": []},
-            "declined",
-            True,
-        ),
-        (
-            {"type": "mcpToolCall", "server": "s", "tool": "t", "arguments": {"a": 1}, "result": {"content": ["x"]}},
-            "s.t",
-            {"a": 1},
-            {"content": ["x"]},
-            False,
-        ),
-        (
-            {"type": "mcpToolCall", "server": "s", "tool": "t", "error": {"message": "no"}, "status": "failed"},
-            "s.t",
-            None,
-            "no",
-            True,
-        ),
-        ({"type": "dynamicToolCall", "tool": "t", "contentItems": ["x"], "success": False}, "t", None, ["x"], True),
-        ({"type": "webSearch", "query": "tides"}, "web_search", {"query": "tides"}, "", False),
-        ({"type": "imageView", "path": "a.png"}, "view_image", {"path": "a.png"}, "", False),
-        ({"type": "imageGeneration", "result": "…"}, "image_generation", None, "", False),
-        (
-            {"type": "commandExecution", "command": "false", "status": "completed", "exitCode": 1},
-            "shell",
-            {"command": "false"},
-            "",
-            True,
-        ),
-        (
-            {"type": "commandExecution", "command": "bash -lc 'unfinished"},
-            "shell",
-            {"command": "bash -lc 'unfinished"},
-            "",
-            False,
-        ),
-    ],
-)
-def test_each_kind_of_call_has_a_name_and_a_result(
-    item: dict[str, Any], name: str, arguments: Any, result: Any, is_error: bool
-) -> None:
-    assert translated(("item/completed", {"item": {"id": "1", **item}})) == [
-        ToolStarted(id="1", name=name, arguments=arguments),
-        ToolFinished(id="1", result=result, is_error=is_error),
-        DONE,
-    ]
+    translator = CodexTranslator()
+    usage = ("thread/tokenUsage/updated", {"tokenUsage": {"last": {"inputTokens": 7, "outputTokens": 3}}})
+    assert translator.feed(*usage) == []
+    translator.feed("turn/started", {"turn": {"status": "inProgress"}})
+    assert translator.feed(*usage) == [Usage(input_tokens=7, output_tokens=3, scope="request")]
 
 
 def test_plan_of_codex_exec_is_emitted() -> None:

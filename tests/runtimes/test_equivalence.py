@@ -35,8 +35,11 @@ from tailrace.testing.runtime_scenarios import LONG_ANSWER, PROMPT, Player, rece
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+    from typing import TypeAlias
 
     from tailrace.events import Event
+
+    Way: TypeAlias = Callable[[Path, Callable[[str], list[str]]], list[Event]]
 
 LOOK = "Let me look it up 🔎."
 DELTAS: dict[str, Callable[[str], list[str]]] = {"characters": list, "words": words}
@@ -72,24 +75,12 @@ def own_stream(events: Sequence[Event], call: str) -> list[Event]:
 # The agents
 
 
-def main_claude(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    player = commands.ClaudePlayer(folder)
-    return played(player, scenario(player, deltas))
+def main_agent(make: Callable[[Path], Player]) -> Way:
+    def events(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
+        player = make(folder)
+        return played(player, scenario(player, deltas))
 
-
-def main_codex(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    player = commands.CodexAppPlayer(folder)
-    return played(player, scenario(player, deltas))
-
-
-def main_function(_: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    player = streams.FunctionPlayer()
-    return played(player, scenario(player, deltas))
-
-
-def acp_process(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    player = commands.AcpPlayer(folder)
-    return played(player, scenario(player, deltas))
+    return events
 
 
 def subagent_of_codex(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
@@ -138,16 +129,16 @@ def subagent_over_agui(_: Path, deltas: Callable[[str], list[str]]) -> list[Even
     )
 
 
-WAYS = [
-    main_claude,
-    main_codex,
-    main_function,
-    acp_process,
-    subagent_of_codex,
-    subagent_of_claude,
-    subagent_over_acp,
-    subagent_over_agui,
-]
+WAYS: dict[str, Way] = {
+    "claude": main_agent(commands.ClaudePlayer),
+    "codex": main_agent(commands.CodexAppPlayer),
+    "a function": main_agent(lambda _: streams.FunctionPlayer()),
+    "an ACP agent": main_agent(commands.AcpPlayer),
+    "a subagent of codex": subagent_of_codex,
+    "a subagent of claude": subagent_of_claude,
+    "a subagent over ACP": subagent_over_acp,
+    "a subagent over AG-UI": subagent_over_agui,
+}
 
 
 # What people see
@@ -199,11 +190,9 @@ def test_the_scenario_is_a_hard_one() -> None:
 
 
 @pytest.mark.parametrize("deltas", DELTAS)
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_people_see_the_same_messages_from_every_agent(
-    way: Callable[[Path, Callable[[str], list[str]]], list[Event]], deltas: str, tmp_path: Path
-) -> None:
-    events = way(tmp_path, DELTAS[deltas])
+@pytest.mark.parametrize("way", WAYS)
+def test_people_see_the_same_messages_from_every_agent(way: str, deltas: str, tmp_path: Path) -> None:
+    events = WAYS[way](tmp_path, DELTAS[deltas])
     assert not any(isinstance(event, TurnFailed) for event in events)
     messages, parts = expected()
     assert cut(events) == parts

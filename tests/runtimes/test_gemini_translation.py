@@ -1,6 +1,6 @@
 """What the translator of gemini-cli makes of single lines, above all of answers that start again.
 
-Recordings are in `test_recordings`.
+Turns are in `made_turns` and `recordings`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turns import Case, case, table, turn_of
+from turns import turn_of
 
 from example_counts import examples
-from tailrace.events import (
-    BlockFinal,
-    Error,
-    Event,
-    Notice,
-    TextDelta,
-    TextRetracted,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
-)
+from tailrace.events import Event
 from tailrace.runtimes.gemini.translator import GeminiTranslator
-from tailrace.runtimes.restart_detector import MAY_BE_RESTARTED, RestartDetector
+from tailrace.runtimes.restart_detector import RestartDetector
 
 
 def events_of(*lines: dict[str, Any]) -> list[Event]:
@@ -40,79 +30,6 @@ def piece(text: str, second: float) -> dict[str, Any]:
 
 
 SUCCESS = {"type": "result", "status": "success"}
-FAILURE = {"type": "result", "status": "error", "error": {"type": "unknown", "message": "it broke"}}
-
-
-TOOL = {"type": "tool_use", "tool_id": "1", "tool_name": "look"}
-RESULT = {"type": "tool_result", "tool_id": "1", "status": "success", "output": "x"}
-NO_FILE = {"type": "tool_result", "tool_id": "1", "status": "error", "error": {"message": "no such file"}}
-CANCELLED = {"type": "FatalCancellationError", "message": "Operation cancelled."}
-TOO_MANY = "Maximum session turns exceeded"
-ROSES = piece("Roses are red. ", 1)
-LOOK = [piece("Let me first look at ", 1), piece("this file", 1.1), piece("Let me first ", 3)]
-LOOKED = [TextDelta(text="Let me first look at "), TextDelta(text="this file")]
-DONE = TurnCompleted()
-
-
-@table(
-    case(
-        "a second try after a pause",
-        *(piece("It breaks ", 1), piece("here", 1.02), piece("It breaks ", 2.1), piece("here not", 2.2)),
-        piece(" at all.", 2.3),
-        events=[
-            *(TextDelta(text="It breaks "), TextDelta(text="here")),
-            *(TextRetracted(reason="gemini started its answer again"), TextDelta(text="It breaks here not")),
-            *(TextDelta(text=" at all."), BlockFinal(), DONE),
-        ],
-    ),
-    case(
-        "a repeat that differs soon",
-        *(*LOOK, piece("list.", 3.1)),
-        events=[*LOOKED, TextDelta(text="Let me first list."), BlockFinal(), DONE],
-    ),
-    case(
-        "a repeat that differs late may be a second try",
-        *(*LOOK, piece("look around.", 3.1)),
-        events=[
-            *(*LOOKED, BlockFinal(), Notice(text=MAY_BE_RESTARTED)),
-            *(TextDelta(text="Let me first look around."), BlockFinal(), DONE),
-        ],
-    ),
-    case("no pause", piece("ha ha ha ha ", 1), piece("ha ha ha ha ", 1.5), answer=["ha ha ha ha ha ha ha ha "]),
-    case("too few words", piece("No. ", 1), piece("No. ", 3), piece("Never.", 3.1), answer=["No. No. Never."]),
-    case(
-        "differs after few words",
-        *(piece("Roses are red, ", 1), piece("violets are blue. ", 1.1), piece("Roses are ", 3), piece("dead.", 3.1)),
-        answer=["Roses are red, violets are blue. Roses are dead."],
-    ),
-    case("held text at the end", ROSES, piece("Roses ", 3), answer=["Roses are red. Roses "]),
-    case("held text before a tool", ROSES, piece("Roses ", 3), TOOL, answer=["Roses are red. Roses "]),
-    case("a failed try", ROSES, piece("Roses ", 3), FAILURE, answer=["Roses are red. "]),
-    case(
-        "a shorter second try",
-        *(piece("Roses are red", 1), piece("Roses", 2.5), piece("Roses are", 5), piece(" red today.", 5.1)),
-        answer=["Roses are red today."],
-    ),
-    case(
-        "each block by itself",
-        *(piece("Looking around.", 1), TOOL, RESULT, piece("Looking around.", 5)),
-        answer=["Looking around.", "Looking around."],
-    ),
-    case(
-        "an error before success",
-        {"type": "error", "severity": "error", "message": TOO_MANY},
-        events=[TurnFailed(message=TOO_MANY)],
-    ),
-    case(
-        "a warning",
-        *(piece("Once", 1), {"type": "error", "severity": "warning", "message": "Loop detected"}),
-        events=[TextDelta(text="Once"), BlockFinal(), Error(message="Loop detected"), DONE],
-    ),
-    case("cancelled", {"type": "result", "status": "error", "error": CANCELLED}, events=[TurnCancelled()]),
-    case("a failed result of an unknown call", NO_FILE, calls=[("tool", None, "no such file")], tools=[("tool", True)]),
-)
-def test_lines_of_a_turn(case: Case) -> None:
-    case.check(events_of(*case.natives, SUCCESS))
 
 
 @settings(max_examples=examples(60, search=2000))

@@ -1,4 +1,4 @@
-"""What the translators of opencode make of single events. Recordings are in `test_recordings`."""
+"""What the translators of opencode make of single events. Turns are in `made_turns` and `recordings`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,8 @@ from typing import Any
 
 import pytest
 from recorded_turns import OpencodeBus, lines_of
-from turns import Case, case, table
 
-from tailrace.events import (
-    BlockFinal,
-    Error,
-    Event,
-    PlanItem,
-    PlanUpdated,
-    TextDelta,
-    ToolFinished,
-    ToolInput,
-    ToolOutput,
-    ToolStarted,
-    TurnCompleted,
-    TurnFailed,
-)
+from tailrace.events import Event, TurnCompleted, TurnFailed
 from tailrace.runtimes.opencode.translator import OpencodeRequest, OpencodeRunTranslator, OpencodeTranslator
 
 CUT = TurnFailed(message="opencode stopped before the turn was complete", code="cut_off")
@@ -32,133 +18,7 @@ def event(kind: str, session: str = "own", **properties: Any) -> dict[str, Any]:
     return {"type": kind, "properties": {"sessionID": session, **properties}}
 
 
-def part(kind: str, session: str = "own", **fields: Any) -> dict[str, Any]:
-    return event("message.part.updated", session, part={"id": "p", "type": kind, "messageID": "m", **fields})
-
-
-def step(kind: str, message: str = "m", **fields: Any) -> dict[str, Any]:
-    return part(f"step-{kind}", messageID=message, **fields)
-
-
-def text(name: str, whole: str, message: str = "m", **fields: Any) -> dict[str, Any]:
-    return part("text", id=name, text=whole, messageID=message, **fields)
-
-
-def delta(text: str) -> dict[str, Any]:
-    return event("message.part.delta", partID="p", field="text", delta=text)
-
-
-def tool(status: str, **state: Any) -> dict[str, Any]:
-    return part("tool", tool="bash", callID="c", state={"status": status, **state})
-
-
-def translated(*natives: dict[str, Any]) -> list[Event]:
-    """The events of a turn of these events that ends when its session is idle."""
-    translator = OpencodeTranslator("own")
-    busy = event("session.status", status={"type": "busy"})
-    return [found for native in (busy, *natives, IDLE) for found in translator.feed(native)]
-
-
 IDLE = event("session.idle")
-WHOLE = {"start": 1, "end": 2}
-LS = {"input": {"command": "ls"}}
-PRINTED = [{"metadata": {"output": output}} for output in ("", "a\n", "a\nb\n", "a\nb\n")]
-FAILURE = {"name": "APIError", "data": {"message": "no credit", "statusCode": 402}}
-CHILD = event("session.created", "child", info={"id": "child", "parentID": "own"})
-UNKNOWN = event("session.unheard", of="x")
-OVERLOADED = event("session.status", status={"type": "retry", "attempt": 1, "message": "overloaded"})
-TODOS = [{"content": "look", "status": "in_progress", "priority": "high"}]
-DONE = TurnCompleted()
-
-
-@table(
-    case(
-        "deltas before their part",
-        *(delta("one "), delta("two"), part("text", text="one two", time=WHOLE)),
-        events=[BlockFinal(text="one two"), DONE],
-    ),
-    case(
-        "prompts are not the answer",
-        event("message.updated", info={"id": "m", "role": "user"}),
-        *(part("text", text="my own words"), part("text", text="put in by the program", synthetic=True)),
-        events=[DONE],
-    ),
-    case(
-        "other sessions",
-        *(part("text", "other", text="not for us"), event("session.idle", "other"), event("unheard.of", "other")),
-        {"type": "lsp.updated", "properties": {}},
-        events=[DONE],
-    ),
-    case(
-        "a call whose input and output are repeated",
-        *(tool("pending", input={}), *(tool("running", **LS, **output) for output in PRINTED)),
-        *[tool("completed", **LS, output="a\nb\n", metadata={"exit": 0})] * 2,
-        events=[
-            *(ToolStarted(id="c", name="bash"), ToolInput(id="c", arguments={"command": "ls"})),
-            *(ToolOutput(id="c", data="a\n"), ToolOutput(id="c", data="b\n")),
-            *(ToolFinished(id="c", result="a\nb\n"), DONE),
-        ],
-    ),
-    case("a tool that failed by its exit code", tool("completed", metadata={"exit": 3}), tools=[("bash", True)]),
-    case(
-        "a rejected tool", tool("error", error="rejected"), tools=[("bash", True)], calls=[("bash", None, "rejected")]
-    ),
-    case(
-        "a retry keeps the step before it",
-        *(step("start", "m1"), text("a", "first step", "m1", time=WHOLE), step("finish", "m1", reason="tool-calls")),
-        *(step("start", "m2"), text("b", "second", "m2"), OVERLOADED),
-        *(step("start", "m2"), text("d", "second step", "m2"), step("finish", "m2", reason="stop")),
-        answer=["first step", "second step"],
-        status=["Asking the model again: overloaded"],
-    ),
-    case(
-        "a step that starts again is a retry",
-        *(step("start"), text("a", "fir"), step("start"), text("b", "first"), step("finish", reason="stop")),
-        answer=["first"],
-    ),
-    case(
-        "the end comes once",
-        *(step("start"), step("finish", reason="length"), IDLE),
-        events=[TurnCompleted(stop_reason="length")],
-    ),
-    case("idle within a step", step("start"), events=[CUT]),
-    *(
-        case(
-            f"an error after a finished step: {native['type']}",
-            *(step("finish", reason="stop"), native),
-            events=[TurnFailed(message="no credit", code="APIError", status_code=402)],
-        )
-        for native in (
-            event("session.error", error=FAILURE),
-            event("message.updated", info={"id": "m", "error": FAILURE}),
-            {"type": "session.error", "properties": {"error": FAILURE}},
-        )
-    ),
-    case(
-        "a subagent that speaks and fails before its call is known",
-        *(CHILD, part("text", "child", text="early"), event("session.error", "child", error={"name": "APIError"})),
-        event("session.idle", "child"),
-        events=[
-            TextDelta(text="early", parent_tool_id="child"),
-            *(Error(message="APIError", code="APIError", parent_tool_id="child"), DONE),
-        ],
-    ),
-    case(
-        "unknown events of the session",
-        *(UNKNOWN, UNKNOWN, event("session.diff"), part("snapshot"), part("hologram")),
-        notices=[
-            'opencode sent an unknown event: {"session.unheard": {"sessionID": "own", "of": "x"}}',
-            f'opencode sent an unknown event: {{"message.part.updated": {json.dumps(part("hologram")["properties"])}}}',
-        ],
-    ),
-    case(
-        "a plan",
-        event("todo.updated", todos=TODOS),
-        events=[PlanUpdated(items=(PlanItem(title="look", status="in_progress"),)), DONE],
-    ),
-)
-def test_events_of_a_turn(case: Case) -> None:
-    case.check(translated(*case.natives))
 
 
 def test_idle_before_the_turn_is_not_its_end() -> None:

@@ -41,34 +41,31 @@ asyncio.run(run())
 """
 
 
-@pytest.mark.parametrize(("manner", "expected"), [("yields", b"SIGINT "), ("ignores", b"SIGINT SIGTERM ")])
-def test_agent_is_signalled_and_killed_when_its_runner_is_killed(tmp_path: Path, manner: str, expected: bytes) -> None:
-    pipe = tmp_path / "pipe"
+def signals_after_the_kill(folder: Path, agent: str, manner: str) -> bytes:
+    """The signals that an agent gets when its runner is killed. Returns when no process of the agent is left."""
+    pipe = folder / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reading, True)
-    runner_command = (sys.executable, "-c", RUNNER, AGENT, str(pipe), manner)
-    with subprocess.Popen(runner_command, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as signals:
+    command = (sys.executable, "-c", RUNNER, agent, str(pipe), manner)
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as signals:
         assert runner.stdout is not None
         assert runner.stdout.readline() == b"ready\n"
         runner.kill()
-        assert signals.read() == expected  # EOF: no process that could write is left
+        received = signals.read()  # up to the moment when no process can write any more
     assert runner.returncode == -signal.SIGKILL
+    return received
+
+
+@pytest.mark.parametrize(("manner", "expected"), [("yields", b"SIGINT "), ("ignores", b"SIGINT SIGTERM ")])
+def test_agent_is_signalled_and_killed_when_its_runner_is_killed(tmp_path: Path, manner: str, expected: bytes) -> None:
+    assert signals_after_the_kill(tmp_path, AGENT, manner) == expected
 
 
 def test_process_outside_the_group_is_killed_with_the_runner(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    os.set_blocking(reading, True)
     leaves = f"import os\nif os.fork(): os._exit(0)\nos.setsid()\n{AGENT}"
     agent = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {leaves!r}, *sys.argv[1:]])"
-    runner_command = (sys.executable, "-c", RUNNER, f"{agent}; time.sleep(600)", str(pipe), "ignores")
-    with subprocess.Popen(runner_command, stdout=subprocess.PIPE) as runner, os.fdopen(reading, "rb") as signals:
-        assert runner.stdout is not None
-        assert runner.stdout.readline() == b"ready\n"
-        runner.kill()
-        assert signals.read() == b""  # it got no signal, and is gone
+    assert signals_after_the_kill(tmp_path, f"{agent}; time.sleep(600)", "ignores") == b"", "it gets no signal"
 
 
 def test_closed_watch_signals_nobody_and_is_gone() -> None:

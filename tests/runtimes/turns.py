@@ -1,4 +1,4 @@
-"""What a turn contains as people see it, and tables of cases: native events and what is expected of their turn."""
+"""What a turn contains as people see it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pytest
 from msgspec.structs import replace
 
 from tailrace.assembler import append_event_to_chunks
@@ -16,52 +15,13 @@ from tailrace.contract import checked
 from tailrace.events import Event, Status, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable
 
     from tailrace.chunks import Chunk
     from tailrace.errors import Diagnostic
 
 CUT_OFF = "cut_off"
 Terminal = TurnCompleted | TurnFailed | TurnCancelled
-
-
-@dataclass(frozen=True)
-class Case:
-    """Events of an agent, and what is expected of the turn. See `case`."""
-
-    name: str
-    natives: tuple[Any, ...]
-    expected: dict[str, Any]
-
-    def check(self, events: Sequence[Event]) -> None:
-        turn = turn_of(events)
-        found = {
-            "answer": turn.answer,
-            "thoughts": turn.thoughts,
-            "tools": turn.tools,
-            "calls": [(call.name, call.arguments, call.result) for call in turn.calls],
-            "status": turn.status,
-            "notices": turn.notices,
-            "terminal": turn.terminal,
-            "events": list(events),
-        }
-        got = {name: found[name] for name in self.expected}
-        assert got == self.expected, f"{got}\nis not\n{self.expected}"
-
-
-def case(name: str, *natives: Any, **expected: Any) -> Case:
-    """A row of a table. Compared is only what is given.
-
-    `answer`, `thoughts`, `status` and `notices` are lists of texts. `tools` are names and whether the call failed;
-    `calls` are name, arguments and result. `terminal` is the last event and `events` are all of them.
-    """
-    assert expected, "a case expects something"
-    return Case(name, natives, expected)
-
-
-def table(*cases: Case) -> pytest.MarkDecorator:
-    """The cases as the parameter `case`, each under its name."""
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
 @dataclass
