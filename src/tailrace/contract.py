@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class GrammarState(enum.Enum):
-    """How far a turn is."""
+    """The states of a turn in the grammar."""
 
     NOT_STARTED = "not_started"
     RUNNING = "running"
@@ -66,7 +66,7 @@ class EventKind(enum.Enum):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why an event is out of order, and what the author of the adapter can do about it."""
+    """The reason why an event is refused, with advice for the author of the adapter."""
 
     code: str
     advice: str

@@ -116,7 +116,7 @@ class ToolFinished(_Content, frozen=True, kw_only=True, tag="tool_finished"):
 
 
 class Status(_Content, frozen=True, kw_only=True, tag="status"):
-    """What the agent does now, for a status line. It is not part of the answer."""
+    """The agent's current activity, for a status line. It is not part of the answer."""
 
     text: str
 

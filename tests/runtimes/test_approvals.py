@@ -41,7 +41,7 @@ def test_question_that_could_not_be_asked_is_denied_with_one_notice() -> None:
             assert events == [Status(text="Waiting for permission: The agent wants to call delete_all")]
             assert await chosen == QUESTION.denying()
             why = "no line to ask about The agent wants to call delete_all"
-            text = f"Not allowed, because nobody could be asked: The agent wants to call delete_all ({why})"
+            text = f"Not allowed, because the question could not be asked: The agent wants to call delete_all ({why})"
             assert approvals.notices() == [Notice(text=text)]
             assert approvals.notices() == []
 

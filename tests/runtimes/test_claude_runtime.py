@@ -66,8 +66,8 @@ def test_person_answers_claudes_own_questions(tmp_path: Path) -> None:
     ("action", "permissions", "person", "asked", "message"),
     [
         ("asks a question", "ask", Person("reject_once"), 1, "The person chose none of these."),
-        ("asks a question", "allow", None, 0, "Nobody can choose from a list here."),
-        ("asks badly", "ask", Person("answer"), 0, "Nobody can choose from a list here."),
+        ("asks a question", "allow", None, 0, "No person can choose from a list here."),
+        ("asks badly", "ask", Person("answer"), 0, "No person can choose from a list here."),
     ],
     ids=["none chosen", "nobody there", "malformed"],
 )
@@ -76,7 +76,7 @@ def test_unanswered_question_is_denied(  # a row of the table
 ) -> None:
     events = claude(tmp_path, action, permissions=permissions, approver=person)
     assert len(person.questions if person else []) == asked
-    notice = Notice(text="Claude asked a question that nobody could answer.")
+    notice = Notice(text="Claude asked a question that could not be answered here.")
     assert (notice in events) == (asked == 0)
     result = response(tmp_path)["response"]
     assert result["behavior"] == "deny"

@@ -224,7 +224,7 @@ def test_permission_is_decided_by_the_policy_or_the_person(
     if policy == "allow":
         assert shown == []
     elif policy == "ask" and person is not None:
-        not_asked = [f"Not allowed, because nobody could be asked: {title} (no line to the person)"]
+        not_asked = [f"Not allowed, because the question could not be asked: {title} (no line to the person)"]
         assert shown == [f"Waiting for permission: {title}", *(not_asked if kind == "raises" else [])]
         assert [question.title for question in person.questions] == [title]
     else:

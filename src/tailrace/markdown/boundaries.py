@@ -1,4 +1,4 @@
-"""Where a text may be cut: the kinds of boundary, the best first, and their positions, the last first."""
+"""Boundaries at which a text may be cut: their kinds, the best first, and their positions, the last first."""
 
 from __future__ import annotations
 

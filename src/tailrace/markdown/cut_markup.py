@@ -67,7 +67,7 @@ class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cut adds: `closed` ends the part before it, `opening` begins the part after it at `resume`."""
+    """The markup that a cut adds: `closed` at the end of the part before it, `opening` before the rest at `resume`."""
 
     closed: str
     opening: Opening

@@ -30,7 +30,7 @@ BLOCK_STARTERS = frozenset(_LINE_STARTERS + _WORD_STARTERS) | frozenset(" \t\r\n
 
 
 class NoCut(Enum):
-    """Why there is no cut at a point."""
+    """The reasons against a cut at a point."""
 
     NEED_MORE = "the text so far does not show it yet"
     FORBIDDEN = "a rule forbids it"

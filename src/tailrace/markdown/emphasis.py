@@ -39,7 +39,7 @@ def unclosed_runs(outline: Outline, start: int, end: int, *, with_links_and_code
 
 
 def closers(runs: Sequence[DelimiterRun]) -> str:
-    """What closes the runs, the last one first."""
+    """The delimiters that close the runs, those of the last run first."""
     return "".join(run.marker for run in reversed(runs))
 
 

@@ -85,7 +85,7 @@ class Outline(msgspec.Struct):
 
 
 def tag_name(value: Any) -> str:
-    """The name of the construct that a `Start` or `End` event is about."""
+    """The name of the construct that a `Start` or `End` event begins or ends."""
     return value if isinstance(value, str) else next(iter(value))
 
 

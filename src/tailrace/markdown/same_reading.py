@@ -21,7 +21,7 @@ _STYLES = {
 
 
 def styled_text(source: str, start_at: int = 0, parse_from: int = 0) -> StyledText:
-    """How the source reads from `start_at` on. It is parsed from `parse_from`, where a top-level block begins."""
+    """The source from `start_at` on as styled text. It is parsed from `parse_from`, where a top-level block begins."""
     found: StyledText = []
     styles: list[str] = []
     for tag, value, start, end in parse_events(source, parse_from):

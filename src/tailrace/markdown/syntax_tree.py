@@ -71,7 +71,7 @@ class HardBreak(msgspec.Struct, frozen=True, gc=False):
 
 
 class InlineHtml(msgspec.Struct, frozen=True, gc=False):
-    """What looks like a tag, as written."""
+    """Text that looks like an HTML tag, as written."""
 
     text: str
 

@@ -60,7 +60,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     posted_length: int = 0  # the length of the text in the operation that began it
 
     def unsent_part(self, text: str) -> str:
-        """The part of its text that no message shows and no pending operation carries."""
+        """`text` without the beginning that the message's own post contains, if that post is pending or was lost."""
         may_be_there = self.message_id is None and (self.pending is not None or self.lost)
         return text[self.posted_length :] if may_be_there else text
 

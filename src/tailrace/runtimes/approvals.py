@@ -100,7 +100,7 @@ class Approvals:
         try:
             choice = await approver.ask(question)
         except Exception as error:  # noqa: BLE001  # foreign code failed: the person was not asked, and a notice says so
-            text = f"Not allowed, because nobody could be asked: {question.title} ({error})"
+            text = f"Not allowed, because the question could not be asked: {question.title} ({error})"
             self._notices.append(Notice(text=text))
             choice = None
         await answer(choice if choice in question.choices else question.denying())

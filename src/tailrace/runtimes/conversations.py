@@ -1,4 +1,4 @@
-"""Which conversation of an agent belongs to which session, for agents that store their conversations themselves.
+"""Map sessions to the conversations of agents that store their conversations themselves.
 
 Agents store them under ids of their own. Here a small file for each session stores the id, so that it survives a
 restart.

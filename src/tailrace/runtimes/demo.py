@@ -1,4 +1,4 @@
-"""The built-in `demo` agent: a fixed script with one of everything that an agent may send. There is no model behind it.
+"""The built-in `demo` agent: a fixed script with every kind of event that an agent may send, without a model.
 
 It reasons, runs two tools at the same time, fails once and recovers, and writes a long code block and a table, token by
 token. The channels decide how that looks. Tests pass a `pause` that does not wait.
@@ -64,7 +64,7 @@ CAPITALS = {"france": "Paris", "japan": "Tokyo", "kenya": "Nairobi"}
 
 
 async def look_up(country):
-    """Stands for whatever your agent asks: a database, an API, a model."""
+    """Replace this with the calls of your agent: a database, an API, a model."""
     await asyncio.sleep(0.5)
     return CAPITALS[country]
 

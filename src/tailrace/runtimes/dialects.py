@@ -45,7 +45,7 @@ UNNAMED_TOOL = "tool"
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """How one foreign event is translated.
+    """The translation of one foreign event.
 
     `fields` maps each field of `event` to its path in the foreign event, `fallbacks` to the value it has if that is
     missing. `words` maps a foreign boolean to a text.

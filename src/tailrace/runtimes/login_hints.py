@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """How a command reports a missing login, the advice for that, and where its models come from."""
+    """One command: its report of a missing login, the advice for that, and the source of its models."""
 
     package: str
     login_error: re.Pattern[str]

@@ -42,7 +42,7 @@ _GONE_TIMEOUT_S = 0.25
 
 
 class ProcessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait for a command.
+    """The timeouts for a command.
 
     `silence_timeout_s`: for output, unless the command may be silent. `exit_timeout_s`: for its exit once it has
     closed its output; some commands save their state first. `drain_timeout_s`: for the rest of its output once it has

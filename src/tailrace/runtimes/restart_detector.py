@@ -38,7 +38,7 @@ class DetectedText(msgspec.Struct, frozen=True):
 
 
 class RestartDetector:
-    """The tries of one block: `feed` each piece, `close` at the end of the block."""
+    """Detects restarts in one block of text: `feed` each piece, `close` at the end of the block."""
 
     def __init__(self) -> None:
         self._text = StringIO()  # a StringIO, so that comparing costs little however long the text is

@@ -35,7 +35,7 @@ def load_sdk(module: str, *, extra: str) -> Any:
 
 
 def install_hint(package: str, extra: str) -> str:
-    """How to install an extra. tailrace has no release yet, so its extras are installed from a checkout."""
+    """A sentence that says how to install an extra. tailrace has no release yet, so the source is a checkout."""
     if package == "tailrace":
         return f"In a checkout of tailrace, install it with: .venv/bin/pip install -e '.[{extra}]'"
     return f"Install it with: pip install '{package}[{extra}]'"

@@ -38,7 +38,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
     def show(self, events: TimedEvents, target: Target) -> ShownTurn:
-        """What people would see of a turn."""
+        """The shown turn that this variant makes of the events."""
         calls = dry_run(events, target, self.capabilities, self.settings, make_projector=self.make_projector)
         return from_dry_run(calls)
 

@@ -34,7 +34,7 @@ class Arrival(enum.StrEnum):
 
 
 class Completion(enum.StrEnum):
-    """How a message got its final text."""
+    """The ways in which a message gets its final text."""
 
     WHOLE = "posted whole"
     IN_PLACE = "finished in place"

@@ -1,4 +1,4 @@
-"""How each event looks in a terminal: the answer as it comes, everything else in dim lines.
+"""Show each event in a terminal: the answer as it comes, everything else in dim lines.
 
 `show` takes events, and so do the `on_stream_*` methods of `StreamingChannelProvider`. `post` takes whole messages, as
 any `Channel`. Text is shown as Markdown source. Passages of different kinds (reasoning, answer, activity) are separated

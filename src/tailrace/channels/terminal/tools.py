@@ -119,11 +119,11 @@ class ToolLines:
         return call.label if call is not None else self._finished.get(id_, "")
 
     def note_remark(self, remark: str) -> None:
-        """A remark was shown: a call that fails for the same reason does not repeat it."""
+        """Note a remark that was shown. A call that fails for the same reason does not repeat it."""
         self._remark = " ".join(remark.split())
 
     def _reason(self, result: Any) -> str:
-        """Why a call failed, unless the last remark said so."""
+        """The reason why a call failed; "" if the last remark contains it."""
         reason = _text_of(result)
         return "" if self._remark.endswith(" ".join(reason.split())) else _one_line(reason)
 

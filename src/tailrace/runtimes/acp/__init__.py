@@ -1,4 +1,4 @@
-"""Agents of the Agent Client Protocol, each a command of its own: `AcpRuntime(command)`."""
+"""Commands that speak the Agent Client Protocol: `AcpRuntime(command)`."""
 
 from tailrace.runtimes.acp.opening import AcpOptions
 from tailrace.runtimes.acp.runtime import AcpRuntime

@@ -44,7 +44,7 @@ _NO_SUCH_METHOD = -32601
 
 
 class RpcMessage(msgspec.Struct, frozen=True):
-    """A request, a notification or a response, by the fields it has."""
+    """A request, a notification or a response; its fields show which."""
 
     id: int | str | float | msgspec.UnsetType | None = msgspec.UNSET
     method: str | None = None

@@ -23,7 +23,7 @@ _DENIED = "The person did not allow this."
 _QUESTION_TOOL = "AskUserQuestion"
 _NONE_OF_THESE = Choice(id="none", name="None of these", kind="reject_once")
 _UNANSWERED = "The person chose none of these. Ask in your answer instead, or decide by yourself."
-_NO_PERSON = "Nobody can choose from a list here. Ask in your answer instead, or decide by yourself."
+_NO_PERSON = "No person can choose from a list here. Ask in your answer instead, or decide by yourself."
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ _decoder = msgspec.json.Decoder(_Request)
 
 
 class ControlRequest(msgspec.Struct, frozen=True):
-    """A request by its id, and the tool it is about; None if it is about something else."""
+    """A request of the command: its id, and the tool that needs permission. None for any other request."""
 
     id: str
     tool: ToolRequest | None

@@ -42,7 +42,7 @@ _PERMISSION_FLAGS = ("--input-format", "stream-json", "--permission-prompt-tool"
 _CONTINUE_TIMEOUT_S = 10.0
 _MISSING = "Install Claude Code with: npm install -g @anthropic-ai/claude-code"
 _CONVERSATION_GONE = "No conversation found"
-QUESTION_UNANSWERED = Notice(text="Claude asked a question that nobody could answer.")
+QUESTION_UNANSWERED = Notice(text="Claude asked a question that could not be answered here.")
 
 
 class ClaudeRuntime(CommandRuntime):
@@ -104,7 +104,7 @@ class ClaudeRuntime(CommandRuntime):
 
 
 class _ProcessEnd:
-    """How a process ended, in words; empty if it ended well."""
+    """The error with which a process ended; empty if it succeeded."""
 
     error = ""
 

@@ -166,7 +166,7 @@ class ResultLine(msgspec.Struct, tag="result"):
 
     @property
     def error_text(self) -> str:
-        """What went wrong, in the command's words."""
+        """The error in the command's own words."""
         return self.result or "; ".join(str(error) for error in self.errors or ()) or self.subtype
 
 
@@ -212,7 +212,7 @@ def line_kind(line: Any) -> str:
 
 
 def result_text(content: Any) -> str:
-    """What a tool returned, as text; images and files are only named."""
+    """The result of a tool as text; images and files are only named."""
     if isinstance(content, str) or content is None:
         return content or ""
     blocks = content if isinstance(content, list) else [content]

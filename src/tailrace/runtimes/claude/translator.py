@@ -88,7 +88,7 @@ class ClaudeTranslator:
 
     @property
     def error_text(self) -> str:
-        """What the last result says went wrong; empty if nothing did."""
+        """The error of the last result; empty if it has none."""
         return self._result.error_text if self._result is not None and self._result.is_error else ""
 
     @property

@@ -33,7 +33,7 @@ class _RpcError(msgspec.Struct):
 
 
 class _RpcMessage(msgspec.Struct):
-    """A request, a notification or a response, by the fields it has."""
+    """A request, a notification or a response; its fields show which."""
 
     id: int | str | None = None
     method: str | None = None

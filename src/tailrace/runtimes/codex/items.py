@@ -129,7 +129,7 @@ _CALLS: dict[str, Callable[[CodexItem], tuple[str, Any]]] = {
 
 
 def _call_result(item: CodexItem) -> tuple[Any, bool]:
-    """What a call returned, and whether it failed."""
+    """The result of a call, and whether it failed."""
     is_error = item.status in _FAILED_STATUSES or item.exit_code not in {None, 0} or item.success is False
     result: Any = None
     match item.type:

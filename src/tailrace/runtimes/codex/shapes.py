@@ -59,7 +59,7 @@ class CodexItem(msgspec.Struct, rename="camel"):
 
 
 class CodexFailure(msgspec.Struct, rename="camel"):
-    """Why a turn, or a try of the model, failed."""
+    """The failure of a turn, or of one try of the model."""
 
     message: str
     codex_error_info: str | dict[str, Any] | None = None
@@ -74,7 +74,7 @@ class CodexFailure(msgspec.Struct, rename="camel"):
 
     @property
     def status_code(self) -> int | None:
-        """The HTTP status behind it."""
+        """The HTTP status of the failure, if it has one."""
         info = self.codex_error_info
         kinds = info.values() if isinstance(info, dict) else ()
         codes = [kind.get("httpStatusCode") for kind in kinds if isinstance(kind, dict)]

@@ -132,7 +132,7 @@ class OpencodeRuntime(CommandRuntime):
 
 
 async def _failure_text(fault: RuntimeFault, process: AgentProcess, timeout_s: float) -> str:
-    """Why the server cannot be reached any more: how it exited, if it did."""
+    """The reason why the server cannot be reached any more: its exit error if it has exited, else the fault."""
     if not isinstance(fault, HttpFault):
         return str(fault)
     with suppress(TimeoutError):
@@ -178,7 +178,7 @@ async def _handle_request(request: OpencodeRequest, server: OpencodeServer, appr
     """Answer the agent's request, now or when a person has chosen. Returns events for the turn."""
     if request.question is None:
         await server.reject_question(request.id)
-        return [Notice(text="opencode asked a question that nobody could answer.")]
+        return [Notice(text="opencode asked a question that could not be answered here.")]
 
     async def answer(choice: Choice | None) -> None:
         with suppress(RuntimeFault):  # if the server is gone the turn ends anyway
