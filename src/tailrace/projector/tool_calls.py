@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.events import BlockFinal, TextDelta, TextRetracted, ToolFinished, ToolInput, ToolProgress, ToolStarted
 from tailrace.operations import Task
-from tailrace.projector.wording import (
-    LINE,
-    format_duration,
-    format_elapsed,
-    last_line,
-    main_argument,
-    one_line,
-    text_end,
-    whole_seconds,
-)
+from tailrace.projector import wording
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -29,7 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 64  # earlier calls are only counted
 _MAX_DEPTH = 3  # deeper calls are indented no further, so that lines stay short
-_TEXT_KEPT = 4 * LINE  # the end of a subagent's text, enough to make a line of
+_TEXT_KEPT = 4 * wording.LINE  # the end of a subagent's text, enough to make a line of
 _MAX_TITLE = 256  # Slack's limit
 _STATUS: dict[_State, Literal["pending", "in_progress", "complete", "error"]] = {
     "running": "in_progress",
@@ -45,8 +36,8 @@ class ToolLine:
     __slots__ = ("argument", "duration_s", "name", "started_at", "state")
 
     def __init__(self, event: ToolStarted, now: float) -> None:
-        self.name = one_line(event.name) or "tool"
-        self.argument = main_argument(event.arguments)
+        self.name = wording.one_line(event.name) or "tool"
+        self.argument = wording.main_argument(event.arguments)
         self.started_at = now
         self.state: _State = "running"
         self.duration_s = 0.0
@@ -68,9 +59,9 @@ class ToolLine:
             case "running":
                 return self.line
             case "done":
-                return f"{self.line} ✓ {format_duration(self.duration_s)}"
+                return f"{self.line} ✓ {wording.format_duration(self.duration_s)}"
             case "failed":
-                return f"{self.line} ✗ {format_duration(self.duration_s)}"
+                return f"{self.line} ✗ {wording.format_duration(self.duration_s)}"
             case "stopped":
                 return f"{self.line} …"
 
@@ -101,13 +92,13 @@ class _NestedCall(ToolLine):
         indent = "  " * min(self.depth, _MAX_DEPTH)
         if self.state != "running":
             return [indent + self.line_with_outcome]
-        elapsed = f" ({format_elapsed(now - self.progress_since)})" if self.progress_since is not None else ""
-        text = last_line(self.text)
+        elapsed = f" ({wording.format_elapsed(now - self.progress_since)})" if self.progress_since is not None else ""
+        text = wording.last_line(self.text)
         return [f"{indent}{self.line}{elapsed}", *([f"{indent}  💬 {text}"] if text else [])]
 
     def task(self) -> Task:
         """The call as a task, for platforms that show tasks."""
-        return Task(id=str(self.number), title=one_line(self.title, _MAX_TITLE), status=_STATUS[self.state])
+        return Task(id=str(self.number), title=wording.one_line(self.title, _MAX_TITLE), status=_STATUS[self.state])
 
 
 class ToolCalls:
@@ -153,11 +144,11 @@ class ToolCalls:
             return False
         match event:
             case ToolProgress():
-                call.progress_since = now - whole_seconds(event.elapsed_s)
-                call.text = text_end(event.text, _TEXT_KEPT) + "\n" if event.text else call.text
+                call.progress_since = now - wording.whole_seconds(event.elapsed_s)
+                call.text = wording.text_end(event.text, _TEXT_KEPT) + "\n" if event.text else call.text
                 return call.state == "running"
             case ToolInput():
-                call.argument = main_argument(event.arguments)
+                call.argument = wording.main_argument(event.arguments)
             case ToolFinished():
                 del self._open[event.id]
                 call.finish(event, now)
@@ -177,9 +168,9 @@ class ToolCalls:
             return False
         match event:
             case TextDelta():
-                call.text = text_end(call.text + event.text, _TEXT_KEPT)
+                call.text = wording.text_end(call.text + event.text, _TEXT_KEPT)
             case BlockFinal():
-                call.text = text_end(event.text or call.text, _TEXT_KEPT) + "\n"
+                call.text = wording.text_end(event.text or call.text, _TEXT_KEPT) + "\n"
             case TextRetracted():
                 call.text = ""
         return call.state == "running"

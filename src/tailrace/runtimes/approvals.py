@@ -14,7 +14,6 @@ from tailrace.runtimes.permissions import HOW_TO_ALLOW
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
     from typing import Self
 
     from tailrace.runtimes.permissions import Approver, Choice, Policy, Question
@@ -34,9 +33,7 @@ class Approvals:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.withdraw()
 
     def withdraw(self) -> None:

@@ -28,7 +28,6 @@ from tailrace.runtimes.process_tree import ProcessTree
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -121,9 +120,7 @@ class AgentProcess:
         self._drain = asyncio.create_task(self._drain_stderr())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _start_error(self, error: OSError | ValueError) -> str:

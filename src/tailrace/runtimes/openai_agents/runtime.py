@@ -21,7 +21,6 @@ from tailrace.runtimes.sessions import private_file, session_of, sessions_direct
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from types import TracebackType
     from typing import Self
 
     from tailrace.ports import Prompt
@@ -72,8 +71,7 @@ class OpenAIAgentsRuntime:
         """Run the agent once. Closing this cancels the run and returns when all of it has ended."""
         runner = _sdk("agents.run").Runner
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
-        wrong_type = wrong_agent_type(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK")
-        if wrong_type is not None:
+        if wrong_type := wrong_agent_type(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK"):
             yield wrong_type
             return
         translator = OpenAIAgentsTranslator()
@@ -149,9 +147,7 @@ class _Run:
         self._reader = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         # Cancel the run first, because closing its stream waits until the run has ended by itself.
         self.result.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
