@@ -27,7 +27,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """The slice of the source in this part."""
+        """The slice of the source that this part contains."""
         return self.text[len(self.opened) : len(self.text) - len(self.closed)]
 
 

@@ -219,7 +219,7 @@ class Splitter:
             self._lookahead += 1
 
     def _fits_after_all(self) -> bool:
-        """Whether the text fits now: markup that had only begun at the limit has made it shorter."""
+        """Whether the text fits now, because markup that was incomplete at the limit has made it shorter."""
         if self._measurer.is_verbatim:
             return False
         if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._lookahead]):

@@ -95,7 +95,7 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
 
 
 class CodeBlock(msgspec.Struct, frozen=True, gc=False):
-    """Code, every byte as written with the last line end; line ends are line feeds."""
+    """Code exactly as written, with its last line end. Line ends are converted to line feeds."""
 
     content: str
     info: str = ""

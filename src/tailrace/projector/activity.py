@@ -87,7 +87,7 @@ class TurnActivity:
         return changed
 
     def clear_finished(self) -> None:
-        """The agent writes text again: keep only the plan and the calls that still run."""
+        """Keep only the plan and the calls that still run, because the agent writes text again."""
         self._reasoning = self._notice = self._status = ""
         if self._calls is not None:
             self._calls.clear_finished()

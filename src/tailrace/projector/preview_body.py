@@ -96,7 +96,7 @@ def _joined(before: Body, after: Body) -> Body:
 
 
 def _html(body: Body) -> str:
-    """The body as HTML; a body without HTML has no markup."""
+    """The HTML of the body, made from its text if it has none, because then it has no markup."""
     if body.html is not None:
         return body.html
     escaped = body.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -177,7 +177,7 @@ class TurnTranslation:
             segment.is_permanent = True
 
     def _retract(self, parent: str | None, reason: str) -> list[Event]:
-        """Retract all text since the last interruption, then repeat the segments that are not emptied."""
+        """Retract all text since the last interruption, then emit again the segments that still have text."""
         return [
             TextRetracted(reason=reason, parent_tool_id=parent),
             *(

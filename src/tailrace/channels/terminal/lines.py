@@ -206,7 +206,7 @@ def _fit(line: TerminalLine, cells: int) -> str:
 
 
 def _broken(line: str, cells: int, indent: str) -> str:
-    """The line in rows of a width in cells; a word longer than a row is left for the terminal to break."""
+    """The line in rows of at most `cells` cells. The terminal itself breaks a word that is longer than a row."""
     if cell_len(line) <= cells:
         return line
     rows = [""]

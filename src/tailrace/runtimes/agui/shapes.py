@@ -126,7 +126,7 @@ class RunStarted(msgspec.Struct, rename="camel"):
 
 
 class Interrupt(msgspec.Struct, rename="camel"):
-    """A question that a run has stopped for: whether a call is allowed, or something else."""
+    """A question for which a run has stopped: for approval of calls, or for anything else."""
 
     id: str
     reason: str | None = None

@@ -78,7 +78,7 @@ class CodexItems:
         return [] if item.type in _IGNORED or item.type == "contextCompaction" else None
 
     def _message_completed(self, item: CodexItem, parent: str | None) -> list[Event]:
-        """A repeated final emits nothing; another text under the same id is another block."""
+        """Close the block of a message. A repeated text emits nothing; other text under the same id starts a block."""
         if self._completed_texts.get(item.id) == item.text:
             return []
         self._completed_texts[item.id] = item.text

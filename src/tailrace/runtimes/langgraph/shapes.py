@@ -113,7 +113,7 @@ class ToolMessage(msgspec.Struct):
 
 
 def unwrap(native: Any) -> _StreamItem:
-    """The mode and the payload. The mode is empty if LangGraph has no such form."""
+    """Convert an item of the stream, in any form, to its mode and its payload. The mode of an unknown form is empty."""
     match native:
         case {"method": str(mode), "params": {"data": payload, **rest}}:
             return _from_v3(mode, payload, rest.get("interrupts"))

@@ -149,7 +149,7 @@ class LangGraphTranslator:
         return [*events, *self._turn.reasoning_end(metadata, parent=call.parent)] if metadata else events
 
     def _finish(self, call: _ModelCall) -> list[Event]:
-        """The model call has ended, so the arguments of its tool calls are complete."""
+        """End a model call: emit its tool calls, because their arguments are complete now."""
         call.is_finished = True
         self._turn.model_call_completed(parent=call.parent)
         events: list[Event] = []

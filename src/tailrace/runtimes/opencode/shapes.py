@@ -127,7 +127,7 @@ class MessageUpdated(BusEvent, kw_only=True):
 
 
 class _Session(msgspec.Struct):
-    """A session; a subagent's has a parent."""
+    """A session. The session of a subagent has a parent."""
 
     id: str
     parent_id: str | None = field(name="parentID", default=None)
