@@ -63,30 +63,56 @@ def session() -> Iterator[Callable[..., Session]]:
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
-async def presses_once(_: Prompt) -> AsyncGenerator[Event | str, None]:
+async def waits(_: Prompt) -> AsyncGenerator[Event | str, None]:
     yield "begun"
     ctrl_c()
     await asyncio.sleep(FOREVER_S)
 
 
-def test_the_first_ctrl_c_cancels_the_turn(session: Callable[..., Session]) -> None:
-    running = session(presses_once)
-    assert running.ask() == TurnCancelled()
-    assert running.shown == [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
-    assert running.ask() == TurnCancelled()
-    assert running.complaints == []
-
-
-async def presses_and_talks_on(_: Prompt) -> AsyncGenerator[Event | str, None]:
+async def talks_on(_: Prompt) -> AsyncGenerator[Event | str, None]:
+    yield "begun"
     ctrl_c()
     while True:
         yield "word"
 
 
-def test_the_first_ctrl_c_ends_the_turn_at_the_next_event(session: Callable[..., Session]) -> None:
-    running = session(presses_and_talks_on)
-    assert running.ask() == TurnCancelled()
-    assert running.shown == [TurnStarted(turn_id="t"), TurnCancelled()]
+async def blocks_the_loop(_: Prompt) -> AsyncGenerator[Event | str, None]:
+    yield "begun"
+    ctrl_c()
+    ctrl_c()  # raised here, because nothing else reaches an agent that blocks the loop
+    yield "never shown"
+
+
+async def fails_when_stopped(_: Prompt) -> AsyncGenerator[Event | str, None]:
+    yield "begun"
+    ctrl_c()
+    try:
+        await asyncio.sleep(FOREVER_S)
+    finally:
+        raise ValueError("while stopping")
+
+
+@pytest.mark.parametrize("agent", [waits, talks_on, blocks_the_loop, fails_when_stopped])
+def test_the_first_ctrl_c_ends_the_turn_and_the_session_goes_on(
+    session: Callable[..., Session], agent: Callable[[Prompt], AsyncGenerator[Event | str, None]]
+) -> None:
+    running = session(agent)
+    for _ in range(2):
+        assert running.ask() == TurnCancelled()
+    turn = [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
+    assert (running.shown, running.complaints) == ([*turn, *turn], [])
+
+
+async def is_done(_: Prompt) -> AsyncGenerator[Event | str, None]:
+    yield TurnCompleted(text="done")
+    ctrl_c()
+    await asyncio.sleep(FOREVER_S)
+
+
+def test_ctrl_c_after_the_turn_completed_changes_nothing(session: Callable[..., Session]) -> None:
+    running = session(is_done)
+    assert running.ask() == TurnCompleted(text="done")
+    assert running.shown[1:] == [TurnCompleted(text="done")]
 
 
 async def ignores_one_press(prompt: Prompt) -> AsyncGenerator[Event | str, None]:
@@ -133,45 +159,6 @@ def test_events_of_an_agent_left_running_are_not_shown(session: Callable[..., Se
     assert running.ask("echo") == TurnCompleted()
     assert running.shown.count(TurnCancelled()) == 1
     assert TextDelta(text="too late") not in running.shown
-
-
-async def blocks(_: Prompt) -> AsyncGenerator[Event | str, None]:
-    yield "begun"
-    ctrl_c()
-    ctrl_c()
-    yield "never shown"
-
-
-def test_ctrl_c_while_the_loop_is_blocked_is_raised_in_the_agent(session: Callable[..., Session]) -> None:
-    running = session(blocks)
-    assert running.ask() == TurnCancelled()
-    assert running.shown == [TurnStarted(turn_id="t", runtime="agent"), TextDelta(text="begun"), TurnCancelled()]
-    assert running.ask() == TurnCancelled()
-
-
-async def fails_when_stopped(_: Prompt) -> AsyncGenerator[Event | str, None]:
-    ctrl_c()
-    try:
-        await asyncio.sleep(FOREVER_S)
-    finally:
-        raise ValueError("while stopping")
-    yield "never"
-
-
-def test_agent_that_fails_while_it_is_stopped_is_cancelled(session: Callable[..., Session]) -> None:
-    assert session(fails_when_stopped).ask() == TurnCancelled()
-
-
-async def finishes_late(_: Prompt) -> AsyncGenerator[Event | str, None]:
-    yield TurnCompleted(text="done")
-    ctrl_c()
-    await asyncio.sleep(FOREVER_S)
-
-
-def test_ctrl_c_after_the_turn_completed_changes_nothing(session: Callable[..., Session]) -> None:
-    running = session(finishes_late)
-    assert running.ask() == TurnCompleted(text="done")
-    assert running.shown[1:] == [TurnCompleted(text="done")]
 
 
 def test_error_of_show_is_raised() -> None:
