@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -205,8 +207,21 @@ def test_ctrl_c_in_a_pipe_stops_the_turn_and_the_rest() -> None:
     process.stdin.close()
     assert process.stdout.readline() == b"begun\n"
     assert process.stdout.readline() == b"waiting\n"
-    process.send_signal(2)
+    process.send_signal(signal.SIGINT)
     rest = process.stdout.read()
     process.stdout.close()
     assert process.wait(timeout=60) == 1
     assert rest.split() == [b"closed", b"by", b"cancellation", b"cancelled"]
+
+
+def test_ctrl_c_while_the_command_loads_shows_no_traceback() -> None:
+    pipe, env = subprocess.PIPE, {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    with default_sigint():
+        process = subprocess.Popen([TAILRACE, "chat"], stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+    with process:
+        assert process.stderr is not None
+        assert any(line.endswith(b" typer\n") for line in process.stderr), "typer is loaded before the commands"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"Traceback" not in err

@@ -12,7 +12,7 @@ import typer.main
 from command_runs import run_here
 from pseudo_terminal import TAILRACE
 from tailrace import __version__
-from tailrace.cli import app
+from tailrace.cli.commands import app
 from tailrace.plugins import known
 
 DOCS = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text()

@@ -1,0 +1,82 @@
+"""The command line of `tailrace`: one file per command, put together here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from tailrace import __version__
+from tailrace.channels.terminal.visible import visible
+from tailrace.cli.chat import AGENTS, chat
+from tailrace.cli.deliver import deliver
+from tailrace.cli.deliveries import deliveries
+from tailrace.cli.failures import FAILED, WRONG_USE
+from tailrace.cli.preview import preview
+from tailrace.cli.schema import schema
+from tailrace.cli.shadow import shadow
+
+app = typer.Typer(
+    name="tailrace",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # in its tables rich cuts long options short
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog=AGENTS)(chat)
+app.command()(deliver)
+app.command()(preview)
+app.command()(schema)
+app.command()(shadow)
+app.add_typer(deliveries, name="deliveries")
+
+# What typer raises when it cannot read the command line. Its own name for it is private in some versions.
+_CommandLineError: Any = typer.BadParameter.__mro__[1]
+# What typer returns after a Ctrl-C while it reads the command line.
+_INTERRUPTED = 130
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 -- the shape typer calls it in
+    if asked:
+        typer.echo(f"tailrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _tailrace(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Send the answers of AI agents to chat channels.
+
+    To begin, talk to the built-in demo agent: tailrace chat
+    """
+
+
+def run() -> int:
+    """Run the command line. Returns the exit code: 0 done, 1 failed, 2 wrong use."""
+    try:
+        # Not standalone: typer would print an error of the command line in a box of five lines.
+        exit_code: int = app(prog_name="tailrace", standalone_mode=False)
+    except _CommandLineError as error:
+        _explain(error)
+        return WRONG_USE
+    return FAILED if exit_code == _INTERRUPTED else exit_code
+
+
+def _explain(error: Any) -> None:
+    """Print an error of the command line on one line, like all other errors, with the command that shows the help."""
+    message = error.format_message()
+    if message.startswith("Usage: "):
+        print(message, file=sys.stderr)  # the message is the help: the command was given without arguments
+        return
+    message = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
+    end = "" if message.endswith("?") else "."
+    command = error.ctx.command_path if error.ctx is not None else "tailrace"
+    line = f"{message[0].lower()}{message[1:]}{end} For help: {command} --help"
+    print(f"tailrace: {visible(line)}", file=sys.stderr)
