@@ -142,7 +142,7 @@ def long_answer(topic: str, sections: int = 120) -> str:
 @pytest.mark.parametrize(("channel", "forms"), [("telegram", 1), ("discord", 1), ("slack", 2), ("matrix", 1)])
 def test_blocks_that_ended_are_not_parsed_again_for_each_edit(channel: str, forms: int) -> None:
     text = long_answer(channel)  # no other channel has parsed it before
-    step, per_s = 4, 50.0
+    step, per_s = 16, 12.5
     pieces = [TextDelta(text=text[at : at + step]) for at in range(0, len(text), step)]
     events: list[tuple[float, Event]] = [(0.0, TurnStarted(turn_id="t"))]
     events += [(nth / per_s, piece) for nth, piece in enumerate(pieces, 1)]
