@@ -141,7 +141,7 @@ class Turns:
         assert said(play(agent, "[[scenario:recall]]", session="b")) == "Before this: nothing."
         assert said(play(agent, "[[scenario:recall]]")) == "Before this: nothing."
 
-    def test_a_failed_turn_is_remembered_only_by_a_server_that_stores_it(self, agent: Runtime) -> None:
+    def test_a_failed_turn_is_not_saved_by_tailrace(self, agent: Runtime) -> None:
         _, _, after = play_turns(agent, "[[scenario:hello]]", "[[scenario:http400]]", "[[scenario:recall]]")
         assert said(after) == ("Before this: hello, http400." if self.keeps_threads else "Before this: hello.")
 

@@ -28,7 +28,7 @@ class CommandTurns:
         """The command with permission for everything."""
         raise NotImplementedError
 
-    def test_text_comes_in_pieces_and_a_session_remembers_only_its_own_turns(self, place: Place) -> None:
+    def test_text_is_streamed_and_sessions_are_separate(self, place: Place) -> None:
         first, second = play_turns(self.runtime(place), "[[scenario:hello]]", "[[scenario:recall]]", session="a")
         pieces = [event.text for event in first if isinstance(event, TextDelta)]
         assert pieces == ["Hello", " from", " the scripted", " model."]

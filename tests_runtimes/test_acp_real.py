@@ -63,7 +63,7 @@ def test_turns_of_a_session_and_a_tool(place: Place, name: str) -> None:
 
 
 @every_agent
-def test_another_process_continues_a_session_without_repeating_it(place: Place, name: str) -> None:
+def test_another_process_continues_a_session(place: Place, name: str) -> None:
     play(agent(place, name, retention_s=0), "[[scenario:tool]]", session="a")
     place.let_a_minute_pass()
     second = play(agent(place, name, retention_s=0), "[[scenario:recall]]", session="a")

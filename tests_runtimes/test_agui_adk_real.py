@@ -68,7 +68,7 @@ class TestADK(Turns):
         return serving(agent_of(model, tool.bash))
 
 
-def test_a_tool_that_waits_for_approval_ends_the_turn_and_is_not_run(model: ScriptedModel) -> None:
+def test_a_tool_that_waits_for_approval_is_not_run(model: ScriptedModel) -> None:
     model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
     wiped: list[str] = []
 

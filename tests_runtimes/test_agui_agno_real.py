@@ -61,7 +61,7 @@ def test_an_agent_without_a_database_remembers_nothing(model: ScriptedModel) -> 
     assert said(second) == "Before this: nothing."
 
 
-def test_a_call_that_waits_for_approval_is_dropped_by_the_next_message(model: ScriptedModel) -> None:
+def test_the_next_message_drops_a_waiting_call(model: ScriptedModel) -> None:
     model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Wiped."),))
     wiped: list[str] = []
 

@@ -49,7 +49,7 @@ class TestStrands(Turns):
         return serving(agent_of(model, strands.tool(tool.bash)))
 
 
-def test_an_interrupt_ends_the_turn_and_the_next_message_answers_it(
+def test_the_next_message_answers_an_interrupt(
     model: ScriptedModel,
 ) -> None:
     model.scenarios["send"] = ((say("I send it."), Call("send")), (say("It is done."),))

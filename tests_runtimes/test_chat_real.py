@@ -137,9 +137,7 @@ def stopped(talk: Talk, place: Place) -> list[str]:
 
 
 @each(*AGENTS)
-def test_reasoning_tools_and_answers_look_the_same_for_every_agent(
-    chat: Callable[..., Talk], place: Place, agent: Agent
-) -> None:
+def test_every_agent_looks_the_same(chat: Callable[..., Talk], place: Place, agent: Agent) -> None:
     talk = chat(agent, "--permissions", "allow")
     place.model.scenarios["all"] = (
         (think("I should ", "run something."), say("Let me ", "look."), Shell("echo the tool speaks")),

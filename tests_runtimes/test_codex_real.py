@@ -41,7 +41,7 @@ def test_a_tool_that_fails_has_failed(place: Place) -> None:
     assert shown(events) == ["Trying it.", "It went wrong."]
 
 
-def test_a_warning_comes_once_and_another_process_continues_a_session(place: Place) -> None:
+def test_a_warning_is_shown_once_in_a_session(place: Place) -> None:
     first, second = play_turns(codex(place), "[[scenario:hello]]", "[[scenario:recall]]", session="a")
     assert said(second) == "Before this: hello."
     # codex warns in each turn that it does not know the model; people see that once.

@@ -81,7 +81,7 @@ def test_reasoning_of_the_responses_api_is_shown_once(model: ScriptedModel) -> N
     assert terminal(events) == COMPLETED
 
 
-def test_a_failed_stream_of_the_responses_api_counts_as_complete(
+def test_a_failed_responses_stream_counts_as_complete(
     model: ScriptedModel,
 ) -> None:
     # LangChain does not notice the failure.
@@ -97,7 +97,7 @@ OUTCOMES = pytest.mark.parametrize("outcome", [False, True], ids=["event", "outc
 
 
 @OUTCOMES
-def test_an_interrupt_ends_the_turn_and_the_next_message_answers_it(outcome: bool) -> None:
+def test_the_next_message_answers_an_interrupt(outcome: bool) -> None:
     def ask(_: Any) -> Any:
         return {"messages": [{"role": "assistant", "content": f"You said {interrupt('Really?')}."}]}
 
@@ -116,7 +116,7 @@ def test_an_interrupt_ends_the_turn_and_the_next_message_answers_it(outcome: boo
 
 
 @OUTCOMES
-def test_a_call_that_waits_for_approval_is_rejected_by_the_next_message(model: ScriptedModel, outcome: bool) -> None:
+def test_the_next_message_rejects_a_waiting_call(model: ScriptedModel, outcome: bool) -> None:
     tool = tool_of(Tool().bash)
     approval = HumanInTheLoopMiddleware(interrupt_on={"bash": True})
     graph = create_agent(chat(model), tools=[tool], middleware=[approval], checkpointer=InMemorySaver())

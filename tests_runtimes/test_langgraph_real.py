@@ -106,7 +106,7 @@ def test_text_tools_and_an_answer() -> None:
     assert terminal(events) == TurnCompleted()
 
 
-def test_a_session_is_a_thread_whose_older_messages_are_not_repeated() -> None:
+def test_a_session_is_a_thread_without_repeated_messages() -> None:
     model = Scripted(script=[["one"], ["two"], ["three"]])
     inner = create_agent(model, tools=[])
     runtime = LangGraphRuntime(one_node(inner))
@@ -147,7 +147,7 @@ def test_a_node_that_is_tried_again_retracts_its_text() -> None:
     assert [type(event) for event in spoken] == [TextDelta, TextRetracted, TextDelta, TextDelta]
 
 
-def test_an_answer_that_is_redacted_after_it_was_streamed_is_replaced() -> None:
+def test_an_answer_that_is_redacted_later_is_replaced() -> None:
     model = Scripted(script=[["write to me@", "x.example"]])
     agent = create_agent(model, tools=[], middleware=[PIIMiddleware("email", apply_to_output=True)])
     spoken = [event for event in play(LangGraphRuntime(agent)) if isinstance(event, TextDelta | TextRetracted)]

@@ -39,7 +39,7 @@ class TestOpencode(CommandTurns):
         return opencode(place)
 
 
-def test_a_model_that_fails_is_asked_again_and_its_text_is_shown_once(place: Place) -> None:
+def test_a_retry_replaces_the_text_of_the_failed_try(place: Place) -> None:
     place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
     runtime = opencode(place)
 

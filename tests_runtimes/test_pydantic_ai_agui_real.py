@@ -80,7 +80,7 @@ def test_a_tool_that_asks_for_another_try_has_a_result(model: ScriptedModel) -> 
     assert shown(events) == ["Trying it.", "It went wrong."]
 
 
-def test_a_tool_that_needs_approval_ends_the_turn_and_is_not_run(
+def test_a_tool_that_needs_approval_is_not_run(
     model: ScriptedModel,
 ) -> None:
     model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))

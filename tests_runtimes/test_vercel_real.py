@@ -182,7 +182,7 @@ def test_leaving_while_a_tool_runs_aborts_it(route: Route, model: ScriptedModel)
     assert len(model.requests) == 1
 
 
-def test_preliminary_output_is_progress_and_the_last_is_the_result(route: Route, model: ScriptedModel) -> None:
+def test_preliminary_output_is_progress(route: Route, model: ScriptedModel) -> None:
     model.scenarios["count"] = ((say("Counting."), Call("count", {"to": 3})), (say("Three."),))
     events = play(route.agent(), "[[scenario:count]]")
     assert [event.text for event in of_kind(ToolProgress, events)] == [f'{{"number":{number}}}' for number in (1, 2, 3)]
@@ -190,7 +190,7 @@ def test_preliminary_output_is_progress_and_the_last_is_the_result(route: Route,
     assert shown(events) == ["Counting.", "Three."]
 
 
-def test_data_of_the_application_is_a_status_and_not_in_the_history(route: Route, model: ScriptedModel) -> None:
+def test_data_of_the_application_is_a_status(route: Route, model: ScriptedModel) -> None:
     first, second = play_turns(route.agent("/data"), "[[scenario:hello]]", "[[scenario:recall]]")
     assert [event.text for event in of_kind(Status, first)] == [
         "looking",

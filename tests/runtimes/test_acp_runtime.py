@@ -161,7 +161,7 @@ def leave(scenes: Scenes, runtime: AcpRuntime, text: str, at: type[Event]) -> li
     return asyncio.run(run())
 
 
-def test_leaving_cancels_the_turn_and_its_session_can_be_continued(scenes: Scenes) -> None:
+def test_session_can_be_continued_after_a_cancelled_turn(scenes: Scenes) -> None:
     runtime = scenes.runtime("--load")
     assert leave(scenes, runtime, "cancel", ToolStarted) == []
     assert (scenes.store / "cancelled").exists()
@@ -190,7 +190,7 @@ def test_agent_that_reads_nothing_any_more_is_not_waited_for() -> None:
     asyncio.run(run())
 
 
-def test_leaving_while_the_agent_opens_its_session_leaves_no_process(scenes: Scenes) -> None:
+def test_leaving_before_the_session_is_open_leaves_no_process(scenes: Scenes) -> None:
     async def run() -> None:
         async with aclosing(scenes.runtime("--silent=session/new").run(Prompt(text="hello"))) as events:
             await anext(events)
@@ -296,7 +296,7 @@ def test_leaving_at_the_end_of_a_turn_keeps_the_agent(scenes: Scenes) -> None:
     assert memories([turn_of(asyncio.run(run()))])[0][2] == ["never_finished", "memory"]
 
 
-def test_prompt_without_a_conversation_keeps_neither_agent_nor_session(scenes: Scenes) -> None:
+def test_prompt_without_a_conversation_keeps_nothing(scenes: Scenes) -> None:
     async def run() -> list[list[Event]]:
         events = []
         for _ in range(2):
@@ -335,7 +335,7 @@ def test_history_is_skipped_also_if_it_is_long_or_late(scenes: Scenes, options: 
     assert [turn.answer for turn in turns] == [["Hello, wörld 👋🏽"]] * 3
 
 
-def test_messages_between_turns_belong_to_none_and_requests_are_cancelled(scenes: Scenes) -> None:
+def test_messages_between_turns_are_dropped(scenes: Scenes) -> None:
     _, second = play(scenes.runtime(), "stale", "withdrawn", session="s")
     assert second.answer == ["{'outcome': 'cancelled'}"]
 
@@ -348,9 +348,7 @@ def test_messages_between_turns_belong_to_none_and_requests_are_cancelled(scenes
     ],
     ids=["unable", "refuses"],
 )
-def test_session_that_cannot_be_resumed_is_replaced_with_a_notice(
-    scenes: Scenes, options: Sequence[str], reason: str
-) -> None:
+def test_session_that_cannot_be_resumed_is_replaced(scenes: Scenes, options: Sequence[str], reason: str) -> None:
     first, second = play(scenes.runtime(*options, retention_s=0), "memory", "memory", session="s")
     assert (first.notices, second.notices) == ([], [f"{NEW_CONVERSATION}{reason}"])
     assert memories([second])[0][2] == ["memory"]

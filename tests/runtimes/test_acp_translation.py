@@ -88,7 +88,7 @@ def test_text_that_starts_again_after_a_pause_is_retracted() -> None:
         assert (found.answer, found.notices) == (answer, notices)
 
 
-def test_answer_of_gemini_that_broke_off_in_every_try_has_failed() -> None:
+def test_gemini_answer_that_breaks_off_in_every_try_fails() -> None:
     translator = AcpTranslator(agent="gemini-cli")
     for at_s in (0.0, 1.2):
         translator.update({"update": text("This is going to break")}, at_s)
@@ -153,7 +153,7 @@ def test_only_known_warnings_become_notices(piece: Any, agent: str, event: Event
     assert translated(piece, agent=agent)[0] == event
 
 
-def test_permission_request_starts_its_call_and_has_arguments_and_choices() -> None:
+def test_permission_request_has_arguments_and_choices() -> None:
     tool = {"toolCall": {"toolCallId": "t", "title": "rm"}, "options": []}
     assert AcpTranslator().permission_request(tool)[0] == [ToolStarted(id="t", name="rm")]
     recording = "acp_claude_cancel_stalltool"

@@ -48,14 +48,14 @@ def question_and_reply(*natives: Any) -> tuple[list[str], dict[str, Any]]:
     return turn_of(events).answer, run_input(history, "not that disk")
 
 
-def test_calls_that_a_graph_wants_approved_are_named_and_rejected() -> None:
+def test_calls_that_a_graph_names_are_rejected() -> None:
     event = {"type": "CUSTOM", "name": "on_interrupt", "value": msgspec.json.encode(REQUESTS).decode()}
     answer, reply = question_and_reply(event, FINISHED)
     assert answer == ["Waiting for approval: wipe, send"]
     assert reply["forwardedProps"] == {"command": {"resume": REJECTED}}
 
 
-def test_calls_that_an_outcome_wants_approved_are_named_and_rejected() -> None:
+def test_calls_that_an_outcome_names_are_rejected() -> None:
     interrupt = {"id": "i", "reason": "langgraph:interrupt", "metadata": {"langgraph": {"raw": REQUESTS, "ns": None}}}
     answer, reply = question_and_reply(interrupted(interrupt))
     assert answer == ["Waiting for approval: wipe, send"]
@@ -106,7 +106,7 @@ def test_the_next_message_does_not_approve_a_call() -> None:
     assert "resume" not in run_input(history, "and now?")
 
 
-def test_a_call_that_waited_for_an_answer_keeps_its_name_in_the_next_run() -> None:
+def test_a_waiting_call_keeps_its_name_in_the_next_run() -> None:
     history = AguiHistory()
     run_input(history, "send it")
     natives = [call("c", "send"), *arguments("c", "{}"), interrupted({"id": "i", "reason": "whom"})]

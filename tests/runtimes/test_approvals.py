@@ -34,7 +34,7 @@ class NeverAnswers:
         return None
 
 
-def test_question_that_could_not_be_asked_is_denied_with_one_notice() -> None:
+def test_question_that_cannot_be_asked_is_denied() -> None:
     async def decide() -> None:
         async with Approvals("ask", Unreachable()) as approvals:
             events, chosen = await approvals.ask(QUESTION)

@@ -38,7 +38,7 @@ def test_claude_gets_no_option_to_ask_without_an_approver(tmp_path: Path, permis
     assert len([event for event in events if isinstance(event, TextDelta)]) == 4
 
 
-def test_request_for_permission_shows_the_command_and_its_choices(tmp_path: Path) -> None:
+def test_question_shows_the_command_and_its_choices(tmp_path: Path) -> None:
     person = Person("allow_once")
     claude(tmp_path, "asks", approver=person)
     (question,) = person.questions
@@ -96,7 +96,7 @@ def test_failed_turn_is_part_of_the_conversation(tmp_path: Path) -> None:
     assert ["--resume" in note["arguments"] for note in notes(tmp_path)] == [False, True]
 
 
-def test_input_stays_open_while_claude_continues_with_background_results() -> None:
+def test_input_stays_open_for_background_results() -> None:
     async def look(_: Simulation) -> list[str]:
         happened: list[str] = []
         closer = InputCloser(lambda: happened.append("closed"))

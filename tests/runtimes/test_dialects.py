@@ -1,105 +1,31 @@
-"""The three JSON vocabularies: what each of their events becomes, and which are refused."""
+"""The three JSON dialects: what each of their events becomes, in `made_dialects`, and which are refused."""
 
 from __future__ import annotations
 
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turns import marked
 
 from event_strategies import json_values
 from tailrace.assembler import append_event_to_chunks
 from tailrace.chunks import Chunk, ToolBatchChunk
 from tailrace.errors import ContractViolation, Diagnostic
-from tailrace.events import (
-    ConfigReloaded,
-    Error,
-    Event,
-    ModelChanged,
-    Notice,
-    ReasoningDelta,
-    ReasoningEnd,
-    TextDelta,
-    ToolFinished,
-    ToolInput,
-    ToolOutput,
-    ToolProgress,
-    ToolStarted,
-    TurnCompleted,
-    validate_event,
-)
-from tailrace.runtimes.dialects import DIALECTS, UNNAMED_TOOL, translate
+from tailrace.events import Event, decode_event, validate_event
+from tailrace.runtimes.dialects import DIALECTS, translate
 
-CASES: dict[str, list[tuple[dict[str, Any], list[Event]]]] = {
-    "bridge": [
-        ({"type": "text", "text": "a"}, [TextDelta(text="a")]),
-        (
-            {"type": "tool_use", "id": "1", "name": "ls", "input": {"path": "."}},
-            [ToolStarted(id="1", name="ls", arguments={"path": "."})],
-        ),
-        ({"type": "tool_result", "id": "1", "content": "ok"}, [ToolFinished(id="1", result="ok")]),
-        (
-            {"type": "tool_result", "id": "1", "content": [{"type": "text"}], "is_error": True},
-            [ToolFinished(id="1", result=[{"type": "text"}], is_error=True)],
-        ),
-        ({"type": "error", "message": "m"}, [Error(message="m")]),
-        ({"type": "done"}, [TurnCompleted()]),
-    ],
-    "chat": [
-        ({"type": "text-delta", "delta": "a"}, [TextDelta(text="a")]),
-        ({"type": "reasoning-delta", "delta": "a"}, [ReasoningDelta(text="a")]),
-        ({"type": "reasoning-end", "metadata": {"s": 1}}, [ReasoningEnd(metadata={"s": 1})]),
-        ({"type": "reasoning-end"}, [ReasoningEnd()]),
-        (
-            {"type": "tool-call", "toolCall": {"id": "1", "name": "ls", "arguments": {"a": 1}}},
-            [ToolStarted(id="1", name="ls", arguments={"a": 1})],
-        ),
-        (
-            {"type": "tool-result", "toolResult": {"toolCallId": "1", "result": None, "isError": True}},
-            [ToolFinished(id="1", result=None, is_error=True)],
-        ),
-        (
-            {"type": "tool-result", "toolResult": {"toolCallId": "1", "result": "r"}},
-            [ToolFinished(id="1", result="r")],
-        ),
-        ({"type": "shell-output", "stream": "stderr", "data": "a"}, [ToolOutput(data="a", stream="stderr")]),
-        ({"type": "error", "error": "m", "statusCode": 429}, [Error(message="m", status_code=429)]),
-        ({"type": "error", "error": "m", "statusCode": None}, [Error(message="m")]),
-        ({"type": "notice", "message": "n"}, [Notice(text="n")]),
-        ({"type": "model-changed", "modelId": "m", "keyId": "k"}, [ModelChanged(model_id="m", key_id="k")]),
-        ({"type": "config-reload"}, [ConfigReloaded()]),
-        *[
-            ({"type": tag, "anything": 1}, [])
-            for tag in (
-                *("status", "turn-start", "turn-sealed", "done", "usage", "task-list-update", "tab-created"),
-                *("message-queued", "message-consumed", "message-cancelled"),
-                *("compaction-started", "compaction-complete", "compaction-error"),
-            )
-        ],
-    ],
-    "stream": [
-        ({"type": "tool_start", "toolName": "ls", "toolId": "1"}, [ToolStarted(id="1", name="ls")]),
-        ({"type": "tool_start", "toolName": "ls"}, [ToolStarted(id=UNNAMED_TOOL, name="ls")]),
-        ({"type": "tool_input", "input": {"a": 1}, "toolId": "1"}, [ToolInput(id="1", arguments={"a": 1})]),
-        ({"type": "tool_input", "input": {"a": 1}}, [ToolInput(id=UNNAMED_TOOL, arguments={"a": 1})]),
-        ({"type": "text_delta", "text": "a"}, [TextDelta(text="a")]),
-        ({"type": "tool_progress", "elapsedSeconds": 3}, [ToolProgress(elapsed_s=3.0)]),
-        ({"type": "tool_progress", "elapsedSeconds": 1.5}, [ToolProgress(elapsed_s=1.5)]),
-        ({"type": "result", "response": "r"}, [TurnCompleted(text="r")]),
-        ({"type": "result", "response": "r", "partial": False}, [TurnCompleted(text="r")]),
-        (
-            {"type": "result", "response": "r", "partial": True},
-            [TurnCompleted(text="r", stop_reason="partial")],
-        ),
-        ({"type": "error", "error": "m"}, [Error(message="m")]),
-    ],
-}
-ALL = [(dialect, event, canonical) for dialect, cases in CASES.items() for event, canonical in cases]
+CASES = [
+    (path.stem, *marked(case, "> "), [decode_event(event) for event in marked(case, "< ")])
+    for path in sorted((Path(__file__).parent / "made_dialects").iterdir())
+    for case in path.read_text(encoding="utf-8").split("\n\n")
+]
 
 
-@pytest.mark.parametrize(("dialect", "event", "canonical"), ALL)
+@pytest.mark.parametrize(("dialect", "event", "canonical"), CASES)
 def test_each_event_of_each_dialect_is_translated(dialect: str, event: dict[str, Any], canonical: list[Event]) -> None:
     assert translate(dialect, event) == canonical
     assert translate(dialect, types.MappingProxyType(event)) == canonical
@@ -108,7 +34,7 @@ def test_each_event_of_each_dialect_is_translated(dialect: str, event: dict[str,
 
 def test_every_type_of_the_tables_has_a_case() -> None:
     for dialect, table in DIALECTS.items():
-        assert {event["type"] for event, _ in CASES[dialect]} == set(table)
+        assert {event["type"] for name, event, _ in CASES if name == dialect} == set(table)
 
 
 def refusal(dialect: str, event: Any) -> Diagnostic:

@@ -95,7 +95,7 @@ def test_an_answer_in_pieces_of_any_size_is_complete(agent: Agent, size: int) ->
 
 
 @BOTH
-def test_a_silent_answer_fails_keeps_its_text_and_the_session_continues(agent: Agent) -> None:
+def test_a_silent_answer_fails_and_the_session_continues(agent: Agent) -> None:
     silent: Answer = [head(), *frames(agent.text), STALL]
     (turn, next_turn), server = play(agent.kind, silent, agent.answer, prompts=[PROMPT, PROMPT], read_timeout_s=0.2)
     message = f"{server.url.removesuffix('/agent')}: the agent sent nothing for 0.2 seconds."
@@ -135,7 +135,7 @@ FIRST, SECOND = (Prompt(text=text, session_id="s") for text in ("first", "second
 
 
 @BOTH
-def test_the_next_question_of_a_session_is_sent_with_the_history(agent: Agent, data_home: Path) -> None:
+def test_the_history_is_sent_with_the_next_prompt(agent: Agent, data_home: Path) -> None:
     _, server = play(agent.kind, agent.answer, prompts=[FIRST, SECOND])
     first, second = (question.json for question in server.asked)
     field = "threadId" if agent.kind is AguiRuntime else "id"
@@ -162,7 +162,7 @@ def test_sessions_and_agents_share_no_history(agent: Agent) -> None:
 
 
 @BOTH
-def test_a_turn_without_a_session_or_without_an_end_is_not_saved(agent: Agent, data_home: Path) -> None:
+def test_a_turn_without_session_or_end_is_not_saved(agent: Agent, data_home: Path) -> None:
     play(agent.kind, agent.answer)
     play(agent.kind, streamed(agent.text), prompts=[FIRST])
     assert list(data_home.iterdir()) == []

@@ -83,7 +83,7 @@ def test_a_status_is_cut_at_200_characters() -> None:
     ]
 
 
-def test_characters_that_were_cut_between_two_pieces_are_joined() -> None:
+def test_characters_in_two_pieces_of_agui_are_joined() -> None:
     deltas = ['"a\\ud83d"', '"\\udc4b"', '"\\ud83c\\udff3 \\ud83d"', '"no other half"']
     pieces = [
         frame_value(f'{{"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": {delta}}}') for delta in deltas
@@ -121,7 +121,7 @@ def test_an_application_may_send_more_after_a_finish() -> None:
     assert translator.is_done
 
 
-def test_characters_that_the_ai_sdk_cut_between_two_pieces_are_joined() -> None:
+def test_characters_in_two_pieces_of_the_ai_sdk_are_joined() -> None:
     deltas = ['"a\\ud83d"', '"\\udc4b"', '"\\udc4b"', '"\\ud83d"']
     pieces = [frame_value(f'{{"type": "text-delta", "id": "0", "delta": {delta}}}') for delta in deltas]
     assert "".join(turn_of(translated(VercelTranslator(), *pieces, FINISH)).answer) == "a👋�"

@@ -142,7 +142,7 @@ def test_an_object_that_is_no_agent_is_refused_with_the_reason(path: str, messag
         ("\0", "failed: "),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_refused_with_the_reason(
+def test_a_module_that_cannot_be_imported_is_refused(
     source: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     name = f"broken{request.node.callspec.indices['source']}"
@@ -161,7 +161,7 @@ def test_a_function_may_end_its_turn_itself(terminal: Event) -> None:
     assert play_function(agent) == [terminal]
 
 
-def test_an_object_that_is_no_event_is_passed_on_to_the_contract() -> None:
+def test_an_object_that_is_no_event_is_passed_on() -> None:
     assert play(find_agent("agents:garbage").runtime)[2] == cast("Any", 42)
 
 
@@ -212,7 +212,7 @@ def test_a_function_that_yields_agui_events_gets_advice(first: Any) -> None:
     assert closed == [True]
 
 
-def test_a_function_that_reads_the_prompt_as_agui_input_gets_advice() -> None:
+def test_a_function_that_expects_agui_input_gets_advice() -> None:
     async def run(question: Any) -> AsyncGenerator[Any, None]:
         yield question["messages"]
 

@@ -55,7 +55,7 @@ def call_ids(messages: list[Any]) -> list[str]:
     return [call["id"] for message in messages for call in message.get("toolCalls", ())]
 
 
-def test_a_recorded_run_is_saved_with_its_ids_and_encrypted_values() -> None:
+def test_a_run_is_saved_with_ids_and_encrypted_values() -> None:
     messages = saved(*lines_of("pydantic_ai_agui_tool"))
     call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
     sealed = '{{"signature": "{}", "provider_name": "function"}}'.format
@@ -106,7 +106,7 @@ def test_chunks_are_saved_like_other_events() -> None:
     assert call_ids(messages) == ["c1", "c2", "c3"]
 
 
-def test_a_call_without_a_result_is_saved_only_while_the_run_asks() -> None:
+def test_a_call_without_a_result_is_saved_if_the_run_asks() -> None:
     natives = [*agui.text("m", "hm"), agui.call("c", parentMessageId="m"), agui.call("d"), *agui.arguments("d", "{}")]
     assert saved(*natives) == [USER, {"id": "m", "role": "assistant", "content": "hm"}]
     assert call_ids(saved(*natives, interrupts=[Interrupt(id="i", tool_call_id="c")])) == ["c", "d"]
@@ -169,7 +169,7 @@ def test_an_answer_is_saved_as_the_sdk_s_own_client_has_it(recording: str) -> No
     ]
 
 
-def test_calls_are_saved_with_their_end_and_without_one_not_at_all() -> None:
+def test_calls_without_an_end_are_not_saved() -> None:
     found = parts(*lines_of("vercel5_ui_parallel"), vercel.called("open"), vercel.output("nobody"))
     calls = [part for part in found if part["type"].startswith("tool-")]
     assert [(call["toolCallId"], call["state"]) for call in calls] == [
@@ -225,7 +225,7 @@ def test_a_denied_call_is_saved_with_the_denial(how: dict[str, bool]) -> None:
     assert parts(vercel.called("c"), denied) == [], "a model must get the denial with a denied call"
 
 
-def test_the_metadata_of_a_call_and_of_its_result_are_saved_apart() -> None:
+def test_metadata_of_a_call_and_its_result_are_saved() -> None:
     metadata = [{"openai": {"itemId": item}} for item in ("called", "done")]
     natives = [
         vercel.called("c") | {"providerMetadata": metadata[0]},

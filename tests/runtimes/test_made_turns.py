@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from recorded_turns import Acp, Claude, SdkRun, Translator, summary
-from turns import turn_of
+from turns import marked, turn_of
 
 from tailrace.events import Event, validate_event
 from tailrace.runtimes.agui import AguiTranslator
@@ -57,10 +57,6 @@ TRANSLATORS: dict[str, Callable[[], Translator]] = {
     "pydantic-ai": lambda: SdkRun(PydanticAITranslator()),
     "vercel": VercelTranslator,
 }
-
-
-def marked(turn: str, mark: str) -> list[Any]:
-    return [json.loads(line.removeprefix(mark)) for line in turn.splitlines() if line.startswith(mark)]
 
 
 TURNS = [

@@ -287,7 +287,7 @@ def test_cancelled_reader_leaves_no_process() -> None:
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["in the group", "outside"])
-def test_child_that_holds_the_output_open_is_ended_and_not_waited_for(apart: bool) -> None:
+def test_child_that_holds_the_output_open_is_ended(apart: bool) -> None:
     lines, code, _ = outcome(*python(WITH_A_CHILD.format(apart=apart)), drain_timeout_s=0.1)
     assert code == 0
     assert not is_running(int(lines[0]))

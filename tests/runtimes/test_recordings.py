@@ -28,7 +28,7 @@ def turns_of_kind(kind: str) -> list[str]:
     return [name for name in NAMES if kind_of(name) is KINDS[kind]]
 
 
-def test_every_recording_says_how_it_was_made_and_has_its_expected_events() -> None:
+def test_every_recording_has_a_header_and_expected_events() -> None:
     names = {path.stem for path in RECORDINGS.glob("*.ndjson")}
     assert names - SNAPSHOTS == {name.partition("-")[0] for name in NAMES}
     for name in names:
@@ -50,7 +50,7 @@ def own_text(turn: Turn) -> str:
 
 
 @every_turn
-def test_a_turn_that_is_cut_anywhere_fails_unless_its_end_was_reported(name: str) -> None:
+def test_a_turn_that_is_cut_before_its_end_fails(name: str) -> None:
     lines, whole, kind = lines_of(name), turn_of(translated(name)), kind_of(name)
     is_retracted = any(isinstance(event, TextRetracted) or event == BlockFinal(text="") for event in whole.events)
     is_ended = False

@@ -199,7 +199,7 @@ def test_rule_3_result_finds_its_call_whenever_it_comes(agent: str, tmp_path: Pa
     assert len([event for event in alone.events if isinstance(event, ToolFinished)]) == 1
 
 
-def test_rule_3_result_after_the_end_is_emitted_if_the_agent_stays(tmp_path: Path) -> None:
+def test_rule_3_result_after_the_end_is_emitted(tmp_path: Path) -> None:
     def after_the_end(player: Any) -> list[Any]:
         *begun, result = player.tool("call-1", "ok")
         return [*begun, *player.ending(), result, {"answer": {"stopReason": "end_turn"}}]
@@ -366,7 +366,7 @@ UNREADABLE_ENDS = {
 
 
 @pytest.mark.parametrize("agent", UNREADABLE_ENDS)
-def test_rule_6_unreadable_end_is_a_failure_though_the_agent_stays(agent: str, tmp_path: Path) -> None:
+def test_rule_6_unreadable_end_is_a_failure(agent: str, tmp_path: Path) -> None:
     result = played(agent, tmp_path, lambda player: [*player.text("So far."), UNREADABLE_ENDS[agent], STALL])
     assert result.texts == ["So far."]
     assert isinstance(result.terminal, TurnFailed)

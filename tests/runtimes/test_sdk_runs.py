@@ -81,7 +81,7 @@ def test_a_graph_that_took_too_many_steps_has_failed() -> None:
     assert translator.close() == [TurnFailed(message="no", code="max_turns")]
 
 
-def test_a_tool_is_known_across_an_approval_and_the_run_after_it() -> None:
+def test_a_tool_is_known_after_its_approval() -> None:
     recording = "oai_approval_interrupt"
     lines = natives(recording)
     resumed = next(place for place, line in enumerate(lines) if "_client" in line)
@@ -168,7 +168,7 @@ class Graph:
         yield (), "messages", [message, {"langgraph_checkpoint_ns": "model:1"}]
 
 
-def test_a_turn_is_one_run_of_the_graph_and_a_session_is_a_thread() -> None:
+def test_a_session_is_a_thread_of_the_graph() -> None:
     graph = Graph()
     config = {"recursion_limit": 7, "configurable": {"model": "m"}}
     assert play(LangGraphRuntime(graph, config=config), "s") == [
@@ -182,7 +182,7 @@ def test_a_turn_is_one_run_of_the_graph_and_a_session_is_a_thread() -> None:
     assert options["subgraphs"]
 
 
-def test_the_author_makes_the_input_and_a_turn_alone_has_its_own_thread() -> None:
+def test_custom_input_and_a_new_thread_without_a_session() -> None:
     graph = Graph()
     runtime = LangGraphRuntime(graph, ask=lambda prompt: {"question": prompt.text})
     play(runtime)

@@ -51,7 +51,7 @@ class Colour(enum.Enum):
     RED = "red"
 
 
-def test_objects_become_their_fields_and_everything_else_its_str() -> None:
+def test_sdk_objects_become_json_values() -> None:
     day = datetime.date(2026, 11, 18)
     assert json_value([Model(), {1: day}, Colour.RED, {"set"}]) == [
         {"point": {"x": 1, "on": None}, "thing": "a thing"},

@@ -91,7 +91,7 @@ def test_invalid_utf8_is_replaced() -> None:
     assert texts(b"data: \xff!\n\n") == ["\ufffd!"]
 
 
-def test_a_frame_over_the_limit_is_an_error_after_the_frames_before_it() -> None:
+def test_a_frame_over_the_limit_is_an_error() -> None:
     frames, fault, _ = decoded(b"data: 1234\n\ndata: 12345\n\n", max_bytes=10)
     assert [frame.data for frame in frames] == ["1234"]
     assert fault == "the stream holds an event of more than 10 bytes."

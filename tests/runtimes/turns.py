@@ -1,8 +1,9 @@
-"""What a turn contains as people see it."""
+"""What a turn contains as people see it, and turns as text."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,3 +83,8 @@ def turn_of(events: Iterable[Event]) -> Turn:
     for event in passed:
         append_event_to_chunks(turn.chunks, event)
     return turn
+
+
+def marked(text: str, mark: str) -> list[Any]:
+    """The JSON values of the lines that begin with this mark."""
+    return [json.loads(line.removeprefix(mark)) for line in text.splitlines() if line.startswith(mark)]
