@@ -26,9 +26,10 @@ from tailrace.events import (
 )
 from tailrace.ports import Prompt
 from tailrace.runtimes.agui import AguiRuntime
+from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.ports import Runtime
     from tailrace.testing.scripted_model import ScriptedModel
@@ -40,6 +41,25 @@ THOUGHTS = "I should run something.Now I know."
 
 def of_kind(kind: type[Event], events: list[Event]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def turns_of(application: Any, *texts: str, path: str = "/") -> list[list[Event]]:
+    """The turns of one session with a served application."""
+    with Served(application, path) as served:
+        return play_turns(AguiRuntime(served.url, read_timeout_s=LIMIT_S), *texts)
+
+
+def wiping(model: ScriptedModel) -> tuple[Callable[[str], str], list[str]]:
+    """A tool for the scenario `wipe`, and the disks that it has wiped."""
+    model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
+    wiped: list[str] = []
+
+    def wipe(disk: str) -> str:
+        """Wipe a disk."""
+        wiped.append(disk)
+        return "wiped"
+
+    return wipe, wiped
 
 
 class Turns:

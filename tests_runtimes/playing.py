@@ -27,10 +27,22 @@ if TYPE_CHECKING:
 
     from tailrace.ports import Runtime
     from tailrace.runtimes.permissions import Choice, Question
+    from tailrace.testing.scripted_model import ScriptedModel
 
 ALONE = "the test itself"
 # A test that hangs fails after this. The slowest agent takes seconds to start.
 LIMIT_S = 90
+
+
+def openai_options(model: ScriptedModel) -> dict[str, Any]:
+    """The options of a client of OpenAI's API that asks the scripted model."""
+    closing = {"Connection": "close"}
+    return {
+        "base_url": f"{model.url}/v1",
+        "api_key": "nobody-checks-it",
+        "max_retries": 0,
+        "default_headers": closing,
+    }
 
 
 class Person:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ag_ui_adk import ADKAgent, add_adk_fastapi_endpoint
-from agui_serving import LIMIT_S, Served, Tool
-from agui_turns import Turns
+from agui_serving import Tool
+from agui_turns import Turns, turns_of, wiping
 from fastapi import FastAPI
 from google.adk.agents import LlmAgent
 from google.adk.apps import App, ResumabilityConfig
@@ -16,11 +16,9 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.tools import FunctionTool
 from google.genai import Client
 from google.genai.types import HttpOptions
-from playing import play_turns, shown, terminal
+from playing import shown, terminal
 
 from tailrace.events import TurnCompleted, TurnFailed
-from tailrace.runtimes.agui import AguiRuntime
-from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from tailrace.testing.scripted_model import ScriptedModel
@@ -69,16 +67,9 @@ class TestADK(Turns):
 
 
 def test_a_tool_that_waits_for_approval_is_not_run(model: ScriptedModel) -> None:
-    model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
-    wiped: list[str] = []
-
-    def wipe(disk: str) -> str:
-        """Wipe a disk."""
-        wiped.append(disk)
-        return "wiped"
-
-    with Served(serving(agent_of(model, FunctionTool(wipe, require_confirmation=True)))) as served:
-        first, second = play_turns(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:wipe]]", "yes")
+    wipe, wiped = wiping(model)
+    tool = FunctionTool(wipe, require_confirmation=True)
+    first, second = turns_of(serving(agent_of(model, tool)), "[[scenario:wipe]]", "yes")
     assert shown(first) == ["I wipe it.", "Waiting for approval: wipe"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
     assert shown(second) == ["Then not."]

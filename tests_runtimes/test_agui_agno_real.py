@@ -9,27 +9,19 @@ from agno.db.in_memory import InMemoryDb
 from agno.models.openai import OpenAIChat
 from agno.os.interfaces.agui import AGUI
 from agno.tools import tool
-from agui_serving import LIMIT_S, Served, Tool
-from agui_turns import COMPLETED, Turns, of_kind
+from agui_serving import Tool
+from agui_turns import COMPLETED, Turns, of_kind, turns_of, wiping
 from fastapi import FastAPI
-from playing import play_turns, said, shown, terminal, tools
+from playing import openai_options, said, shown, terminal, tools
 
 from tailrace.events import ToolStarted, TurnFailed
-from tailrace.runtimes.agui import AguiRuntime
-from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
     from tailrace.testing.scripted_model import ScriptedModel
 
 
 def agent_of(model: ScriptedModel, *functions: Any, **more: Any) -> Agent:
-    chat = OpenAIChat(
-        id="scripted",
-        base_url=f"{model.url}/v1",
-        api_key="nobody-checks-it",
-        max_retries=0,
-        default_headers={"Connection": "close"},
-    )
+    chat = OpenAIChat(id="scripted", **openai_options(model))
     return Agent(model=chat, tools=[*functions], telemetry=False, **more)
 
 
@@ -55,24 +47,14 @@ class TestAgno(Turns):
 
 def test_an_agent_without_a_database_remembers_nothing(model: ScriptedModel) -> None:
     # Of the history it reads only the newest message.
-    with Served(serving(agent_of(model)), "/agui") as served:
-        agent = AguiRuntime(served.url, read_timeout_s=LIMIT_S)
-        _, second = play_turns(agent, "[[scenario:hello]]", "[[scenario:recall]]")
+    _, second = turns_of(serving(agent_of(model)), "[[scenario:hello]]", "[[scenario:recall]]", path="/agui")
     assert said(second) == "Before this: nothing."
 
 
 def test_the_next_message_drops_a_waiting_call(model: ScriptedModel) -> None:
-    model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Wiped."),))
-    wiped: list[str] = []
-
-    @tool(requires_confirmation=True)
-    def wipe(disk: str) -> str:
-        """Wipe a disk."""
-        wiped.append(disk)
-        return "wiped"
-
-    with Served(serving(agent_of(model, wipe, db=InMemoryDb())), "/agui") as served:
-        first, second = play_turns(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:wipe]]", "yes")
+    wipe, wiped = wiping(model)
+    agent = agent_of(model, tool(requires_confirmation=True)(wipe), db=InMemoryDb())
+    first, second = turns_of(serving(agent), "[[scenario:wipe]]", "yes", path="/agui")
     # It repeats its text as another message, and does not report the question.
     assert shown(first) == ["I wipe it.", "I wipe it."]
     assert [event.name for event in of_kind(ToolStarted, first)] == ["wipe"]

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import strands
 from ag_ui_strands import StrandsAgent, add_strands_fastapi_endpoint
-from agui_serving import LIMIT_S, Served, Tool
-from agui_turns import Turns
+from agui_serving import Tool
+from agui_turns import Turns, turns_of
 from fastapi import FastAPI
-from playing import play_turns, said, shown, terminal, tools
+from playing import openai_options, said, shown, terminal, tools
 from strands.models.openai import OpenAIModel
 
 from tailrace.events import TurnCompleted, TurnFailed
-from tailrace.runtimes.agui import AguiRuntime
 from tailrace.testing.scripted_scenarios import Call, say
 
 if TYPE_CHECKING:
@@ -23,13 +22,7 @@ if TYPE_CHECKING:
 
 
 def agent_of(model: ScriptedModel, *functions: Callable[..., Any]) -> StrandsAgent:
-    arguments = {
-        "base_url": f"{model.url}/v1",
-        "api_key": "nobody-checks-it",
-        "max_retries": 0,
-        "default_headers": {"Connection": "close"},
-    }
-    chat = OpenAIModel(client_args=arguments, model_id="scripted")
+    chat = OpenAIModel(client_args=openai_options(model), model_id="scripted")
     # Without `callback_handler=None` it prints its text.
     return StrandsAgent(strands.Agent(model=chat, tools=[*functions], callback_handler=None), name="agent")
 
@@ -59,10 +52,9 @@ def test_the_next_message_answers_an_interrupt(
         """Send it to somebody."""
         return f"sent to {tool_context.interrupt('whom', reason='To whom?')}"
 
-    with Served(serving(agent_of(model, send))) as served:
-        first, second, third = play_turns(
-            AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:send]]", "to Ada", "[[scenario:recall]]"
-        )
+    first, second, third = turns_of(
+        serving(agent_of(model, send)), "[[scenario:send]]", "to Ada", "[[scenario:recall]]"
+    )
     assert shown(first) == ["I send it.", "To whom?"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
     # The name of the call is known from the run before; Strands passes the answer to tools in this form.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ag_ui_langgraph import LangGraphAgent, add_langgraph_fastapi_endpoint
-from agui_serving import LIMIT_S, Served, Tool
-from agui_turns import COMPLETED, THOUGHTS, Turns, of_kind
+from agui_serving import Tool
+from agui_turns import COMPLETED, THOUGHTS, Turns, of_kind, turns_of
 from fastapi import FastAPI
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -16,7 +16,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import interrupt
-from playing import play, play_turns, shown, terminal, thoughts
+from playing import openai_options, play, shown, terminal, thoughts
 
 from tailrace.events import ReasoningEnd, Status, TurnCompleted
 from tailrace.runtimes.agui import AguiRuntime
@@ -31,14 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDep
 
 
 def chat(model: ScriptedModel, **more: Any) -> ChatOpenAI:
-    return ChatOpenAI(
-        model="scripted",
-        base_url=f"{model.url}/v1",
-        api_key="nobody-checks-it",
-        max_retries=0,
-        default_headers={"Connection": "close"},
-        **more,
-    )
+    return ChatOpenAI(model="scripted", **openai_options(model), **more)
 
 
 def tool_of(function: Callable[..., Any], **more: Any) -> StructuredTool:
@@ -49,10 +42,6 @@ def serving(graph: Any, **options: Any) -> FastAPI:
     application = FastAPI()
     add_langgraph_fastapi_endpoint(application, LangGraphAgent(name="agent", graph=graph, **options))
     return application
-
-
-def agent_of(served: Served) -> AguiRuntime:
-    return AguiRuntime(served.url, read_timeout_s=LIMIT_S)
 
 
 class TestLangGraph(Turns):
@@ -73,8 +62,7 @@ class TestLangGraph(Turns):
 def test_reasoning_of_the_responses_api_is_shown_once(model: ScriptedModel) -> None:
     speaking = chat(model, use_responses_api=True, include=["reasoning.encrypted_content"])
     graph = create_agent(speaking, tools=[tool_of(Tool().bash)], checkpointer=InMemorySaver())
-    with Served(serving(graph)) as served:
-        events = play(agent_of(served), "[[scenario:tool]]")
+    (events,) = turns_of(serving(graph), "[[scenario:tool]]")
     assert thoughts(events) == THOUGHTS
     assert [event.metadata for event in of_kind(ReasoningEnd, events)] == [None, None]
     assert shown(events) == ["Let me look.", "The tool has spoken."]
@@ -86,8 +74,7 @@ def test_a_failed_responses_stream_counts_as_complete(
 ) -> None:
     # LangChain does not notice the failure.
     graph = create_agent(chat(model, use_responses_api=True), tools=[], checkpointer=InMemorySaver())
-    with Served(serving(graph)) as served:
-        events = play(agent_of(served), "[[scenario:errmid]]")
+    (events,) = turns_of(serving(graph), "[[scenario:errmid]]")
     assert shown(events) == ["This is going to break"]
     assert terminal(events) == COMPLETED
 
@@ -106,8 +93,8 @@ def test_the_next_message_answers_an_interrupt(outcome: bool) -> None:
     builder.add_edge(START, "ask")
     builder.add_edge("ask", END)
     graph = builder.compile(checkpointer=InMemorySaver())
-    with Served(serving(graph, emit_interrupt_outcome=outcome)) as served:
-        first, second, third = play_turns(agent_of(served), "go", "yes, really", "again")
+    application = serving(graph, emit_interrupt_outcome=outcome)
+    first, second, third = turns_of(application, "go", "yes, really", "again")
     assert shown(first) == ["Really?"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
     assert shown(second) == ["You said yes, really."]
@@ -120,10 +107,8 @@ def test_the_next_message_rejects_a_waiting_call(model: ScriptedModel, outcome: 
     tool = tool_of(Tool().bash)
     approval = HumanInTheLoopMiddleware(interrupt_on={"bash": True})
     graph = create_agent(chat(model), tools=[tool], middleware=[approval], checkpointer=InMemorySaver())
-    with Served(serving(graph, emit_interrupt_outcome=outcome)) as served:
-        first, second, third = play_turns(
-            agent_of(served), "[[scenario:tool]]", "rather not, it is late", "[[scenario:recall]]"
-        )
+    application = serving(graph, emit_interrupt_outcome=outcome)
+    first, second, third = turns_of(application, "[[scenario:tool]]", "rather not, it is late", "[[scenario:recall]]")
     assert shown(first) == ["Let me look.", "Waiting for approval: bash"]
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
     assert shown(second) == ["The tool has spoken."]

@@ -11,7 +11,7 @@ from agents.testing import ModelStep, ScriptedModel, assistant_message, function
 from openai import AsyncOpenAI
 from openai.types.responses import ResponseTextDeltaEvent
 from pages import example
-from playing import Person, Work, cancel, leave, play, said, terminal, thoughts, tools
+from playing import Person, Work, cancel, leave, openai_options, play, said, terminal, thoughts, tools
 from talking import asks_before_it_calls, is_stopped_and_fails, talk_to_forecaster
 
 from agents import (
@@ -241,9 +241,7 @@ def test_cancelling_the_reader_stops_the_run(runtime: Any) -> None:
 
 def over_the_wire(model: ScriptedServer, api: str, **options: Any) -> OpenAIAgentsRuntime:
     """An agent whose model is asked over HTTP, through one of the two APIs."""
-    client = AsyncOpenAI(
-        base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
-    )
+    client = AsyncOpenAI(**openai_options(model))
     kind = OpenAIResponsesModel if api == "responses" else OpenAIChatCompletionsModel
     return OpenAIAgentsRuntime(Agent(name="agent", model=kind("scripted", client), **options))
 

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import RunAgentInput
-from agui_serving import LIMIT_S, Served, Tool
-from agui_turns import COMPLETED, Turns
+from agui_serving import Tool
+from agui_turns import COMPLETED, Turns, turns_of, wiping
 from openai import AsyncOpenAI
-from playing import play, play_turns, said, shown, terminal, tools
+from playing import openai_options, play_turns, said, shown, terminal, tools
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry
 from pydantic_ai.models.openai import OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from tailrace.events import TurnCompleted, TurnFailed
 from tailrace.runtimes.agui import AguiRuntime
-from tailrace.testing.scripted_scenarios import SIGNATURE, Call, say
+from tailrace.testing.scripted_scenarios import SIGNATURE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 def agent_of(model: ScriptedModel, tools: Sequence[Any] = (), **more: Any) -> Agent[None, Any]:
-    client = AsyncOpenAI(
-        base_url=f"{model.url}/v1", api_key="nobody-checks-it", max_retries=0, default_headers={"Connection": "close"}
-    )
+    client = AsyncOpenAI(**openai_options(model))
     # For models with such a name Pydantic AI requests encrypted reasoning.
     known = OpenAIResponsesModel("gpt-5", provider=OpenAIProvider(openai_client=client))
     return Agent(known, tools=tools, **more)
@@ -72,8 +70,7 @@ def test_a_tool_that_asks_for_another_try_has_a_result(model: ScriptedModel) -> 
     def bash(command: str, description: str = "") -> str:
         raise ModelRetry(f"{description}: not {command[:4]}")
 
-    with Served(serving(agent_of(model, [bash]))) as served:
-        events = play(AguiRuntime(served.url, read_timeout_s=LIMIT_S), "[[scenario:toolfail]]")
+    (events,) = turns_of(serving(agent_of(model, [bash])), "[[scenario:toolfail]]")
     ((_, result, is_error),) = tools(events).values()
     assert "a command: not echo" in result
     assert not is_error, "AG-UI does not mark failed results"
@@ -83,18 +80,10 @@ def test_a_tool_that_asks_for_another_try_has_a_result(model: ScriptedModel) -> 
 def test_a_tool_that_needs_approval_is_not_run(
     model: ScriptedModel,
 ) -> None:
-    model.scenarios["wipe"] = ((say("I wipe it."), Call("wipe", {"disk": "a"})), (say("Then not."),))
-    wiped: list[str] = []
+    wipe, wiped = wiping(model)
     agent = agent_of(model, output_type=[str, DeferredToolRequests])
-
-    @agent.tool_plain(requires_approval=True)
-    def wipe(disk: str) -> str:
-        wiped.append(disk)
-        return "wiped"
-
-    with Served(serving(agent)) as served:
-        runtime = AguiRuntime(served.url, read_timeout_s=LIMIT_S)
-        first, second, third = play_turns(runtime, "[[scenario:wipe]]", "yes", "[[scenario:recall]]")
+    agent.tool_plain(requires_approval=True)(wipe)
+    first, second, third = turns_of(serving(agent), "[[scenario:wipe]]", "yes", "[[scenario:recall]]")
     assert shown(first) == ["I wipe it.", 'Approve wipe({"disk":"a"})?']
     assert terminal(first) == TurnCompleted(stop_reason="interrupt")
     assert shown(second) == ["Then not."]

@@ -125,6 +125,7 @@ class GeminiPlayer(CommandPlayer):
     """gemini-cli: pieces without ids and without ends."""
 
     agent = "gemini"
+    second = 0  # at which it speaks
 
     def started(self, command: tuple[str, ...]) -> Runtime:
         return GeminiRuntime(command, sessions=self.folder / "sessions")
@@ -134,7 +135,8 @@ class GeminiPlayer(CommandPlayer):
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
         del is_whole
-        return [line(type="message", role="assistant", content=piece, delta=True) for piece in pieces]
+        now = f"2026-11-15T10:00:{self.second:02}.000Z"
+        return [line(type="message", role="assistant", content=piece, delta=True, timestamp=now) for piece in pieces]
 
     def tool(self, call: str, result: str) -> list[Any]:
         return [

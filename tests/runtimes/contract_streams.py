@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import agui_events as agui
 import vercel_chunks as vercel
 from contract_commands import ClaudePlayer
-from loopback import frames, head
+from loopback import Loopback, Stall, streamed
 from recorded_turns import sdk_object
 
 from tailrace.events import BlockFinal, TextDelta, ToolFinished, ToolStarted, TurnCompleted, TurnFailed
@@ -98,31 +98,22 @@ class HttpPlayer(StreamPlayer):
 
     async def runtime(self, *turns: Sequence[Any]) -> Runtime:
         played = Turns(turns)
+        served = Loopback([lambda _: self._pieces([*self.opening(), *played.next()])])
 
         async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-            with self.working(), suppress(ConnectionError):
-                asked = await reader.readuntil(b"\r\n\r\n")
-                length = next(line for line in asked.split(b"\r\n") if line.lower().startswith(b"content-length"))
-                await reader.readexactly(int(length.split(b":")[1]))
-                await self._send([*self.opening(), *played.next()], reader, writer)
-            writer.close()
+            with self.working():
+                await served.answer(reader, writer)
 
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         self._servers.append(server)
         return self.connected(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/agent")
 
-    async def _send(self, native: Sequence[Any], reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(head(200, "Transfer-Encoding: chunked"))
-        for count, event in enumerate(native):
-            if event is STALL:
-                await reader.read()
-            if event is STALL or event is CUT:
-                return
-            [frame] = frames([event])
-            writer.write(b"%x\r\n%s\r\n" % (len(frame), frame))
-            if count % 100 == 0:
-                await writer.drain()
-        writer.write(b"0\r\n\r\n")
+    def _pieces(self, native: Sequence[Any]) -> list[bytes | Stall]:
+        """The response up to where the stream stalls or is cut."""
+        end = next((at for at, event in enumerate(native) if event is STALL or event is CUT), None)
+        if end is None:
+            return [*streamed(native)]
+        return [*streamed(native[:end])[:-1], *([Stall()] if native[end] is STALL else [])]
 
     def opening(self) -> list[Any]:
         raise NotImplementedError
