@@ -77,7 +77,7 @@ class ActivitySnapshot(_SpeakerEvent, kw_only=True):
 
 
 class CustomEvent(_SpeakerEvent, kw_only=True):
-    """An event of the agent's own."""
+    """A custom event, which the agent defines itself."""
 
     name: str
     value: Any = None

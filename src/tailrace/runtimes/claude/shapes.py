@@ -33,7 +33,7 @@ class _Usage(msgspec.Struct):
 
 
 class ContentBlock(msgspec.Struct):
-    """A block of a message, complete or as it starts."""
+    """A block of a message: in its complete form, or in the form in which it starts."""
 
     type: str
     text: str = ""
