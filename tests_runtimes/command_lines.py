@@ -80,8 +80,8 @@ class Place:
         own = {f"XDG_{kind}_HOME": f"{home}/.{kind.lower()}" for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
         path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
         # Other addresses go through a proxy that does not exist.
-        nobody = "http://127.0.0.1:9"
-        closed = {"HTTP_PROXY": nobody, "HTTPS_PROXY": nobody, "NO_PROXY": "127.0.0.1,localhost"}
+        no_proxy = "http://127.0.0.1:9"
+        closed = {"HTTP_PROXY": no_proxy, "HTTPS_PROXY": no_proxy, "NO_PROXY": "127.0.0.1,localhost"}
         return {"HOME": home, "PATH": path, _MARK: self.mark, **own, **closed, **variables}
 
     def let_a_minute_pass(self) -> None:
@@ -234,16 +234,16 @@ def let_it_make_a_file(place: Place, agent: str, path: str) -> None:
 
 
 def let_codex_delegate(place: Place) -> None:
-    """The scenario `subagent` for codex, whose parent does not wait for a subagent: here it waits for a file."""
-    told = Path(place.work, "told")
-    os.mkfifo(told)
+    """The scenario `subagent` for codex. Its parent does not wait for a subagent, so here it waits for a pipe."""
+    pipe = Path(place.work, "done")
+    os.mkfifo(pipe)
     place.model.scenarios["subagent"] = (
         (say("I delegate."), Delegate("[[scenario:child]] Do the work of a child.")),
-        (Shell(f"cat {told}"),),
+        (Shell(f"cat {pipe}"),),
         (say("The parent is done."),),
     )
     place.model.scenarios["child"] = (
         (say("The child speaks."), Shell("echo a child works")),
-        (say("The child has a result."), Shell(f"echo done > {told}")),
+        (say("The child has a result."), Shell(f"echo done > {pipe}")),
         (say("Nothing more."),),
     )

@@ -195,7 +195,7 @@ def cancel(runtime: Runtime, at_work: asyncio.Event) -> None:
 
 
 async def in_time(work: Coroutine[Any, Any, None]) -> None:
-    """Await it within the limit. The current task is named, to be told from others."""
+    """Await it within the limit. The current task gets a name, so that other tasks are found."""
     task = asyncio.current_task()
     assert task is not None
     task.set_name(ALONE)

@@ -197,9 +197,9 @@ def test_a_question_is_decided_at_the_terminal(chat: Callable[..., Talk], place:
         talk.begin("[[scenario:ask]]")
         talk.chooses(key)
         shown = without_notices(talk.ended())
-        told = ["I make a file.", "", f"◌ {call}", ""]
+        begun = ["I make a file.", "", f"◌ {call}", ""]
         # The question of claude-agent-acp may come before its text.
-        assert shown[:4] == told or (agent is ACP_CLAUDE and shown[:4] == told[2:] + told[:2])
+        assert shown[:4] == begun or (agent is ACP_CLAUDE and shown[:4] == begun[2:] + begun[:2])
         choices = [f"  {number}  {choice}" for number, choice in enumerate(agent.choices, 1)]
         question = "\n".join([f"? {agent.asks}", *choices]).format(command="touch made").split("\n")
         end = 4 + len(question)

@@ -71,8 +71,8 @@ def test_a_second_try_replaces_the_text_of_the_first(place: Place) -> None:
     assert isinstance(terminal(events), TurnCompleted)
 
 
-@pytest.mark.parametrize(("choice", "told"), [(1, '"Which colour?"="Blue"'), (2, "The person chose none of these.")])
-def test_a_person_answers_a_question_of_claude(place: Place, choice: int, told: str) -> None:
+@pytest.mark.parametrize(("choice", "answer"), [(1, '"Which colour?"="Blue"'), (2, "The person chose none of these.")])
+def test_a_person_answers_a_question_of_claude(place: Place, choice: int, answer: str) -> None:
     call = Call("AskUserQuestion", {"questions": [QUESTION]})
     place.model.scenarios["ask"] = ((say("I ask."), call), (say("Thank you."),))
     person = Person(choice)
@@ -82,7 +82,7 @@ def test_a_person_answers_a_question_of_claude(place: Place, choice: int, told: 
     assert [question.title for question in person.asked] == ["Which colour?"]
     ((name, result, _),) = tools(events).values()
     assert name == "AskUserQuestion"
-    assert told in result
+    assert answer in result
     assert shown(events) == ["I ask.", "Thank you."]
 
 

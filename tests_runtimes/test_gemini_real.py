@@ -43,15 +43,15 @@ def test_a_tool_that_its_mode_does_not_allow_is_not_run(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "stands"),
+    ("second", "texts"),
     [
         (("This is going ", "to break, but it holds."), ["This is going to break, but it holds."]),
-        # If the second try sends other text, nobody can know which of the two counts.
+        # If the second try sends other text, it is not known which of the two counts.
         (("This is going ", "to be whole."), ["This is going to break", "This is going to be whole."]),
     ],
 )
 def test_a_second_try_replaces_the_first_or_stands_apart(
-    place: Place, second: tuple[str, ...], stands: list[str]
+    place: Place, second: tuple[str, ...], texts: list[str]
 ) -> None:
     place.model.scenarios["again"] = ((say("This is going ", "to break"), Fail()),)
 
@@ -60,6 +60,6 @@ def test_a_second_try_replaces_the_first_or_stands_apart(
             place.model.scenarios["again"] = ((say(*second),),)
 
     events = play(gemini(place), "[[scenario:again]]", at_event=mend)
-    assert shown(events) == stands
-    assert (Notice(text=MAY_BE_RESTARTED) in events) == (len(stands) > 1)
+    assert shown(events) == texts
+    assert (Notice(text=MAY_BE_RESTARTED) in events) == (len(texts) > 1)
     assert terminal(events) == TurnCompleted()

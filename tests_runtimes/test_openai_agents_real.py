@@ -297,7 +297,7 @@ def test_a_conversation_with_questions_a_stop_and_a_failure(tmp_path: Path, mode
         assert "my_app:agent · an agent of the OpenAI Agents SDK" in forecaster.person.lines()[0]
         asks_before_it_calls(forecaster, tmp_path, name="forecaster", denied="Tool execution was not approved.")
         logged = is_stopped_and_fails(forecaster)
-        assert logged == ["Error streaming response"], "what the SDK logs stands on a line of its own"
+        assert logged == ["Error streaming response"], "what the SDK logs is on a line of its own"
         assert forecaster.answer("[[scenario:recall]]") == ["Before this: hello, weather, weather, stall, http400."]
 
 

@@ -224,15 +224,8 @@ class Agent:
         return "cancelled"
 
     def scene_deaf(self) -> str:
-        self.text("I hear nothing.")
+        self.text("I go on.")
         return self.forever()
-
-    def scene_crash(self) -> None:
-        self.text("About to ")
-        self.update("tool_call", toolCallId="t", title="sleep", status="in_progress")
-        sys.stderr.write("Traceback\nout of luck\n")
-        sys.stderr.flush()
-        os._exit(3)
 
     def scene_garbage(self) -> str:
         self.text("Hel")
@@ -251,7 +244,7 @@ class Agent:
         self.send(id=self.number, result={"stopReason": "end_turn"})
         self.update("tool_call_update", toolCallId="t", _meta={"terminal_output_delta": {"data": "tick\n"}})
         self.text("too late")
-        self.update("tool_call", toolCallId="u", title="never told")
+        self.update("tool_call", toolCallId="u", title="too late")
         self.update("tool_call_update", toolCallId="t", status="completed", rawOutput="slept")
 
     def scene_stale(self) -> None:
@@ -259,12 +252,12 @@ class Agent:
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "stale"}}
         asked = {"toolCall": {"toolCallId": "x"}, "options": CHOICES, "sessionId": self.session}
         self.answers[0] = self.open_question = queue.Queue()
-        breath = [
+        messages = [
             {"id": self.number, "result": {"stopReason": "end_turn"}},
             {"method": "session/update", "params": {"sessionId": self.session, "update": update}},
             {"id": 0, "method": "session/request_permission", "params": asked},
         ]
-        self.write(b"\n".join(json.dumps({"jsonrpc": "2.0", **message}).encode() for message in breath))
+        self.write(b"\n".join(json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages))
 
     def scene_never_finished(self) -> str:
         self.update("tool_call", toolCallId="t", title="sleep", status="in_progress")

@@ -69,7 +69,7 @@ def text_of(events: list[Event]) -> str:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process runs; a dead one that nobody has reaped does not."""
+    """Whether a process runs. One that is dead but not reaped does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -43,7 +43,7 @@ LOST = ConnectionError("the connection was lost")
 
 
 class StreamPlayer(Player):
-    """An agent within this process; it is at rest when nobody reads what it says."""
+    """An agent within this process; it is idle when its stream is not read."""
 
     def __init__(self) -> None:
         self.numbers = itertools.count(1)

@@ -142,12 +142,6 @@ def test_agent_may_not_read_files_through_us(scenes: Scenes) -> None:
     assert turn.answer == ["-32601"]
 
 
-def test_crash_is_reported_with_the_end_of_stderr(scenes: Scenes) -> None:
-    (turn,) = play(scenes.runtime(), "crash")
-    assert (turn.answer, turn.tools) == (["About to "], [("sleep", None)])
-    assert failure(turn) == ("scenes exited with code 3: Traceback out of luck", CUT_OFF)
-
-
 # Leaving
 
 
@@ -218,11 +212,6 @@ def test_permission_is_decided_by_the_policy_or_the_person(
     assert turn.answer == [f"{{'outcome': 'selected', 'optionId': '{option}'}}"]
     assert turn.notices == (NOT_ALLOWED if permissions == "deny" else [])
     assert turn.status == (["Waiting for permission: rm -rf 0"] if person else [])
-
-
-def test_how_to_allow_is_said_once(scenes: Scenes) -> None:
-    (turn,) = play(scenes.runtime(), "permissions")
-    assert turn.notices == [*NOT_ALLOWED, "Not allowed: rm -rf 1."]
 
 
 def test_request_without_a_way_to_deny_is_cancelled(scenes: Scenes) -> None:

@@ -70,7 +70,7 @@ def test_person_answers_claudes_own_questions(tmp_path: Path) -> None:
         ("asks a question", "allow", None, 0, "No person can choose from a list here."),
         ("asks badly", "ask", Person("answer"), 0, "No person can choose from a list here."),
     ],
-    ids=["none chosen", "nobody there", "malformed"],
+    ids=["none chosen", "no person", "malformed"],
 )
 def test_unanswered_question_is_denied(  # a row of the table
     tmp_path: Path, action: str, permissions: Policy, person: Person | None, asked: int, message: str

@@ -82,7 +82,7 @@ def test_demo_can_be_left_at_any_event() -> None:
         await asyncio.sleep(0)
 
     async def leave_everywhere() -> None:
-        for length in range(0, count, 7):
+        for length in range(0, count, 23):
             events = DemoRuntime(pause=at_once).run(PROMPT)
             turn = [event for _ in range(length) if (event := await anext(events, None)) is not None]
             await events.aclose()

@@ -96,7 +96,7 @@ def subagent_of_codex(folder: Path, deltas: Callable[[str], list[str]]) -> list[
 
 
 def subagent_of_claude(folder: Path, deltas: Callable[[str], list[str]]) -> list[Event]:
-    """Its subagents send whole blocks, whatever their model does."""
+    """Its subagents send whole blocks, also if their model streams."""
     player = commands.ClaudePlayer(folder)
     del deltas
 

@@ -172,7 +172,7 @@ def test_rule_2_reused_id_is_another_block(agent: str, tmp_path: Path) -> None:
     def native(player: Any) -> list[Any]:
         player.numbers = itertools.repeat(0)
         first = [*player.text("One, ", "two"), *player.tool("call-1", "ok")]
-        player.within = "msg_2"  # of opencode, whose parts belong to a message
+        player.within = "msg_2"  # parts of opencode belong to a message
         second = player.text("One, ", "two again")
         player.within = "msg_1"
         return [*first, *second]
@@ -317,7 +317,7 @@ def test_rule_5_text_of_a_failed_try_is_retracted(agent: str, tmp_path: Path) ->
     assert completed(agent, tmp_path, native).texts == [AGAIN]
 
 
-# 6. One end, by priority: a reported failure counts, whatever claims success after it.
+# 6. One end, by priority: a reported failure counts, also if success is reported after it.
 
 FALSE_ENDS: dict[str, Callable[[Any], list[Any]]] = {
     "acp": lambda player: [
@@ -332,7 +332,7 @@ FALSE_ENDS: dict[str, Callable[[Any], list[Any]]] = {
 
 
 @each_agent_of(6)
-def test_rule_6_failure_is_the_end_whatever_claims_success(agent: str, tmp_path: Path) -> None:
+def test_rule_6_failure_is_the_end_despite_success(agent: str, tmp_path: Path) -> None:
     def native(player: Any) -> list[Any]:
         ends = FALSE_ENDS.get(agent, lambda player: [*player.failure(WHY), *player.ending()])
         return [*player.text("So far."), *ends(player)]
@@ -451,7 +451,7 @@ def test_rule_7_usage_has_its_scope(agent: str, tmp_path: Path) -> None:
     assert (usage[0].input_tokens, usage[0].output_tokens) == (3, 5)
 
 
-# 8. Whatever an agent calls it, a subagent speaks under the call that started it.
+# 8. A subagent speaks under the call that started it.
 
 
 def claude_child(player: Any) -> list[Any]:

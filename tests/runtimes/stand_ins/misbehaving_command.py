@@ -1,7 +1,7 @@
 """Stands in for any agent's command, and misbehaves in one way until it is well; then it is the command behind `--`.
 
 Its own arguments: a folder, in which a file `well` says that it is well and `pids` keeps who was started; and the
-fault. Whatever the runtime adds to them comes last.
+fault. What the runtime adds to them comes last.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """The log is not read."""
 
 
 def run(folder: str, action: str, given: list[str]) -> int:
