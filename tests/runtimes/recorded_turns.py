@@ -1,7 +1,7 @@
 """The recordings of agents: how each is read, and what its translator makes of its lines.
 
-`recordings/expected` holds the events of each turn. A person has read them beside the recording. A number behind
-a name, as in `claude_sdk_model_switch-2`, is one of several turns in a recording.
+`recordings/expected` holds the events of each turn. A number behind a name, as in `claude_sdk_model_switch-2`, is one
+of several turns in a recording.
 """
 
 from __future__ import annotations
