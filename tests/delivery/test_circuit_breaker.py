@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.delivery.circuit_breaker import CircuitBreaker
-from tailrace.delivery.paced_channel import PacedChannel
+from tailrace.delivery.pace import PacedChannel
 from tailrace.operations import Ambiguous, Delivered, NotNow, Receipt, Refused
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel

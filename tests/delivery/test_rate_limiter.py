@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.capabilities import Capabilities, Rate, Unkeyed
-from tailrace.delivery.paced_channel import PacedChannel
+from tailrace.delivery.pace import PacedChannel
 from tailrace.delivery.rate_limiter import FIRST_MESSAGE_WAIT_S, PendingCall, RateLimiter, Urgency, urgency_of
 from tailrace.operations import (
     AppendStream,

@@ -15,7 +15,7 @@ from kills.script import kill_capabilities, questions_of
 from kills.trial import TrialRunner
 from kills.worker import IN_USE
 from tailrace.deliveries import State
-from tailrace.delivery.paced_channel import STALE_S
+from tailrace.delivery.pace import STALE_S
 from tailrace.testing.faults import Delayed, NoAnswer, Rule
 from tailrace.testing.platform_process import PlatformProcess
 

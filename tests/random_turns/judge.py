@@ -16,7 +16,7 @@ from random_turns.expected import WORD, ExpectedTurn
 from random_turns.watched_turn import addressee_of, text_of
 from tailrace.capabilities import Keyed, StreamRules, Unkeyed
 from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, State, TurnState
-from tailrace.delivery.decisions import TOO_OLD
+from tailrace.delivery.result import TOO_OLD
 from tailrace.events import TextDelta, ToolStarted
 from tailrace.markdown.splitter import Splitter
 from tailrace.operations import CloseStream, Delete, Edit, OpenStream, Post, PostMedia

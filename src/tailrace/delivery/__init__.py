@@ -6,7 +6,7 @@ through channels and records each delivery in a ledger; `Recovery` sends what ea
 
 from tailrace.delivery.adapter import BridgeCallbacks, DeliveryAdapter, DeliveryAdapterOptions, ReplyPayload
 from tailrace.delivery.courier import Courier, CourierSettings
-from tailrace.delivery.open_turn import OpenTurn
+from tailrace.delivery.plan import OpenTurn
 from tailrace.delivery.processing_message import ProcessingMessageAccumulator
 from tailrace.delivery.recovery import Recovery, RecoverySettings
 from tailrace.delivery.spool import Spool

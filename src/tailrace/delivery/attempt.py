@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tailrace.deliveries import NOTICE_ORDINAL, Delivery, Query, State, moved
-from tailrace.delivery.decisions import (
+from tailrace.delivery.call import outcome_of, perform
+from tailrace.delivery.pace import STALE_S
+from tailrace.delivery.result import (
     after_call,
     after_failed_lookup,
     after_lookup,
@@ -21,15 +23,13 @@ from tailrace.delivery.decisions import (
     missing_part_notice,
     replacement_post,
 )
-from tailrace.delivery.paced_channel import STALE_S
-from tailrace.delivery.performing import outcome_of, perform
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome
 from tailrace.ports import ReadsBack
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from tailrace.delivery.paced_channel import PacedChannel
+    from tailrace.delivery.pace import PacedChannel
     from tailrace.delivery.sender_context import SenderContext
     from tailrace.operations import Receipt
 

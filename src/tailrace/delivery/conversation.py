@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, UNDELIVERED, Delivery, Query, State, moved
 from tailrace.delivery.attempt import attempt, look_up, mark_not_sent, record_result
-from tailrace.delivery.decisions import Finish, LookUp, Send, Wait, remaining_wait
 from tailrace.delivery.preview_slot import PreviewSlot, not_shown
 from tailrace.delivery.rate_limiter import urgency_of
+from tailrace.delivery.result import Finish, LookUp, Send, Wait, remaining_wait
 from tailrace.errors import Fenced, LedgerError, LedgerUnavailable
 from tailrace.operations import OpenStream, Post, PostMedia
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from tailrace.delivery.paced_channel import PacedChannel
+    from tailrace.delivery.pace import PacedChannel
     from tailrace.delivery.preview_slot import Shown
     from tailrace.delivery.sender_context import SenderContext
     from tailrace.operations import Interim

@@ -17,9 +17,9 @@ import msgspec
 from tailrace.deliveries import FINAL, Delivery, Policy, State, Turn, TurnState
 from tailrace.delivery.attempt import mark_not_sent
 from tailrace.delivery.conversation import PAGE, ConversationSender
-from tailrace.delivery.decisions import Send
-from tailrace.delivery.open_turn import OpenTurn
+from tailrace.delivery.plan import OpenTurn
 from tailrace.delivery.preview_slot import not_shown
+from tailrace.delivery.result import Send
 from tailrace.delivery.sender_context import SenderContext, SystemClock
 from tailrace.errors import UsageError
 

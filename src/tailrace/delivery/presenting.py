@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tailrace.deliveries import FINAL, NOTICE_ORDINAL, OPEN, Delivery, State, TurnState
-from tailrace.delivery.open_turn import SNAPSHOT_EVERY_S
+from tailrace.delivery.plan import SNAPSHOT_EVERY_S
 from tailrace.events import TurnCancelled, TurnCompleted, TurnFailed
 from tailrace.operations import Ambiguous, AppendStream, Delivered, Draft, Edit, Outcome, Refused, Typing
 from tailrace.projector import Idle, Projector, WaitUntil, restored_messages
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Coroutine
 
     from tailrace.capabilities import Capabilities
-    from tailrace.delivery.open_turn import OpenTurn
+    from tailrace.delivery.plan import OpenTurn
     from tailrace.delivery.preview_slot import Shown
     from tailrace.events import Event
     from tailrace.operations import Durable, Interim

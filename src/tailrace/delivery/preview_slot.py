@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from tailrace.capabilities import StreamRules
-from tailrace.delivery.performing import outcome_of, perform_interim
+from tailrace.delivery.call import outcome_of, perform_interim
 from tailrace.delivery.rate_limiter import urgency_of
 from tailrace.markdown.units import size
 from tailrace.operations import Ambiguous, AppendStream, Delivered, Draft, Edit, Interim, NotNow, Outcome
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.capabilities import Capabilities
-    from tailrace.delivery.paced_channel import PacedChannel
+    from tailrace.delivery.pace import PacedChannel
     from tailrace.delivery.rate_limiter import PendingCall
 
 _DEADLINE_S = 5.0

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.deliveries import FINAL
-from tailrace.delivery.paced_channel import PacedChannel
+from tailrace.delivery.pace import PacedChannel
 from tailrace.errors import Fenced, LedgerError, LedgerLost, LedgerUnavailable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tailrace.capabilities import Idempotency, Keyed, Readback, Repeatable, Unkeyed
 from tailrace.deliveries import EDGES, FINAL, NOTICE_ORDINAL, OPEN, Delivery, Policy, State, moved, plan, sending
-from tailrace.delivery.decisions import (
+from tailrace.delivery.result import (
     LONGEST_BACKOFF_S,
     LONGEST_WAIT_S,
     TOO_OLD,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.capabilities import Keyed
 from tailrace.delivery.circuit_breaker import CircuitBreaker
-from tailrace.delivery.decisions import NextStep, RepeatContext, is_plausible, next_step, wait_after
 from tailrace.delivery.rate_limiter import PendingCall, RateLimiter, Urgency
+from tailrace.delivery.result import NextStep, RepeatContext, is_plausible, next_step, wait_after
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome, Refused
 from tailrace.ports import Channel, Clock, ReadsBack
 
