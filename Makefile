@@ -84,7 +84,7 @@ lint: setup
 	@$(BIN)/lint-imports --no-logo > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 
-# Kill a process at every crash point and at random, and count what people saw. Takes minutes.
+# Kill `tailrace deliver` and `tailrace deliveries resume` more than 500 times, and count what people saw. Takes minutes.
 kills: setup
 	@$(TESTS) -m kills.matrix $(KILLS)
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
-import sqlite3
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
+
 from bench.no_ledger import NoLedger, SlowPlatform
 from bench.rows import Row, Scale, duration
-from tailrace.deliveries import Delivery, Policy, moved, plan, sending
+from tailrace.deliveries import Delivery, Lease, Policy, moved, plan, sending
 from tailrace.deliveries import State as Of
 from tailrace.delivery import Courier
 from tailrace.ledger.connection import connect
@@ -94,17 +95,19 @@ class _Timed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    async def plan(self, lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """Checkpoint A."""
         start = time.perf_counter()
-        recorded = await self._ledger.plan(deliveries)
+        recorded = await self._ledger.plan(lease, deliveries)
         self._waits.append(time.perf_counter() - start)
         return recorded
 
-    async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
+    async def move(
+        self, lease: Lease, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = (), hold_s: float = 0.0
+    ) -> list[Delivery]:
         """Checkpoint B."""
         start = time.perf_counter()
-        done = await self._ledger.move(*moves, plan=plan)
+        done = await self._ledger.move(lease, *moves, plan=plan, hold_s=hold_s)
         self._waits.append(time.perf_counter() - start)
         return done
 
@@ -141,13 +144,14 @@ async def _record(path: Path, callers: int, each: int, slower_s: float) -> float
     ledger = await SqliteLedger.open(path, connect=_slower(slower_s))
 
     async def call(number: int) -> None:
+        target = Target(channel="slow", chat=str(number))
+        lease = await ledger.acquire(target.conversation)
         for ordinal in range(1, each + 1):
-            target = Target(channel="slow", chat=str(number))
             post = Post(target=target, body=Body(text=TEXT))
             new = plan(post, turn_id=f"t{number}", ordinal=ordinal, policy=POLICY, now=0.0)
-            [recorded] = await ledger.plan([sending(new, now=0.0)])
+            [recorded] = await ledger.plan(lease, [sending(new, now=0.0)])
             delivered = moved(recorded, Of.DELIVERED, now=1.0, receipt=Receipt(message_id="m"))
-            await ledger.move((recorded, delivered))
+            await ledger.move(lease, (recorded, delivered))
 
     try:
         start = time.perf_counter()
@@ -162,17 +166,13 @@ def _slower(seconds: float) -> Any:
     if not seconds:
         return connect
 
-    class SlowConnection(sqlite3.Connection):
-        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
-            if sql.lstrip().upper().startswith("COMMIT"):
+    class SlowConnection(apsw.Connection):
+        def execute(self, statements: str, *args: Any, **options: Any) -> apsw.Cursor:
+            if statements.lstrip().upper().startswith("COMMIT"):
                 time.sleep(seconds)
-            return super().execute(sql, *args)
+            return super().execute(statements, *args, **options)
 
-    def slow_connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
-        address = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rw'}"
-        return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, factory=SlowConnection)
-
-    return slow_connect
+    return partial(connect, of=SlowConnection)
 
 
 def _others(scale: Scale) -> Iterator[Row]:

@@ -111,13 +111,13 @@ class _Counting(SlowPlatform):
         self.done = asyncio.Event()
         self._left = until
 
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
+    async def post(self, post: Post, *, key: str) -> Receipt:
         """Count it."""
         self.first_at = self.first_at or time.time()
         self._left -= 1
         if self._left == 0:
             self.done.set()
-        return await super().post(target, body, key=key)
+        return await super().post(post, key=key)
 
 
 async def _serve(path: Path, served: int) -> None:

@@ -8,44 +8,59 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, Keyed
-from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn, TurnState
-from tailrace.operations import Body, Receipt, Target
+from tailrace.deliveries import Accepted, Delivery, Lease, OpenConversation, Query, Snapshot, Turn, TurnState
+from tailrace.operations import Post, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tailrace.inbound import InboundMessage
     from tailrace.ports import Inbox
 
 
 class NoLedger:
     """Accepts every call and stores nothing."""
 
-    epoch = 1
-
-    async def accept(self, inbound: Inbound) -> str:
+    async def accept(self, message: InboundMessage) -> Accepted:
         """Every event is new."""
-        return inbound.turn_id
+        return Accepted(turn_id=message.turn_id, is_new=True, ahead=0)
 
-    async def begin(self, turn: Turn) -> Turn:
+    async def cancel(self, turn_id: str) -> None:
+        """No turn is known."""
+
+    async def acquire(self, conversation: str) -> Lease:
+        """Every conversation is free."""
+        return Lease(conversation=conversation, owner="", epoch=1)
+
+    def release(self, lease: Lease) -> None:
+        """Nothing is owned."""
+
+    async def begin(self, lease: Lease, turn: Turn) -> Turn:
         """Every turn is new."""
-        return replace(turn, attempt=1, epoch=1)
+        return replace(turn, attempt=1, epoch=lease.epoch)
 
-    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, lease: Lease, turn_id: str, snapshot: Snapshot) -> None:
         """Ignore it."""
 
-    async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:  # noqa: ARG002
+    async def end(self, lease: Lease, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:  # noqa: ARG002
         """The turn has ended."""
         return list(plan)
 
-    async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    async def plan(self, lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:  # noqa: ARG002
         """All deliveries are new."""
         return list(deliveries)
 
-    async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:  # noqa: ARG002
+    async def move(
+        self,
+        lease: Lease,  # noqa: ARG002
+        *moves: tuple[Delivery, Delivery],
+        plan: Sequence[Delivery] = (),
+        hold_s: float = 0.0,  # noqa: ARG002
+    ) -> list[Delivery]:
         """Every move is allowed."""
-        return [after for _before, after in moves]
+        return [*(after for _before, after in moves), *plan]
 
-    async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:  # noqa: ARG002
+    async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:  # noqa: ARG002
         """Nothing is open."""
         return []
 
@@ -53,9 +68,17 @@ class NoLedger:
         """Nothing is open."""
         return []
 
-    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:  # noqa: ARG002
+    async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:  # noqa: ARG002
         """Nothing was interrupted."""
         return []
+
+    async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:  # noqa: ARG002
+        """Nothing waits."""
+        return []
+
+    async def turn(self, turn_id: str) -> Turn | None:  # noqa: ARG002
+        """Nothing is recorded."""
+        return None
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:  # noqa: ARG002
         """Nothing is recorded."""
@@ -84,7 +107,10 @@ class SlowPlatform:
     async def stop(self) -> None:
         """Nothing to disconnect."""
 
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:  # noqa: ARG002
+    async def wait_closed(self) -> None:
+        """There is no connection."""
+
+    async def post(self, post: Post, *, key: str) -> Receipt:  # noqa: ARG002
         """Accept the message after a while."""
         await asyncio.sleep(self._seconds)
         return Receipt(message_id=key)

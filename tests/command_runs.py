@@ -74,12 +74,12 @@ class CommandFolder:
     def run_on_default_ledger(self, *arguments: str, given: bytes = b"") -> Done:
         return run_here(*arguments, given=given, env=self.env)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, output: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
         """Start a command in a process of its own."""
         pipe = subprocess.PIPE
         command = [TAILRACE, *arguments, "--ledger", str(self.ledger)]
         with default_sigint():
-            return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env, cwd=self.folder)
+            return subprocess.Popen(command, stdin=pipe, stdout=output, stderr=pipe, env=self.env, cwd=self.folder)
 
     def start_deliver(self, *arguments: str) -> subprocess.Popen[bytes]:
         return self.start("deliver", "--channel", "simulated", "--to", "room", *arguments)
@@ -123,7 +123,7 @@ def run_here(*arguments: str, given: bytes = b"", env: Mapping[str, str] | None 
 def finish(process: subprocess.Popen[bytes], given: bytes | None = None) -> Done:
     """Write the input of a process, if it still takes any, and wait until it ends."""
     out, err = process.communicate(given, timeout=TIMEOUT_S)
-    return Done(process.returncode, out.decode(), err.decode())
+    return Done(process.returncode, (out or b"").decode(), err.decode())
 
 
 def write_input(process: subprocess.Popen[bytes], given: bytes) -> None:

@@ -72,7 +72,7 @@ SIGNATURES = {
     "tailrace.markdown:join": "(parts)",
     "tailrace.markdown:render": "(text, dialect)",
     "tailrace.markdown:Part": "(*, text, body, size, opened='', closed='', seam='', lead='')",
-    "tailrace.operations:Body": "(*, text, entities=(), html=None, markdown=None)",
+    "tailrace.operations:Body": "(*, text, entities=(), html=None, markdown=None, buttons=())",
     "tailrace.ports:Prompt": "(*, text, session_id='', user_id='', conversation='')",
     "tailrace.ports:Runtime.run": "(self, prompt)",
     "tailrace.ports:ProcessingMessages.create_processing_message": "(self, source_id, text, metadata)",

@@ -55,6 +55,7 @@ ORDINARY = (
             "could not connect to postgresql://app:hunter22@db/main (5 tries)",
             f"could not connect to postgresql://app:{REDACTED}@db/main (5 tries)",
         ),
+        ("api_key=sk-abcdefghijklmnop1234 is wrong", f"api_key={REDACTED} is wrong"),
         ("password=hunter22 host=db", f"password={REDACTED} host=db"),
         *((text, text) for text in ORDINARY),
     ],

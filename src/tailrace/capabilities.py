@@ -1,13 +1,13 @@
 """The capabilities of a channel, as data: size of a message, rate limits, and when a send may be repeated.
 
-A channel declares one `Capabilities`; everything else reads it. No code here acts on the values. The tables of the
-platforms are at the end, with the sources of their values; a value that is in no primary source is listed as
-`unverified`. Only the declared idempotency decides what happens to a send that got no answer:
+A channel declares one `Capabilities`, and all other code reads it. This module only holds the values. The tables of the
+platforms are at the end, with the sources of their values. `unverified` lists the values that are in no primary source.
+Only the declared idempotency decides what happens to a send that got no answer:
 
     keyed        the platform recognises a message by its key, for some time: send it again
     readback     the platform can be asked whether a message with that key exists: ask, then decide
     repeatable   a second call changes nothing, as with any edit: repeat it
-    unkeyed      the outcome stays unknown: hold the part back with a notice, or send it again, marked
+    unkeyed      the outcome stays unknown: send a notice instead, or send it again with a mark
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 
 class Keyed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="keyed"):
-    """The platform drops a message whose key it has seen, for `window_s` seconds after the first call.
+    """For `window_s` seconds after the first call, the platform drops further messages with the same key.
 
     `scope` names what the key is bound to besides the chat (a device, a bot account). In another scope the platform
     does not recognise the key.
@@ -31,10 +31,10 @@ class Keyed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ke
 class Readback(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="readback"):
     """The platform can be asked for a message by its key.
 
-    A message that it does not show `visible_within_s` after the call never arrived.
+    If the platform does not show the message `visible_within_s` after the call, the message never arrived.
     """
 
-    visible_within_s: float = msgspec.field(name="settle_s", default=0.0)  # its key in ledgers
+    visible_within_s: float = msgspec.field(name="settle_s", default=0.0)  # ledgers use that name
 
 
 class Repeatable(msgspec.Struct, frozen=True, tag_field="kind", tag="repeatable"):
@@ -49,7 +49,7 @@ Idempotency: TypeAlias = Keyed | Readback | Repeatable | Unkeyed
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """At most `calls` in `per_s` seconds, at once or spread."""
+    """At most `calls` calls in `per_s` seconds, all at once or spread over that time."""
 
     calls: int
     per_s: float
@@ -78,7 +78,7 @@ class DraftRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="streams"):
     """Text can be appended to an open message.
 
-    The platform closes the stream after `lifetime_s`, None for never. One call takes at most `per_call` of the unit.
+    The platform closes the stream after `lifetime_s`, None for never. One call takes at most `per_call` of the `unit`.
     `tasks`: the platform shows tasks and their status beside the text. `in_threads_only`: only threads have streams.
     """
 
@@ -90,12 +90,12 @@ class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """The capabilities of one channel. None and False mean that it lacks one.
+    """The capabilities of one channel. None and False mean: the channel has no such capability or limit.
 
-    `limit` is the size of a rendered message in `unit`; above `lines` lines a message is cut too, because people read
-    two messages more easily. A call that takes longer than `deadline_s` counts as ambiguous. Sends and edits of a chat
-    share `per_chat`, in a group `per_group` too; all chats together share `overall`. The typing sign lasts `typing_s`.
-    `presentation` is the default. `unverified` names the fields with a value that is in no primary source.
+    `limit` is the size of a rendered message in `unit`. A message with more than `lines` lines is cut too, because
+    people read two shorter messages more easily. After `deadline_s` the outcome of a call counts as unknown. Sends and
+    edits of a chat share `per_chat`, in a group `per_group` too; all chats share `overall`. The typing sign lasts
+    `typing_s`. `presentation` is the default. `unverified` names the fields with a value that is in no primary source.
     """
 
     idempotency: Idempotency
@@ -119,14 +119,14 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 TELEGRAM = Capabilities(
     idempotency=Unkeyed(),  # bots cannot set the platform's random_id
-    limit=4096,  # after the entities are parsed
-    unit="code_points",  # though the offsets of the entities are UTF-16
+    limit=4096,  # counted after the entities are parsed
+    unit="code_points",  # but the offsets of the entities count UTF-16 units
     caption_limit=1024,
     dialect="telegram",
     per_chat=Rate(calls=1, per_s=1.0),
     per_group=Rate(calls=20, per_s=60.0),
     overall=Rate(calls=30, per_s=1.0),
-    # Two edits a second got 429 and waits of 30 to 137 s; edits count like sends.
+    # Two edits per second got the answer 429 and waits of 30 to 137 s. Edits count like sends.
     edits=EditRules(every_s=1.5, every_s_in_groups=4.0),
     deletes=True,
     native=DraftRules(lifetime_s=30.0, every_s=1.0),  # private chats only
@@ -140,14 +140,14 @@ TELEGRAM = Capabilities(
 # with rich_message. It is also limited to 500 blocks, 16 levels and 20 columns: see `markdown.telegram_rich`.
 TELEGRAM_RICH = msgspec.structs.replace(
     TELEGRAM,
-    limit=32_768,  # of text, after the markup is parsed
+    limit=32_768,  # of the text without its markup
     dialect="telegram_rich",
     unverified=TELEGRAM.unverified | {"unit"},  # the documentation says "UTF-8 characters"
 )
 
 SLACK = Capabilities(
     idempotency=Readback(visible_within_s=2.0),  # by the metadata of the message; apps cannot use client_msg_id
-    limit=12_000,  # of markdown_text, in each call
+    limit=12_000,  # for markdown_text in each call
     unit="code_points",
     dialect="slack",
     per_chat=Rate(calls=1, per_s=1.0),
@@ -170,7 +170,7 @@ DISCORD = Capabilities(
     unit="code_points",
     lines=60,  # clients fold taller messages on a phone
     dialect="discord",
-    per_chat=Rate(calls=5, per_s=5.0),  # headers tell the bucket; most channels had this one
+    per_chat=Rate(calls=5, per_s=5.0),  # the answer's headers name the limit; most channels had this one
     overall=Rate(calls=50, per_s=1.0),
     edits=EditRules(every_s=1.2),
     deletes=True,
@@ -189,7 +189,7 @@ MATRIX = Capabilities(
     overall=Rate(calls=10, per_s=50.0),  # Synapse's rc_message: 0.2 per second for a user, 10 at once
     edits=EditRules(every_s=5.0),
     deletes=True,
-    typing_s=30.0,  # the client's choice
+    typing_s=30.0,  # the client may choose it
     threads=True,
     presentation="live",
     unverified=frozenset({"edits.every_s"}),
@@ -204,7 +204,7 @@ TERMINAL = Capabilities(
 )
 
 WEB = Capabilities(
-    idempotency=Keyed(window_s=86_400.0, scope="stream"),  # our own event ids, replayed after Last-Event-ID
+    idempotency=Keyed(window_s=86_400.0, scope="stream"),  # our event ids; a client gets those after its Last-Event-ID
     limit=1_000_000,
     dialect="html",
     edits=EditRules(every_s=0.05),

@@ -4,9 +4,9 @@
 optional fields left out. `tailrace.assembler` turns events into chunks.
 
 The text of a text or thinking chunk and the output of a shell grow in small pieces while a turn runs. Appending to a
-`str` attribute copies the whole text, so these attributes keep a list of pieces and join it when they are read. msgspec
-reads the fields of a Struct directly from memory, which bypasses such a descriptor, but it reads a dataclass through
-its attributes. So the growing classes are dataclasses, and the others are Structs.
+`str` attribute copies the whole text. So a descriptor keeps each of these attributes as a list of pieces, and joins the
+pieces when the attribute is read. msgspec bypasses the descriptors of a Struct, but not those of a dataclass. So the
+growing classes are dataclasses, and the others are Structs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Growing:
 
     def __get__(self, holder: object, owner: type) -> str:
         if holder is None:
-            # A dataclass asks a descriptor for the default of the field in this way.
+            # The decorator `dataclass` reads the default of a field from the class, without an instance.
             if self._default is None:
                 raise AttributeError(self._name)
             return self._default
@@ -40,7 +40,7 @@ class _Growing:
 
     def __set__(self, holder: object, text: str) -> None:
         if hasattr(holder, f"_{self._name}"):
-            # In place, because a `tail` may refer to this list.
+            # Change the list in place, because a `tail` may refer to it.
             _pieces(holder, self._name)[:] = [text]
         else:
             setattr(holder, f"_{self._name}", [text])
@@ -53,7 +53,7 @@ def _pieces(holder: object, name: str) -> list[str]:
 
 
 MANY_PIECES = 100_000
-"""From this many pieces on they are joined before they are read: the list takes more memory than the text."""
+"""More pieces than this are joined before the text is read, because they would take too much memory."""
 
 
 def join_small_pieces(pieces: list[str]) -> None:
@@ -63,7 +63,7 @@ def join_small_pieces(pieces: list[str]) -> None:
 
 
 def _growing(default: str | None = None) -> str:
-    """Declare a growing attribute. Its type is the type that reading gives, as with `dataclasses.field`."""
+    """Declare a growing attribute. Its declared type is `str`, because a reader of the attribute gets a `str`."""
     return cast("str", _Growing(default))
 
 
@@ -74,9 +74,9 @@ _NO_SENDERS: frozenset[str | None] = frozenset()
 class TextChunk:
     """A text block of the answer.
 
-    `tail.append(piece)` adds text to an open block of the agent itself, at the cost of the piece. A sealed block has no
-    `tail`, and neither has a block with text of a subagent: `append` adds to that. Which sender sealed the block and
-    which sender wrote which text is neither part of its value nor on the wire.
+    `tail.append(piece)` adds text to an open block of the agent itself, without a copy of the earlier text. A sealed
+    block and a block with text of a subagent have no `tail`: `append` adds to them. Which sender wrote which text and
+    which sender sealed the block is not part of the wire form.
     """
 
     type: Literal["text"] = field(default="text", kw_only=True, repr=False)
@@ -84,7 +84,7 @@ class TextChunk:
 
     def __post_init__(self) -> None:
         self.tail = _pieces(self, "text")
-        self._shares: list[tuple[str | None, list[str]]] | None = None  # only if a subagent wrote a part of it
+        self._shares: list[tuple[str | None, list[str]]] | None = None  # by sender; only if a subagent wrote a part
         self._sealed_by: frozenset[str | None] = _NO_SENDERS
 
     def append(self, piece: str, sender: str | None) -> None:
@@ -140,7 +140,7 @@ class ThinkingChunk:
     metadata: Any = UNSET
 
     def grow(self, piece: str) -> None:
-        """Append a piece, at the cost of the piece."""
+        """Append a piece, without a copy of the earlier text."""
         _pieces(self, "text").append(piece)
 
 
@@ -152,7 +152,7 @@ class ShellOutput:
     stderr: str = _growing("")
 
     def grow(self, stream: Literal["stdout", "stderr"], piece: str) -> None:
-        """Append a piece to one of the two, at the cost of the piece."""
+        """Append a piece to `stdout` or `stderr`, without a copy of the earlier text."""
         _pieces(self, stream).append(piece)
 
 

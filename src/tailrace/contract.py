@@ -5,18 +5,18 @@
     late       =  tool_output | tool_finished
     content    =  every other event, and the late ones too
 
-A runtime may leave out the ends. `turn_started` is added if it is missing. A stream that ends or raises without a
-terminal event gets one: `turn_cancelled` if a stop was requested, else `turn_failed`. No other event is added: a reader
-that shows tools treats open calls as closed at the terminal event.
+A runtime may leave out the first and the terminal event: this module adds them. If the stream ends or raises without a
+terminal event, it adds `turn_cancelled` if a stop was requested, else `turn_failed`. It adds no `tool_finished`: a
+reader that shows tools treats open calls as closed at the terminal event.
 
 An event that is out of order, or is no event at all, is refused. The diagnostic says what to change, the turn becomes
-`turn_failed` with the diagnostic's code, the text before it stays, and the stream is closed. After the terminal event
-there is no turn left to fail: the event is only reported, and the stream is closed.
+`turn_failed` with the diagnostic's code, the text before the event stays, and the stream is closed. If the event comes
+after the terminal event, the turn has already ended: the event is only reported, and the stream is closed.
 
 Text that no encoding accepts is repaired: two halves of a character are joined, other lone surrogates are replaced.
 
 After the terminal event the stream is read until it ends, because a tool may answer late. A consumer that does not need
-late answers stops at the terminal event; that closes the stream.
+late answers stops reading at the terminal event, which closes the stream.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ _ENDED_AGAIN = Refusal(
     "the turn has ended. End it with exactly one of `turn_completed`, `turn_failed` and `turn_cancelled`.",
 )
 
-# A row per state, a column per kind of event: the next state, or why the event is refused. If a turn does not begin
-# with `turn_started`, one is added before its first event.
+# Each row is a state, each column a kind of event. The entry is the next state, or the reason why the event is refused.
+# If a turn does not begin with `turn_started`, one is added before its first event.
 GRAMMAR: dict[GrammarState, dict[EventKind, GrammarState | Refusal]] = {
     GrammarState.NOT_STARTED: {
         EventKind.START: GrammarState.RUNNING,
@@ -135,8 +135,8 @@ async def checked(
 ) -> AsyncGenerator[Event, None]:
     """Apply the grammar to a stream: the result has `turn_started` first and exactly one terminal event.
 
-    `cancelled` says whether a stop was requested. An exception of the stream becomes `turn_failed`; only the closing or
-    cancellation by the consumer passes through. The stream is closed at the end.
+    `cancelled` says whether a stop was requested. An exception of the stream becomes `turn_failed`. Only a closing or
+    cancellation by the consumer is raised. The stream is closed at the end.
     """
     turn = _Turn(turn_id, cancelled, on_diagnostic)
     source: AsyncIterator[Event] | None = None
@@ -163,7 +163,7 @@ async def checked(
                         break
                     running = turn.state is GrammarState.RUNNING
                 index += 1
-        except Exception as error:  # noqa: BLE001  # code of the runtime: its failure is the turn's failure
+        except Exception as error:  # noqa: BLE001  # the code of the runtime failed, so the turn fails
             turn.fail(error, index)
         for missing in turn.end():
             yield missing
@@ -172,7 +172,7 @@ async def checked(
 
 
 class _Turn:
-    """The state of one turn in the grammar, and the events that its consumer still needs."""
+    """Follows one turn through the grammar, and adds the events that are missing."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Turn:
         )
 
     def accept(self, event: Event, index: int) -> list[Event]:
-        """Take one event. Returns the events to yield; sets `refused` and returns nothing if it is out of order."""
+        """Take one event. Returns the events to yield; if it is not allowed, sets `refused` and returns none."""
         try:
             after = _state_after(self.state, event)
         except ContractViolation as violation:
@@ -207,7 +207,7 @@ class _Turn:
         return events
 
     def fail(self, error: Exception, index: int) -> None:
-        """Handle an exception of the stream: the turn fails. After the terminal event it is only reported."""
+        """Handle an exception of the stream: the turn fails. If the turn has ended, the exception is only reported."""
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if self.state is GrammarState.ENDED:
             self._report(
@@ -258,7 +258,7 @@ class _Turn:
 class _TextRepair:
     """Joins characters that a runtime cut in half between two events; replaces all other lone surrogates by U+FFFD.
 
-    No encoding accepts a lone surrogate, so one in an answer could be neither recorded nor sent.
+    No encoding accepts a lone surrogate, so an answer with one could not be recorded or sent.
     """
 
     def __init__(self) -> None:
@@ -270,7 +270,7 @@ class _TextRepair:
         return self._joiner.is_waiting
 
     def feed(self, event: Event) -> list[Event]:
-        """The event with valid text. Half a character at its end waits for the next event of the same text."""
+        """The event with valid text. Half a character at the end waits for the next event of the same text."""
         match event:
             case TextDelta(text=piece) | ReasoningDelta(text=piece):
                 key: Hashable = (type(event), event.parent_tool_id)

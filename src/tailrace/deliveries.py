@@ -1,23 +1,24 @@
 """Deliveries, the turns they belong to, and the states of both.
 
 A delivery is one durable operation. Its id is `{turn_id}.{ordinal}`. The ledger records it before it is sent and again
-after the platform answered, so that a new process knows after a crash what is known:
+after the platform answered. So a new process knows after a crash which deliveries have arrived. The states are:
 
-    planned    recorded, surely not sent
+    planned    recorded, certainly not sent
     sending    the sender was about to send it, or has sent it
-    retry      surely not sent; try again, not before a certain time
-    ambiguous  it may have arrived: no answer came, or the sender is gone
-    ---------  the states above are open; those below are final
+    retry      certainly not sent; it is tried again, but not before a certain time
+    ambiguous  it may have arrived: no answer came, or its sender has ended
+    ---------  the states above are open: more is to be done; those below are final: they never change
     delivered  it arrived; the receipt is recorded
     failed     the platform refused it for good
-    dead       too old, or tried too often; it surely did not arrive
-    unknown    it may have arrived and nobody can find out; users are notified
+    dead       too old, or tried too often; it certainly did not arrive
+    unknown    it may have arrived, and there is no way to find out; users are notified
     cancelled  it was no longer wanted
     superseded another delivery replaces it
 
-`EDGES` has all allowed changes of state, and every change goes through `moved`. A ledger changes a row only if the
-caller has last seen it as it is: the same epoch (which owner), state and attempt. A new owner adopts every open row:
-`sending` becomes `ambiguous`, because its sender is gone. This module does no input or output; the time is an argument.
+`EDGES` has all allowed changes of state, and every change goes through `moved`. A conversation has one owner at a time,
+who holds its `Lease`. The ledger changes a row only for the owner, and only if the row still has the epoch, state and
+attempt that the owner saw last. A new owner adopts every open row: `sending` becomes `ambiguous`, because its sender
+has ended. This module does no input or output; the time is an argument.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tailrace.capabilities import Idempotency, Repeatable
+from tailrace.inbound import InboundMessage
 from tailrace.operations import (
     CloseStream,
     Delete,
@@ -56,7 +58,7 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
 
-    # An enumeration hashes by a method in Python, a string does not; every change looks into sets of states.
+    # Every change looks into sets of states. The hash method of `Enum` is Python code; that of `str` is faster.
     __hash__ = str.__hash__
 
 
@@ -87,7 +89,8 @@ NOTICE_ORDINAL = 0
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How to treat one delivery. It is stored in the row, so that new settings do not change old rows.
 
-    `on_unknown`: if nobody can tell whether it arrived, `hold` it and notify the user, or `resend` it, marked.
+    `on_unknown`: if there is no way to find out whether the delivery arrived, `hold` it and notify the user, or
+    `resend` it and record that it may be there twice.
     `on_dead`: if a part cannot be delivered, `skip` it, or `halt` and leave out the rest of its turn.
     `max_attempts`: how often it is tried. `max_age_s`: the age after which it is not sent any more.
     `is_reported`: whether the user is notified if it is missing.
@@ -102,11 +105,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One durable operation and what is known of it. Times are seconds since 1970 by the wall clock.
+    """One durable operation, its state, and what the platform answered. Times are seconds since 1970 (wall clock).
 
-    `position` is its place in the order of its conversation, assigned by the ledger. `attempt` counts the tries, and
-    `deferred_tries` those that the platform put off by naming a time. `error` is the last error, in words for users.
-    `may_be_double` is true if it was sent again although it may have arrived.
+    `position` is its place in the order of its conversation, and `epoch` is the number of its lease; the ledger assigns
+    both. `attempt` counts the tries, and `deferred_tries` those after which the platform asked to wait. `error` is the
+    last error, in words for users. `may_be_double` is true if it was sent again although it may have arrived.
     """
 
     turn_id: str
@@ -136,7 +139,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conversation(self) -> str:
-        """The conversation it goes to. Order is kept within a conversation."""
+        """The conversation that gets the delivery. Order is kept within a conversation."""
         return self.operation.target.conversation
 
     @property
@@ -146,7 +149,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def expires_at(self) -> float:
-        """The time after which it is too old to be sent."""
+        """The time after which the delivery is too old to be sent."""
         return self.created_at + self.policy.max_age_s
 
     @property
@@ -156,7 +159,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def idempotency(self) -> Idempotency:
-        """What makes it safe to repeat. An edit, a deletion and the end of a stream are repeatable on every channel."""
+        """What makes a repetition safe. An edit, a deletion and the end of a stream are repeatable on every channel."""
         if isinstance(self.operation, Edit | Delete | CloseStream):
             return Repeatable()
         return self.policy.idempotency
@@ -165,8 +168,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The text of a running turn that is in no delivery yet, and the id of the live message that shows it, if any.
 
-    `is_stream`: that message is an open stream. `after` is the ordinal of the last delivery before this text. A later
-    delivery contains the text, so the snapshot is then out of date.
+    `is_stream`: that message is an open stream. `after` is the ordinal of the last delivery before this text. When a
+    later delivery is recorded, it contains the text, and the snapshot is out of date.
     """
 
     text: str = ""
@@ -190,44 +193,66 @@ TURN_OPEN = frozenset({TurnState.ACCEPTED, TurnState.RUNNING})
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. `attempt` counts how often it was begun; `last_ordinal` is the highest ordinal recorded so far."""
+    """One answer of an agent, and the `message` that it answers, if that came from a channel.
+
+    `arrival` is the number of that message in its conversation; 0 without a message. `attempt` counts how often the
+    turn was begun; `last_ordinal` is the highest recorded ordinal. `is_cancelled`: no new message of it is sent.
+    """
 
     turn_id: str
     target: Target
     state: TurnState = TurnState.RUNNING
-    input: str = ""
+    message: InboundMessage | None = None
+    arrival: int = 0
     snapshot: Snapshot = Snapshot()
     attempt: int = 0
     epoch: int = 0
+    is_cancelled: bool = False
     last_ordinal: int = 0
     updated_at: float = 0.0
 
+    @property
+    def conversation(self) -> str:
+        """The conversation that gets the answer."""
+        return self.target.conversation
 
-class Inbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A message from a user, identified by the platform's event id: the same event again is the same turn."""
 
-    channel: str
-    event_id: str
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of accepting a message: the id of its turn, and how many earlier turns of its conversation are open.
+
+    `is_new` is false if the same event was accepted before.
+    """
+
     turn_id: str
-    target: Target
-    text: str
-    account: str = ""
-    seen_at: float = 0.0
+    is_new: bool
+    ahead: int
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right of one owner to change the rows of a conversation. Each lease has a higher epoch than all before.
+
+    `has_open` is true if the conversation had an open delivery or a running turn when the lease began.
+    """
+
+    conversation: str
+    owner: str
+    epoch: int
+    has_open: bool = True
 
 
 class OpenConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation with open deliveries. State, epoch and times are those of its first open delivery."""
+    """A conversation with open deliveries. `state` and the times are those of its first open delivery."""
 
     name: str
     channel: str
+    chat: str
     state: str
-    epoch: int
     not_before: float | None = None
     updated_at: float = 0.0
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter for deliveries; None matches all. `before` is compared with `updated_at`."""
+    """A filter for deliveries. A field that is None matches all. `before`: only those with an earlier `updated_at`."""
 
     states: frozenset[State] | None = None
     turn_id: str | None = None
@@ -237,7 +262,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now: float) -> Delivery:
-    """A new delivery. Its key and fingerprint are computed from its id and content, so they are the same each time."""
+    """A new delivery. The same id and content always give the same key and fingerprint."""
     encoded = encode_operation(operation)
     name = f"{turn_id}.{ordinal}".encode("utf-8", "surrogatepass")
     return Delivery(
@@ -253,7 +278,7 @@ def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now:
 
 
 def fingerprint_of(operation: Durable) -> bytes:
-    """The fingerprint of an operation. Other or damaged content has another fingerprint."""
+    """The fingerprint of an operation. If the content differs or is damaged, the fingerprint is another one."""
     return _digest(encode_operation(operation), 16)
 
 
@@ -270,7 +295,7 @@ def moved(delivery: Delivery, to: State, *, now: float, **changes: object) -> De
 
 
 def sending(delivery: Delivery, *, now: float, again: bool = False) -> Delivery:
-    """The delivery at the start of its next attempt. `again`: it may have arrived already."""
+    """The delivery at the start of its next attempt. `again`: an earlier attempt may have arrived."""
     return moved(
         delivery,
         State.SENDING,
@@ -284,14 +309,16 @@ def sending(delivery: Delivery, *, now: float, again: bool = False) -> Delivery:
 
 
 def adopted(delivery: Delivery, *, epoch: int, now: float, restored: bool = False) -> Delivery:
-    """An open delivery of a former owner, taken over by a new one. What was being sent becomes ambiguous.
+    """An open delivery of an earlier lease, taken over by the lease `epoch`. `sending` becomes `ambiguous`.
 
-    In a ledger `restored` from a backup every open row becomes ambiguous: it may have been sent after the backup.
+    In a ledger that was `restored` from a backup, every open row becomes ambiguous: it may have been sent after the
+    backup was made.
     """
     if delivery.state is State.SENDING:
         delivery = moved(delivery, State.AMBIGUOUS, now=now, error="its sender ended before the answer was recorded")
     elif restored and delivery.state is not State.AMBIGUOUS:
-        # The first try, if any, came after `created_at`: a key's window that is counted from there ends too early.
+        # The first try is unknown but came after `created_at`. Counted from there, the window of the key ends too
+        # early, which is safe.
         first_try_at = delivery.first_try_at or delivery.created_at
         why = "the ledger was restored from an older copy"
         delivery = moved(delivery, State.AMBIGUOUS, now=now, first_try_at=first_try_at, not_before=None, error=why)

@@ -1,4 +1,4 @@
-"""Every error that tailrace raises, in one tree, split by who must act.
+"""Every error that tailrace raises, in one tree. Each line names who must act, or what is known.
 
     TailraceError
     ├── ContractViolation     the author of a runtime adapter: an event is malformed or out of order
@@ -9,16 +9,19 @@
     ├── RuntimeFault          the author of the agent: it raised, or yielded what is not an event
     ├── ChannelFault          the courier: the class says whether to retry; raised by channels
     │   ├── SendRefused           the platform refuses this call; it never works
-    │   ├── NotSent               surely not sent; it may work later
-    │   └── MaybeSent             no answer came, so it may have been sent
+    │   ├── NotSent               certainly not sent; it may work later
+    │   ├── MaybeSent             no answer came, so it may have been sent
+    │   └── AccessLost            certainly not sent; it works again when an operator has restored the access
     └── LedgerError           the operator: the ledger cannot be written or trusted
         ├── LedgerUnavailable     it cannot be written now (disk full, locked, overloaded); retried automatically
         ├── LedgerInUse           another process has it open
         ├── LedgerUnusable        not a ledger, too new, damaged, restored from an old copy, or no permission
         ├── LedgerLost            it failed while in use: this process must end, the next one recovers
-        └── Fenced                another owner changed the row first: stop working on it
+        ├── LedgerClosed          this process has closed it: stop
+        ├── Fenced                another owner has the conversation, or changed the row first: stop working on it
+        └── CancelledTurn         the turn was cancelled: no new message of it may be sent
 
-A message says what to do next. What a caller can act on is a field, never a word inside the message.
+The message of an error says what to do next. A value that callers need is a field; they never parse the message.
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ class PluginNotFound(UsageError):
 
 
 class TurnMismatch(UsageError):
-    """A delivery with that id is recorded with other content: one id stands for one content."""
+    """A delivery with that id is already recorded with other content. One id always means one content."""
 
     def __init__(self, delivery_id: str) -> None:
         super().__init__(
@@ -85,13 +88,13 @@ class RuntimeFault(TailraceError):
 class ChannelFault(TailraceError):
     """A call to a platform gave no receipt. The class says whether the message was sent.
 
-    The message is shown to people and stored. So an adapter writes it in its own words: no token, no URL that contains
-    one, and no text of the message.
+    The error message is stored and shown to people. So an adapter writes it in its own words. It contains no token, no
+    URL with a token, and no text of the chat message.
     """
 
 
 class SendRefused(ChannelFault):
-    """The platform refuses this call and always will: no such chat, the bot is blocked, the body is not accepted.
+    """The platform refuses this call and always will: no such chat, the bot is blocked, or the body is not accepted.
 
     `gone` is true if the only reason is that the message to edit or delete no longer exists.
     """
@@ -102,9 +105,9 @@ class SendRefused(ChannelFault):
 
 
 class NotSent(ChannelFault):
-    """Surely not sent: no connection, too many requests, or a server error that is documented as safe to retry.
+    """Certainly not sent: no connection, too many requests, or a server error that is documented as safe to retry.
 
-    `retry_after` is the wait in seconds that the platform asked for. `everywhere` is true if it applies to all chats.
+    `retry_after` is the wait in seconds that the platform asked for. `everywhere`: the wait applies to all chats.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, everywhere: bool = False) -> None:
@@ -115,6 +118,18 @@ class NotSent(ChannelFault):
 
 class MaybeSent(ChannelFault):
     """The call was made but no complete answer came: the platform may have accepted it."""
+
+
+class AccessLost(ChannelFault):
+    """Certainly not sent: the token was revoked, a scope is missing, or the bot was removed from the chat.
+
+    `everywhere` is true if all chats of the account are affected. The chat or the account is paused, and the try does
+    not count as an attempt.
+    """
+
+    def __init__(self, message: str, *, everywhere: bool = False) -> None:
+        super().__init__(message)
+        self.everywhere = everywhere
 
 
 class LedgerError(TailraceError):
@@ -138,8 +153,16 @@ class LedgerUnusable(LedgerError):
 
 
 class LedgerLost(LedgerError):
-    """The ledger failed while in use. Unacknowledged changes may or may not be in it, so the process must end."""
+    """The ledger failed while in use. Recent changes may or may not be recorded, so the process must end."""
+
+
+class LedgerClosed(LedgerError):
+    """This process has closed the ledger. The call will never work; nothing was changed."""
 
 
 class Fenced(LedgerError):
-    """Another owner or another attempt changed the row since the caller read it. The caller must stop."""
+    """Another owner has the conversation, or changed the row since the caller read it. The caller must stop."""
+
+
+class CancelledTurn(LedgerError):
+    """The turn of this new message was cancelled, so it is not sent. Existing messages can still be changed."""

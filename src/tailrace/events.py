@@ -24,7 +24,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid
 
 
 class _Content(_Event, frozen=True, kw_only=True):
-    """An event that a subagent may send too. `parent_tool_id` is the tool call that runs the subagent."""
+    """An event of the agent or a subagent. `parent_tool_id` is the call that runs the subagent; None: the agent."""
 
     parent_tool_id: str | None = None
 
@@ -45,13 +45,19 @@ class TextDelta(_Content, frozen=True, kw_only=True, tag="text_delta"):
 
 
 class BlockFinal(_Content, frozen=True, kw_only=True, tag="block_final"):
-    """Closes and seals the open text block. If `text` is given, it replaces the text of the block."""
+    """Closes and seals the open text block. If `text` is given, it replaces the text of the block.
+
+    Later text begins another block.
+    """
 
     text: str | None = None
 
 
 class TextRetracted(_Content, frozen=True, kw_only=True, tag="text_retracted"):
-    """Removes text: all since the last other chunk (`block`), or all text of the turn (`turn`)."""
+    """Removes text: all since the last other chunk (`block`), or all text of the turn (`turn`).
+
+    Another chunk is, for example, a tool call.
+    """
 
     reason: str = ""
     scope: Literal["block", "turn"] = "block"
@@ -249,7 +255,7 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> Event:
         if isinstance(data, Mapping):
             tag = data.get("type")
             cls = _CLASS_OF_TAG.get(tag) if isinstance(tag, str) else None
-            # The class where it is known: msgspec analyses a union in every call, but a class only once.
+            # Use the class if it is known: msgspec analyses a union in every call, but a class only once.
             event: Event = msgspec.convert(data, Event if cls is None else cls)
             return event
         return _decode_line(data)
@@ -267,7 +273,7 @@ def _decode_line(line: bytes | str) -> Event:
             value = None
         if not isinstance(value, dict):
             raise
-        # JavaScript writes half a character as an escape; `tailrace.contract` joins it with the other half.
+        # A JavaScript agent may write half a character as an escape. `tailrace.contract` joins the two halves.
         return decode_event(value)
 
 
@@ -279,21 +285,20 @@ def without_surrogates(event: Event) -> Event:
         repaired: Event = msgspec.convert(replace_surrogates(msgspec.to_builtins(event)), type(event))
         return repaired
     except (TypeError, RecursionError):
-        pass  # a key that is no text: the encoder converts it
+        pass  # not JSON, such as a mapping with the key None: `encode_event` reports it
     return event
 
 
 def validate_event(event: Event) -> None:
     """Check the field types of an event that was made in Python; the constructor does not check them.
 
-    Raises `ContractViolation` as `decode_event` does, and with the code `not_json` if a value cannot be written as
-    JSON.
+    Raises `ContractViolation` like `decode_event`. The code is `not_json` if a value cannot be written as JSON.
     """
     cls = type(event)
     fields = msgspec.structs.asdict(event)
     try:
-        # Twice: first the values themselves, because as JSON a date would pass for a string; then as JSON, which also
-        # checks what is inside lists and mappings.
+        # Check twice. The first check takes the values, because in JSON a date becomes a string. The second
+        # check takes the JSON form, because it also checks the content of lists and mappings.
         msgspec.convert(fields, cls)
         msgspec.convert(msgspec.to_builtins(event), cls)
     except (TypeError, RecursionError) as error:

@@ -1,11 +1,11 @@
 """What a channel is asked to do, and the outcome.
 
-An operation is a value that a channel performs: a `target`, what to do there, and the rendered `Body`. Bodies are made
-by `tailrace.markdown`; a channel sends them without knowing Markdown. The channel answers with a `Receipt`. What is
-known after the call, with or without an answer, is an `Outcome`.
+An operation is a value that a channel performs: a `target`, what to do there, and the rendered `Body`.
+`tailrace.markdown` makes the bodies, so a channel does not need to know Markdown. The channel answers with a `Receipt`.
+An `Outcome` is what is known after the call, with or without an answer.
 
-`Durable` operations are recorded before and after they are performed. `Interim` ones (edits of a message that is still
-being written, drafts, typing) are not: the latest wins, and losing one loses nothing.
+`Durable` operations are recorded before and after they are performed. `Interim` operations (edits of a message that is
+still being written, drafts, typing) are not recorded: a later one contains everything that an earlier one showed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 
 class Entity(msgspec.Struct, frozen=True, kw_only=True):
-    """The style of a range of a body's text, for platforms that take styles as a list. Offsets count UTF-16 units."""
+    """The style of one range of the text, for platforms that take styles as a list. Offsets count UTF-16 units."""
 
     type: str
     offset: int
@@ -25,16 +25,25 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A rendered message: its text, and what else the platform takes.
+class Button(msgspec.Struct, frozen=True, kw_only=True):
+    """A button below a message. A press arrives as a `ButtonPress` with the same `value`, at most 64 bytes."""
 
-    `html` and `markdown` are other forms of the same message; the platform shows `text` where it cannot show them.
+    label: str
+    value: str
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rendered message: its text, and other forms and parts that platforms accept.
+
+    `html` and `markdown` are other forms of the same message; where they cannot be shown, the platform shows `text`. An
+    edit replaces the `buttons` too: an edit without buttons removes them.
     """
 
     text: str
     entities: tuple[Entity, ...] = ()
     html: str | None = None
     markdown: str | None = None
+    buttons: tuple[Button, ...] = ()
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,8 +56,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def conversation(self) -> str:
-        """The name of the conversation. Its operations are performed strictly in order."""
-        return f"{self.channel}:{self.chat}" if self.thread is None else f"{self.channel}:{self.chat}#{self.thread}"
+        """The name of the conversation: `channel:chat` or `channel:chat#thread`. No two conversations share a name.
+
+        In the names of channel and chat, `%` and the separator that follows the name are percent-encoded.
+        """
+        channel, chat = self.channel, self.chat
+        if "%" in channel or ":" in channel:
+            channel = channel.replace("%", "%25").replace(":", "%3A")
+        if "%" in chat or "#" in chat:
+            chat = chat.replace("%", "%25").replace("#", "%23")
+        return f"{channel}:{chat}" if self.thread is None else f"{channel}:{chat}#{self.thread}"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +78,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The platform's confirmation of an operation; `degraded` says what was left out to get it through, if anything."""
+    """The platform's confirmation of an operation. If something was left out to make it work, `degraded` says what."""
 
     message_id: str
     degraded: str = ""
@@ -74,9 +91,15 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit
 
 
 class Post(_Operation, frozen=True, kw_only=True, tag="post"):
-    """Send a new message. `is_processing`: it is the processing message, not part of the answer."""
+    """Send a new message. If `reply_to` is set, it is a reply to that message.
+
+    `is_processing`: this is the processing message, not a part of the answer. `degraded` is set if the message replaces
+    another operation: it says what people lose by that, and the receipt repeats it.
+    """
 
     body: Body
+    reply_to: str | None = None
+    degraded: str = ""
     is_processing: bool = msgspec.field(name="aside", default=False)  # its key in ledgers
 
 
@@ -97,7 +120,7 @@ class Edit(_Operation, frozen=True, kw_only=True, tag="edit"):
 
 
 class Delete(_Operation, frozen=True, kw_only=True, tag="delete"):
-    """Delete a message. If it does not exist any more, that counts as success."""
+    """Delete a message. If the message does not exist any more, the deletion counts as successful."""
 
     message_id: str
 
@@ -117,7 +140,7 @@ class AppendStream(_Operation, frozen=True, kw_only=True, tag="append_stream"):
 
 
 class CloseStream(_Operation, frozen=True, kw_only=True, tag="close_stream"):
-    """Close a stream as a message with this body. A stream that is closed already gets the body by an edit."""
+    """Close a stream; its message then has this body. If the stream is closed already, the message is edited."""
 
     stream_id: str
     body: Body
@@ -125,7 +148,7 @@ class CloseStream(_Operation, frozen=True, kw_only=True, tag="close_stream"):
 
 
 class Draft(_Operation, frozen=True, kw_only=True, tag="draft"):
-    """Show for a while what is being written, before there is a message. The same `draft_id` again replaces it."""
+    """Show for a while a text that is not a message yet. A new draft with the same `draft_id` replaces the old one."""
 
     draft_id: int
     body: Body
@@ -163,9 +186,9 @@ class Delivered(msgspec.Struct, frozen=True, tag_field="outcome", tag="delivered
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="outcome", tag="refused"):
-    """The operation surely did not arrive and never will: the same call would be refused again.
+    """The operation certainly did not arrive, and never will: the platform would refuse the same call again.
 
-    `gone`: only because the message does not exist any more.
+    `gone` is true if the platform refused because the message to change does not exist any more.
     """
 
     reason: str
@@ -173,10 +196,10 @@ class Refused(msgspec.Struct, frozen=True, tag_field="outcome", tag="refused"):
 
 
 class NotNow(msgspec.Struct, frozen=True, tag_field="outcome", tag="not_now"):
-    """The operation surely did not arrive, and the same call may succeed later.
+    """The operation certainly did not arrive, and the same call may succeed later.
 
-    `retry_after`: the seconds to wait, if the platform says so. `everywhere`: the platform means all chats, not only
-    this one.
+    `retry_after`: the seconds to wait, if the platform names them; such a try does not count as an attempt.
+    `everywhere`: all chats must wait, not only this one.
     """
 
     reason: str

@@ -2,7 +2,7 @@
 
 All of them, also the built-in ones, are entry points of the groups `tailrace.channels` and `tailrace.runtimes`. A
 plugin is imported only when it is requested by name, because some import a large SDK. An entry point that needs an
-extra names it (`name = "module:Class [extra]"`), so that the error can name it too.
+extra names the extra (`name = "module:Class [extra]"`), so that the error for a failed import can name it too.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def _did_you_mean(name: str, names: tuple[str, ...]) -> str:
 
 
 class FoundAgent(NamedTuple):
-    """An agent: its runtime, a description (empty where the name says it), and the names of the options it took."""
+    """An agent: its runtime, its description ("" if its name says enough), and the names of the options it took."""
 
     runtime: Runtime
     description: str
     taken: frozenset[str]
 
 
-# The beginning of a name, its description, and the runtime that is made with the rest of the name.
+# The beginnings of agent names, with descriptions. "acp:" means the runtime `acp`, which gets the rest of the name.
 SCHEMES = {
     "acp:": "an agent of the Agent Client Protocol",
     "agui+": "an endpoint that speaks AG-UI",
@@ -65,9 +65,9 @@ SCHEMES = {
 
 
 def find_agent(agent: str, options: Mapping[str, object] | None = None) -> FoundAgent:
-    """The agent with that name. Its runtime gets each of the `options` for which it has a parameter.
+    """The agent with that name. Its runtime gets those `options` for which the runtime has a parameter.
 
-    Raises `AgentNotFound`, `PluginNotFound` or `UsageError`, which say what to write instead.
+    Raises `AgentNotFound`, `PluginNotFound` or `UsageError`. The message says what to write instead.
     """
     options = options or {}
     for scheme, description in SCHEMES.items():
@@ -85,7 +85,7 @@ def find_agent(agent: str, options: Mapping[str, object] | None = None) -> Found
 
 
 def _from_object(found: Any, agent: str, options: Mapping[str, object]) -> FoundAgent:
-    """The object at `module:object` as an agent; a text is the name of one."""
+    """Make an agent of the object that was found at `module:object`. If it is a text, the text names an agent."""
     if isinstance(found, str):
         if not found.startswith((*SCHEMES, "http://", "https://")):
             raise AgentNotFound(f"{agent} is a text that names no agent. Write acp:COMMAND, agui+URL or vercel+URL.")

@@ -1,27 +1,41 @@
 """The protocols that runtimes, channels and ledgers implement, and the values passed to them.
 
-A port is one small protocol. What only some channels can do is a protocol of its own, checked with `isinstance`; there
-are no flags. The docstrings are the contract: an implementation must do what they say.
+A port is one small protocol. What only some channels can do has a protocol of its own, and callers check it with
+`isinstance`; there are no flags. The docstrings are the contract: an implementation must do what they say.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from tailrace.capabilities import Capabilities
-from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn, TurnState
+from tailrace.deliveries import Accepted, Delivery, Lease, OpenConversation, Query, Snapshot, Turn, TurnState
 from tailrace.events import Event
-from tailrace.operations import Body, PostMedia, Receipt, Target, Task
+from tailrace.inbound import Attachment, ButtonPress, Inbound, InboundMessage
+from tailrace.operations import (
+    AppendStream,
+    CloseStream,
+    Delete,
+    Draft,
+    Edit,
+    OpenStream,
+    Post,
+    PostMedia,
+    Receipt,
+    Target,
+    Typing,
+)
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """A user's message to an agent.
 
-    `conversation` names the chat or thread of the answer. `session_id` names the agent's memory of it: the same
-    conversation can start a new session.
+    `conversation` names the chat or thread that gets the answer. `session_id` names what the agent remembers: one
+    conversation can have several sessions, one after the other.
     """
 
     text: str
@@ -85,25 +99,25 @@ class StreamingChannelProvider(Protocol):
 
 
 class Clock(Protocol):
-    """The time. `wall` is for what outlives a process, and may jump; `monotonic` is for waiting."""
+    """Two clocks. `wall` is for times that are stored, and may jump; `monotonic` is for waiting, and never jumps."""
 
     def wall(self) -> float:
         """Seconds since 1970, by the clock that people set."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment. Never goes back."""
+        """Seconds since some fixed moment. Never goes back, and also counts the time while the machine sleeps."""
         ...
 
 
 class Inbox(Protocol):
-    """The receiver of incoming messages. A channel gets it in `start`."""
+    """The receiver of what people do. A channel gets it in `start`."""
 
-    async def receive(self, inbound: Inbound) -> str:
-        """Record a message and return the id of its turn. The same event again gives the same turn.
+    async def receive(self, inbound: Inbound) -> None:
+        """Record an event. If the event is recorded already, nothing changes.
 
-        The channel may acknowledge the message to its platform only after this has returned. Raises
-        `LedgerUnavailable` if the message was not recorded; the platform then sends it again.
+        The channel acknowledges the event to its platform only after this method has returned. Raises
+        `LedgerUnavailable` if the event was not recorded; the platform then sends the event again.
         """
         ...
 
@@ -112,10 +126,13 @@ class Inbox(Protocol):
 class Channel(Protocol):
     """A chat platform: performs one operation per call. It knows nothing of turns, retries or records.
 
-    A method that fails raises a `ChannelFault` by what is known: `SendRefused` (the platform refused, do not try
-    again), `NotSent` (surely not sent, may work later), `MaybeSent` (may have been sent). Any other exception counts as
+    A method that fails raises the `ChannelFault` that says what is known: `SendRefused` (the platform refused; do not
+    try again), `NotSent` (certainly not sent; may work later), `MaybeSent` (may have been sent), `AccessLost`
+    (certainly not sent; works again when an operator has restored the access). Any other exception counts as
     `MaybeSent`. A call may be cancelled at any await. A channel must not retry and must not wait for rate limits: the
     sender does both. What only some channels can do is in the protocols below.
+
+    `capabilities` says what the account can do. A channel that asks its platform for them sets them in `start`.
     """
 
     name: str
@@ -129,12 +146,19 @@ class Channel(Protocol):
         """Disconnect. May be called twice, and without `start`."""
         ...
 
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
+    async def wait_closed(self) -> None:
+        """Wait until the connection has ended for good. Returns after `stop`; otherwise raises the reason.
+
+        If a connection is lost only for a while, the channel itself connects again, with a backoff.
+        """
+        ...
+
+    async def post(self, post: Post, *, key: str) -> Receipt:
         """Send a new message.
 
         If the platform recognises repeated calls by a key, pass `key` to it: at most 25 characters, all of them
-        letters, digits, `-` or `_`. A retry of the same message has the same key. Without a key the call is not
-        idempotent.
+        letters, digits, `-` or `_`. A retry of the same message has the same key. If the platform knows no keys, a
+        second call sends a second message.
         """
         ...
 
@@ -143,8 +167,8 @@ class Channel(Protocol):
 class Edits(Protocol):
     """A channel that can edit its messages."""
 
-    async def edit(self, target: Target, message_id: str, body: Body) -> Receipt:
-        """Replace the body of a message. Idempotent: if the message has this body already, that is success.
+    async def edit(self, edit: Edit) -> Receipt:
+        """Replace the body of a message. Idempotent: if the message already has this body, the edit succeeds.
 
         Raises `SendRefused(gone=True)` if the message does not exist any more.
         """
@@ -155,8 +179,8 @@ class Edits(Protocol):
 class Deletes(Protocol):
     """A channel that can delete its messages."""
 
-    async def delete(self, target: Target, message_id: str) -> Receipt:
-        """Delete a message. Idempotent: if it does not exist any more, that is success."""
+    async def delete(self, delete: Delete) -> Receipt:
+        """Delete a message. Idempotent: if the message does not exist any more, the deletion succeeds."""
         ...
 
 
@@ -164,8 +188,8 @@ class Deletes(Protocol):
 class ShowsTyping(Protocol):
     """A channel that can show a typing indicator."""
 
-    async def typing(self, target: Target) -> None:
-        """Show the indicator for as long as the platform does by itself."""
+    async def typing(self, typing: Typing) -> None:
+        """Show the indicator once. The platform hides it after a while, so the caller repeats the call to keep it."""
         ...
 
 
@@ -173,8 +197,8 @@ class ShowsTyping(Protocol):
 class SendsMedia(Protocol):
     """A channel that can send pictures, sounds and files."""
 
-    async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:
-        """Send the file as a new message with its caption. `key` as in `post`."""
+    async def post_media(self, media: PostMedia, *, key: str) -> Receipt:
+        """Send the file as a new message with its caption. `key` is used as in `post`."""
         ...
 
 
@@ -182,16 +206,16 @@ class SendsMedia(Protocol):
 class StreamsNatively(Protocol):
     """A channel whose platform has streams: messages to which text can be appended."""
 
-    async def open_stream(self, target: Target, body: Body, *, key: str) -> Receipt:
-        """Start a message. The receipt's id is the id of the stream. `key` as in `post`."""
+    async def open_stream(self, opening: OpenStream, *, key: str) -> Receipt:
+        """Start a message. The receipt's id is the id of the stream. `key` is used as in `post`."""
         ...
 
-    async def append_stream(self, target: Target, stream_id: str, text: str, tasks: tuple[Task, ...] = ()) -> None:
-        """Append text, and show the current state of these tasks. Not idempotent: a second call appends again."""
+    async def append_stream(self, appended: AppendStream) -> None:
+        """Append text, and show the current state of these tasks. Not idempotent: a second call appends once more."""
         ...
 
-    async def close_stream(self, target: Target, stream_id: str, body: Body, tasks: tuple[Task, ...] = ()) -> Receipt:
-        """Close the stream as a message with this body. Idempotent: a closed stream gets the body by an edit.
+    async def close_stream(self, closing: CloseStream) -> Receipt:
+        """Close the stream; its message then has this body. Idempotent: if the stream is closed, edit the message.
 
         Raises `SendRefused(gone=True)` if the message does not exist any more.
         """
@@ -202,8 +226,8 @@ class StreamsNatively(Protocol):
 class ShowsDrafts(Protocol):
     """A channel whose platform shows drafts: text that is not a message yet."""
 
-    async def draft(self, target: Target, draft_id: int, body: Body) -> None:
-        """Show the draft in place of what the same draft showed before. The platform removes it after a while."""
+    async def draft(self, draft: Draft) -> None:
+        """Show the draft. It replaces the earlier text of the same draft. The platform removes it after a while."""
         ...
 
 
@@ -211,105 +235,201 @@ class ShowsDrafts(Protocol):
 class ReadsBack(Protocol):
     """A channel that can look up what it has sent."""
 
-    async def find(self, target: Target, key: str) -> Receipt | None:
-        """Look up the message with this key. Returns None only if it surely does not exist.
+    async def find(self, target: Target, key: str, since: float) -> Receipt | None:
+        """Look up the message with this key that was sent at `since` (seconds since 1970) or later.
 
-        Raises an error if that cannot be found out; the caller asks again later.
+        Returns None only if the message certainly does not exist. Raises an error if the channel cannot find that out;
+        the caller asks again later.
         """
         ...
+
+
+@runtime_checkable
+class FetchesFiles(Protocol):
+    """A channel that can load the files of inbound messages."""
+
+    async def fetch(self, attachment: Attachment, path: Path, *, max_bytes: int) -> None:
+        """Load the file into a new file at `path`. For more bytes, raises `SendRefused` and leaves no file."""
+        ...
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A channel that can check its account without sending anything."""
+
+    async def check(self) -> Sequence[Finding]:
+        """Ask the platform whether the token, the scopes and the settings are sufficient. Works before `start`."""
+        ...
+
+
+@runtime_checkable
+class DiffersByChat(Protocol):
+    """A channel whose capabilities depend on the chat: for example, groups have other limits than private chats."""
+
+    def capabilities_of(self, target: Target) -> Capabilities:
+        """What the channel can do in this chat. Answers at once, without a call to the platform."""
+        ...
+
+
+@runtime_checkable
+class AsksByButtons(Protocol):
+    """A channel that can show buttons below a message."""
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Show the person that the press was received, with a short text if the platform can show one."""
+        ...
+
+
+@runtime_checkable
+class Reacts(Protocol):
+    """A channel that can put a reaction on a message."""
+
+    async def react(self, target: Target, message_id: str, emoji: str) -> None:
+        """Put this reaction on the message. It replaces our earlier reaction; "" only removes that one."""
+        ...
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One result of a check. If `ok` is false, the text says what is missing and where to switch it on."""
+
+    ok: bool
+    text: str
 
 
 class Ledger(Protocol):
-    """The durable record: which deliveries were decided, and what is known of their arrival.
+    """The durable record: which turns were accepted, which deliveries were decided, and whether these have arrived.
 
-    - **Durable.** A coroutine that changes something returns after the change is safe against loss of power.
-    - **Atomic.** A coroutine that raises has changed nothing, with two exceptions: after `LedgerLost` the result is
-      unknown and the process must end; and a cancelled call still makes a change that was submitted.
-    - **Ordered.** Calls take effect in the order in which they were made, awaited or not.
-    - **Owned.** There is one owner, the writer. Each opening has a higher `epoch` than all before. Rows carry the epoch
-      of their owner, and a change of a row that has changed since the caller read it raises `Fenced`.
+    - **Durable.** A coroutine that changes something returns only when the change is safe against loss of power.
+    - **Atomic.** A coroutine that raises an error has changed nothing. There are two exceptions: after `LedgerLost` the
+      result is unknown and the process must end; and a change that was submitted is made even if its caller is
+      cancelled.
+    - **Ordered.** Calls take effect in the order in which they were made, even if the caller does not await them.
+    - **Owned.** A conversation has one owner, who holds its lease. A method that takes a lease raises `Fenced` if a
+      later lease of the conversation exists, or if a row has changed since the caller read it. Each row and each
+      running turn has the number (epoch) of its lease.
 
-    `LedgerUnavailable` means that the same call may work later.
+    `LedgerUnavailable` means that the same call may work later, `LedgerClosed` that it never will.
     """
 
-    epoch: int
+    async def accept(self, message: InboundMessage) -> Accepted:
+        """Record an incoming message and its turn (state `accepted`) in one step. Needs no lease.
 
-    async def accept(self, inbound: Inbound) -> str:
-        """Record an incoming event and its turn (`accepted`) in one step. Returns the id of the turn.
-
-        Idempotent: a known event (same channel, account and event id) changes nothing and gives its first turn.
+        The whole message is stored, and its turn gets the next arrival number of its conversation. Idempotent: a known
+        event (same channel, account and event id) changes nothing. The result is then its first turn, even if that
+        turn has ended or was deleted. An event is known for at least seven days.
         """
         ...
 
-    async def begin(self, turn: Turn) -> Turn:
-        """Set a turn to `running`, owned by this owner. Creates it if it is new; counts the attempt.
+    async def cancel(self, turn_id: str) -> None:
+        """Cancel a turn for ever, for this process and all later ones. Needs no lease.
 
-        A turn that has ended is returned unchanged: nothing is left to send.
+        A new message of the turn (`Post`, `PostMedia`, `OpenStream`) cannot become `sending` any more: `move` raises
+        `CancelledTurn`, and `plan` records the message as `planned`. For an unknown turn this does nothing.
         """
         ...
 
-    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
-        """Save the current text of a running turn of this owner: with the next change, at the latest in two seconds.
+    async def acquire(self, conversation: str) -> Lease:
+        """Become the owner of the conversation, with a new lease. Raises `Fenced` while another owner has a lease.
 
-        The latest snapshot wins. One that cannot be saved is dropped without an error.
+        An earlier lease of this owner for the same conversation ends. A lease may have a deadline; each change under
+        the lease moves the deadline.
         """
         ...
 
-    async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """End a turn and record its last deliveries in one step. Returns those as `plan` does.
+    def release(self, lease: Lease) -> None:
+        """End the lease after all changes that were submitted before. Does nothing if the lease has already ended."""
+        ...
 
-        `turn` is the turn as the caller last saw it. Raises `Fenced` if it has ended or another owner has it. A turn of
-        an older epoch can be ended: that is how interrupted turns are closed.
+    async def begin(self, lease: Lease, turn: Turn) -> Turn:
+        """Set a turn to `running` under this lease and count the attempt. A new turn is created.
+
+        A turn that has ended, or that belongs to another conversation, is returned unchanged.
         """
         ...
 
-    async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """Record new deliveries in their order, all or none. Returns each as it is recorded now.
+    def save_snapshot(self, lease: Lease, turn_id: str, snapshot: Snapshot) -> None:
+        """Save the current text of a running turn of this lease: with the next change, at the latest in two seconds.
 
-        Idempotent: a known delivery (same turn and ordinal) is returned as it is recorded, whoever owns it. Raises
-        `TurnMismatch` if it is known with another fingerprint. The first delivery may be passed as `sending`: it is
-        recorded so if it is new and no earlier delivery of its conversation is open, and as `planned` otherwise.
+        Only the latest snapshot of a turn is kept. A snapshot that cannot be saved is dropped without an error.
         """
         ...
 
-    async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """Replace rows by their next states, each as (last seen, next), all or none. Returns the next states.
+    async def end(self, lease: Lease, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
+        """End a turn and record its last deliveries in one step. Returns these deliveries as `plan` does.
 
-        Each change must be one of `EDGES`. Raises `Fenced` if a row is not as last seen (owner, state, attempt), or if
-        it would become `sending` while an earlier delivery of its conversation is open. The deliveries in `plan` are
-        recorded right behind the row of the first move, for notices and replacements; known ones are skipped.
+        `turn` is the turn as the caller last saw it. Raises `Fenced` if the turn has ended since, or was begun again. A
+        turn of an older lease can be ended too: interrupted turns are closed in this way.
         """
         ...
 
-    async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
-        """Take over the first open deliveries of a conversation and return them in order.
+    async def plan(self, lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Record new deliveries in their order, all or none. Returns each delivery as it is recorded now.
 
-        Rows of an older epoch change as `deliveries.adopted` says. Stops before a row whose state is unknown, because a
-        newer version wrote it: that row and all behind it wait.
+        Idempotent: a known delivery (same turn and ordinal) is returned as it is recorded. Raises `TurnMismatch` if it
+        is recorded with another fingerprint. The first delivery may have the state `sending`. It keeps that state if it
+        is new, its turn is not cancelled, and no earlier delivery of its conversation is open. Otherwise it is recorded
+        as `planned`.
+        """
+        ...
+
+    async def move(
+        self, lease: Lease, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = (), hold_s: float = 0.0
+    ) -> list[Delivery]:
+        """Change the states of rows, all or none. Each move is a pair: the row as last seen, and its next state.
+
+        Returns the next states, then the rows of `plan`. `EDGES` must allow each change. Raises `CancelledTurn` as
+        `cancel` says. Raises `Fenced` if a row has changed since it was last seen (its epoch, state or attempt), or if
+        it would become `sending` while an earlier delivery of its conversation is open. The deliveries in `plan`
+        (notices and replacements) are recorded directly after the row of the first move; a known one is skipped and not
+        returned. The lease then lasts for at least `hold_s` more seconds.
+        """
+        ...
+
+    async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:
+        """Take over the first open deliveries of the conversation and return them in order.
+
+        Rows of an older lease change as `deliveries.adopted` says. A damaged row becomes `failed` and is not returned.
+        If a newer version wrote a row with a state that this version does not know, that row and all later rows wait.
         """
         ...
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
-        """Conversations with open deliveries, sorted by name, starting behind the name `after`."""
+        """Conversations with open deliveries, sorted by name. Returns only names that follow `after`."""
         ...
 
-    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
-        """Turns in that open state (`running` or `accepted`) whose owner is gone: those of an older epoch."""
+    async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
+        """Running turns whose lease has ended, in the order in which they were begun. Damaged turns are left out.
+
+        The owner of a conversation gets the turns that were begun there under earlier leases.
+        """
+        ...
+
+    async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
+        """Turns that were accepted but never begun, in the order of their arrival. Damaged turns are left out."""
+        ...
+
+    async def turn(self, turn_id: str) -> Turn | None:
+        """The turn with that id, if there is one."""
         ...
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
-        """Deliveries that match, newest first, starting behind the position `after`."""
+        """Deliveries that match, newest first. With `after`, only those with a lower position.
+
+        Raises `LedgerUnusable` if one of them is damaged.
+        """
         ...
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
-        """Delete up to `limit` final deliveries that match, with their ended turns and events. Returns how many.
+        """Delete up to `limit` final deliveries that match, and ended turns without deliveries.
 
-        With `bodies` the rows stay and only their content is deleted. Open deliveries are never touched.
+        Returns the number of deleted rows. With `bodies` the rows stay: only their texts and files are deleted, and the
+        messages that ended turns answered. Open deliveries are never changed. Events of deleted turns stay known for
+        the time that `accept` names.
         """
         ...
 
     async def close(self) -> None:
-        """Write what was submitted, then close. May be called twice."""
+        """Write all submitted changes, then close. May be called twice."""
         ...
 
 
@@ -317,8 +437,8 @@ class Ledger(Protocol):
 class ProcessingMessages(Protocol):
     """A place that can show a processing message: one message per turn, with its tools and the text so far.
 
-    Each method may be a plain function or a coroutine function. One call is made at a time. A method that fails raises;
-    it is called again later, with the text of that time.
+    Each method may be a plain function or a coroutine function. There is only one call at a time. If a method raises an
+    error, it is called again later with the text that is current then.
     """
 
     def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str | Awaitable[str]:

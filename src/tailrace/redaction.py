@@ -19,16 +19,16 @@ _SECRET_NAMES = re.compile(r"(?i)key|token|secret|passw|credential|auth")
 _TOKENS = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|gh[oprsu]_[A-Za-z0-9]{20,}"
     r"|github_pat_\w{20,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}"
-    r"|(?<!\d)\d{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"  # a Telegram token, also behind `bot` in a URL
+    r"|(?<!\d)\d{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"  # a Telegram token, also after `bot` in a URL
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
-# The first group stays. A URL's password ends at the last @ of its authority, because it may hold one itself.
+# The first group is kept. A password ends at the last @ before the path, because it may itself contain an @.
 _PASSWORD_IN_URL = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s/@:\"'<>]{0,256}:)[^\s/\"'<>]{1,512}(?=@)")
 _AUTHORIZATION = re.compile(r"(?i)(\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/=-]{8,}")
 _NAMED_VALUE = re.compile(
     r"(?i)(\b[\w.-]{0,40}(?:passwo?r?d|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)[\"']?\s{0,3}[=:]\s{0,3})"
-    r"(?:\"[^\"\n]{1,512}\"|'[^'\n]{1,512}'|[^\s\"'&,;)\]}]{4,512})"
+    r"(?!\[redacted\])(?:\"[^\"\n]{1,512}\"|'[^'\n]{1,512}'|[^\s\"'&,;)\]}]{4,512})"
 )
 
 
@@ -46,7 +46,7 @@ class Redaction:
     def __init__(self, environment: Mapping[str, str]) -> None:
         names = (name for name in environment if _SECRET_NAMES.search(name))
         secrets = {environment[name] for name in names if len(environment[name]) >= _MIN_LENGTH}
-        # The longest first, because one secret may be part of another.
+        # The pattern tries the longest secret first, because one secret may be part of another.
         pattern = "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
         self._secrets = re.compile(pattern) if pattern else None
 
@@ -55,7 +55,7 @@ class Redaction:
         return redact(text if self._secrets is None else self._secrets.sub(REDACTED, text))
 
     def value(self, value: Any) -> Any:
-        """The same for every text in a value of lists and mappings."""
+        """The value with the secrets removed from each text in it, also in lists and mappings."""
         match value:
             case str():
                 return self.text(value)

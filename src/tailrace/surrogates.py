@@ -1,8 +1,8 @@
 """Join or replace lone surrogates that JavaScript agents write.
 
-JavaScript counts a character outside the basic plane as two. Programs written in it may cut a text in the middle of
-such a character, above all long tool output, and write each half as an escape of its own. That is not valid Unicode, so
-strict parsers refuse the whole line. Pure.
+JavaScript stores a character outside the basic plane as two halves, called surrogates. A JavaScript program may cut a
+text, above all long tool output, between the two halves, and write each half as an escape of its own. That is not valid
+Unicode, so strict parsers refuse the whole line. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def decode_line(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode a line of a command with each lone surrogate replaced by U+FFFD. Raises as the decoder does."""
+    """Decode a line that a command wrote; each lone surrogate becomes U+FFFD. Raises the errors of the decoder."""
     try:
         return decoder.decode(line)
     except msgspec.DecodeError as error:
@@ -54,7 +54,7 @@ def has_surrogates(text: str) -> bool:
 
 
 def loads_surrogates(line: bytes | str) -> Any:
-    """Decode JSON whose texts contain lone surrogates, and keep them. Raises `ValueError` for anything else."""
+    """Decode JSON and keep the surrogates in its texts. Raises `ValueError` if there are none, or it is no JSON."""
     encoded = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
     if not _ESCAPED.search(encoded):
         raise ValueError("there is no surrogate in it")
@@ -68,7 +68,7 @@ class SurrogateJoiner:
         self._halves: dict[Hashable, str] = {}
 
     def join(self, key: Hashable, piece: Any) -> Any:
-        """The piece with the half that waited for it, and without a half at its end. `key` names the text."""
+        """Return the piece after the half that waited for it; hold back a half at its end. `key` names the text."""
         if not isinstance(piece, str):
             return piece
         piece = self._halves.pop(key, "") + piece

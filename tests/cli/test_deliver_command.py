@@ -206,7 +206,10 @@ def test_a_second_signal_ends_it_at_once_and_it_can_be_resumed(tmp_path: Path, k
     read_until(process, "stopping")
     process.terminate()
     done = finish(process)
-    assert (done.exit_code, "tailrace: ended at once; to resume, give the same input to: " in done.err) == (1, True)
+    assert (done.exit_code, "tailrace: ended at once; to resume, run again with the same input" in done.err) == (
+        1,
+        True,
+    )
     assert folder.deliver("--turn", "t").exit_code == 0
     assert keyed.texts("room") == PARTS
 
@@ -240,7 +243,7 @@ def test_open_deliveries_of_other_conversations_are_mentioned(tmp_path: Path, ke
     done = folder.deliver("--turn", "t")
     assert done.err.startswith(
         "another conversation has deliveries that are not finished; "
-        f"`tailrace deliveries resend --state open --ledger {folder.ledger}` sends them\n"
+        f"`tailrace deliveries resume --ledger {folder.ledger}` finishes them\n"
     )
     assert keyed.texts("room") == PARTS
     assert folder.run("deliveries", "resend", "--state", "open").exit_code == 0
@@ -287,8 +290,8 @@ def test_a_file_is_sent_from_a_copy_that_is_gone_afterwards(tmp_path: Path, keye
         ),
         (
             lines(text("So far.")).rstrip(),
-            *("So far. ⚠️ The answer failed.", 1),
-            "the input ended before the turn was over: the turn has failed",
+            *("", 1),
+            "the input ended before the turn was over, so the turn stays open.* --to room --turn t --ledger .*",
         ),
         (
             lines(text("So far.")) + b"\n{]\n" + lines(COMPLETED),
@@ -339,7 +342,7 @@ def test_an_input_that_is_wrong_from_the_start_sends_nothing(
     ("arguments", "complaint"),
     [
         (("--channel", "simulatd", "--to", "x"), "there is no channel 'simulatd'. Did you mean 'simulated'?"),
-        (("--channel", "simulated", "--to", "x"), "TAILRACE_SIMULATOR names no platform"),
+        (("--channel", "simulated", "--to", "x"), "TAILRACE_SIMULATOR is not the address of a platform"),
         (("--channel", "terminal", "--to", " "), "--to is ' ': use at least one visible character"),
         (("--channel", "terminal", "--to", "x", "--turn", "a\x1bb"), "--turn is 'a\\x1bb': use at least one visible"),
         (("--channel", "terminal"), "missing option '--to'"),
@@ -359,22 +362,44 @@ def test_wrong_use_is_refused_and_no_ledger_is_made(tmp_path: Path, arguments: t
     assert not folder.ledger.exists()
 
 
-def test_a_plugin_that_cannot_be_sent_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "odd.py").write_text("class Odd:\n    name = 'odd'\n\ndef broken():\n    raise KeyError('token')\n")
+PLUGIN = """
+from tailrace.capabilities import Capabilities, Unkeyed
+class Odd:
+    name = "odd"
+class Channel:
+    capabilities = Capabilities(idempotency=Unkeyed())
+    def __init__(self, name): self.name = name
+    async def start(self, inbox):
+        if self.name == "closed": raise RuntimeError("no session for token=abcd1234")
+    async def stop(self): raise LookupError("already stopped")
+    async def wait_closed(self): raise ValueError
+    async def post(self, post, *, key): raise NotImplementedError
+def broken(): raise KeyError("token")
+def closed(): return Channel("closed")
+def lost(): return Channel("lost")
+"""
+
+
+def test_a_plugin_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd.py").write_text(PLUGIN)
     meta = tmp_path / "odd-1.0.dist-info"
     meta.mkdir()
     (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
-    (meta / "entry_points.txt").write_text("[tailrace.channels]\nodd = odd:Odd\nbroken = odd:broken\n")
+    names = ("odd:Odd", "broken:broken", "closed:closed", "lost:lost")
+    entries = "".join(f"{name.partition(':')[0]} = odd:{name.partition(':')[2]}\n" for name in names)
+    (meta / "entry_points.txt").write_text(f"[tailrace.channels]\n{entries}")
     folder = CommandFolder(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    odd = folder.run("deliver", "--channel", "odd", "--to", "x", given=INPUT)
-    assert odd.exit_code == 2
-    assert odd.err.startswith("tailrace: the channel 'odd' cannot send: it must have all members")
-    broken = folder.run("deliver", "--channel", "broken", "--to", "x", given=INPUT)
-    assert (broken.exit_code, broken.err) == (
-        2,
-        "tailrace: the channel 'broken' cannot be created: KeyError: 'token'\n",
-    )
+    for name, exit_code, error in (
+        ("odd", 2, "the channel 'odd' cannot send: it must have all members of .*"),
+        ("broken", 2, "the channel 'broken' cannot be created: KeyError: 'token'"),
+        ("closed", 1, "the channel 'closed' cannot be started: RuntimeError: no session for token=[redacted]"),
+        ("lost", 1, "the channel 'lost' has lost its connection: ValueError"),
+    ):
+        done = folder.run("deliver", "--channel", name, "--to", "x", given=INPUT)
+        assert done.exit_code == exit_code
+        assert matches(f"tailrace: {error}", done.err.splitlines()[-1])
+        assert "Traceback" not in done.err
 
 
 def test_a_platform_that_cannot_be_reached_at_the_start(tmp_path: Path, keyed: PlatformProcess) -> None:

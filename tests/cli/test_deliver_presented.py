@@ -10,6 +10,7 @@ import pytest
 from command_runs import (
     ANSWER,
     COMPLETED,
+    INPUT,
     KEYED,
     PARTS,
     CommandFolder,
@@ -42,6 +43,16 @@ def test_the_answer_stands_whole_in_each_presentation(tmp_path: Path, chat: Plat
     calls = chat.account().counts
     again = CommandFolder(tmp_path, chat).deliver("--turn", "t", "--presentation", presentation)
     assert (again.exit_code, chat.account().counts) == (0, calls), "it is not sent again"
+
+
+def test_the_same_input_sends_nothing_and_another_one_is_refused(tmp_path: Path, chat: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, chat)
+    for _ in range(2):
+        done = folder.deliver("--turn", "t")
+        assert done.exit_code == 0, done.err
+    refused = folder.deliver("--turn", "t", given=INPUT.replace(b"river", b"water"))
+    assert "was delivered with another text" in refused.err
+    assert (chat.texts("room"), chat.account().counts) == (PARTS, {"post": len(PARTS)})
 
 
 def test_a_live_answer_grows_in_the_chat_while_the_input_still_comes(tmp_path: Path, chat: PlatformProcess) -> None:

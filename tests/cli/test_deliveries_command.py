@@ -119,10 +119,10 @@ def test_without_a_command_and_a_ledger_it_lists_that_of_the_user(tmp_path: Path
 
 
 def test_options_may_stand_before_the_command_or_behind_it(known: CommandFolder) -> None:
-    listed = known.deliveries("list", "--state", "delivered", "--turn", "t").out
+    listed = known.deliveries("list", "--json", "--state", "delivered", "--turn", "t").out
     assert listed.count("delivered") == 4
-    assert known.deliveries("--state", "delivered", "--turn", "t").out == listed
-    assert known.deliveries("--state", "delivered", "list", "--turn", "t").out == listed
+    assert known.deliveries("--json", "--state", "delivered", "--turn", "t").out == listed
+    assert known.deliveries("--state", "delivered", "list", "--json", "--turn", "t").out == listed
     assert known.deliveries("--turn", "list", "--state", "unknown").err.startswith("no delivery matches")
     assert "there is no delivery 'x.1'" in known.deliveries("--json", "show", "x.1").err
     assert "Usage: tailrace deliveries " in run_here("deliveries", "--help").out
@@ -130,7 +130,7 @@ def test_options_may_stand_before_the_command_or_behind_it(known: CommandFolder)
     assert (unknown.exit_code, "no such command 'foo'" in unknown.err) == (2, True)
 
 
-@pytest.mark.parametrize("command", [("list",), ("purge", "--all"), ("purge", "--all", "--dry-run")])
+@pytest.mark.parametrize("command", [("list",), ("resume",), ("purge", "--all"), ("purge", "--all", "--dry-run")])
 def test_without_a_ledger_none_is_made(tmp_path: Path, command: tuple[str, ...]) -> None:
     folder = CommandFolder(tmp_path)
     for _ in range(2):
@@ -202,6 +202,7 @@ def test_as_json_a_listed_delivery_is_an_object(known: CommandFolder) -> None:
         (("resend",), "say what to send again: either deliveries by ID, or options such as --state open or --turn ID"),
         (("resend", "t.2", "--state", "unknown"), "say what to send again"),
         (("resend", "t.9"), "there is no delivery 't.9'. Did you mean t."),
+        (("resume", "--channel", "simulatd"), "there is no channel 'simulatd'. Did you mean 'simulated'?"),
         (("purge",), "say what to delete: --older-than 30d, --turn ID, or --all for everything that is finished;"),
         (("purge", "--state", "failed"), "say what to delete: --older-than 30d"),
         (("purge", "--all", "--older-than", "1d"), "--all and --older-than contradict each other: leave one out"),
@@ -318,6 +319,23 @@ def test_what_is_not_due_yet_stays_open(tmp_path: Path, keyed: PlatformProcess) 
     assert (done.exit_code, keyed.texts("room")) == (1, [])
     assert done.err.startswith("t.1 still waits until ")
     assert ", as retry: too many requests\n" in done.err
+    waits, summary = folder.deliveries("resume").err.splitlines()
+    assert (waits.startswith("simulated:room still waits until "), waits.endswith(", as retry")) == (True, True)
+    assert summary == "tailrace: 1 conversation is not finished; the same command goes on later"
+    elsewhere = folder.deliveries("resume", "--channel", "terminal")
+    assert (elsewhere.exit_code, elsewhere.err) == (0, "nothing is left open\n")
+    keyed.close_port()
+    unreachable = folder.deliveries("resume")
+    assert (unreachable.exit_code, "the platform could not be reached" in unreachable.err) == (1, True)
+
+
+def test_resume_waits_for_retries_and_sends_what_is_open(tmp_path: Path, keyed: PlatformProcess) -> None:
+    folder = CommandFolder(tmp_path, keyed)
+    keyed.add_faults(Rule(fault=TooMany(retry_after=6), kind="post", at=2))
+    interrupted(folder, "--turn", "t", waits_for="part 2")
+    done = folder.deliveries("resume", "--json")
+    assert [row["id"] for row in done.objects] == ["t.2", "t.3", "t.4"]
+    assert (done.exit_code, keyed.texts("room")) == (0, PARTS)
 
 
 def test_conversations_are_sent_at_the_same_time_and_stopped(sendable: CommandFolder, unkeyed: PlatformProcess) -> None:
@@ -345,8 +363,8 @@ def test_reading_works_while_another_process_has_the_ledger_and_writing_does_not
     assert sendable.states("--turn", "u")["u.1"] == "sending"
     assert sendable.deliveries("show", "u.1").exit_code == 0
     assert sendable.deliveries("purge", "--all", "--dry-run").exit_code == 0
-    for command in (("resend", "t.2"), ("resend", "--adopt"), ("purge", "--all")):
-        done = sendable.deliveries(*command)
+    commands = (("resend", "t.2"), ("resend", "--adopt"), ("resume",), ("purge", "--all"))
+    for done in (sendable.deliver("--turn", "v"), *(sendable.deliveries(*command) for command in commands)):
         assert done.exit_code == 1
         in_use = f"{sendable.ledger} is in use by process {process.pid}"
         assert done.err == f"tailrace: {in_use}. End that process, or name another path.\n"
@@ -412,7 +430,7 @@ def test_a_restored_ledger_is_refused_until_it_is_adopted(tmp_path: Path, keyed:
 def test_a_file_that_is_no_ledger_is_not_touched(tmp_path: Path) -> None:
     folder = CommandFolder(tmp_path)
     folder.ledger.write_bytes(b"something else entirely" * 100)
-    for command in (("list",), ("resend", "--adopt"), ("purge", "--all")):
+    for command in (("list",), ("resend", "--adopt"), ("resume",), ("purge", "--all")):
         done = folder.deliveries(*command)
         assert (done.exit_code, done.err.count("\n"), "Traceback" in done.err) == (1, 1, False)
         assert done.err.startswith(f"tailrace: {folder.ledger} is damaged or not a ledger")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 from msgspec.structs import replace
 
 from random_turns.unsteady import unsteady
-from tailrace.capabilities import Capabilities, Keyed
+from tailrace.capabilities import Capabilities, Keyed, Unkeyed
 from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
 from tailrace.delivery import Courier, CourierSettings, Recovery, RecoverySettings
 from tailrace.ledger.memory import MemoryLedger
-from tailrace.operations import Body, Delete, Edit, Post, Target
+from tailrace.operations import Body, Delete, Edit, Post, Receipt, Target
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
 from tailrace.testing.virtual_time import run
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from tailrace.delivery import Spool
-    from tailrace.ports import Channel, Ledger
+    from tailrace.ports import Channel, Inbox, Ledger
     from tailrace.testing.faults import Fault, Rule
     from tailrace.testing.virtual_time import Simulation
 
@@ -59,6 +59,25 @@ def edit(message_id: str, text: str, target: Target = HERE) -> Edit:
     return Edit(target=target, message_id=message_id, body=Body(text=text))
 
 
+class OnlySends:
+    """A channel that is connected without being started. Subclasses add the calls they know."""
+
+    name = "simulated"
+    capabilities = Capabilities(idempotency=Unkeyed())
+
+    async def start(self, inbox: Inbox) -> None:
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        raise NotImplementedError
+
+    async def wait_closed(self) -> None:
+        raise NotImplementedError
+
+    async def post(self, post: Post, *, key: str) -> Receipt:
+        raise NotImplementedError
+
+
 class DeliverySetup:
     """One platform and one ledger. `crash` replaces the running process by a new one."""
 
@@ -80,8 +99,10 @@ class DeliverySetup:
         self.spool = spool
         self.courier = self.courier_of(self.memory, connected=connected)
 
-    def courier_of(self, ledger: Ledger, *, connected: bool = True) -> Courier:
-        courier = Courier(ledger, settings=self.settings, spool=self.spool, clock=self.clock, jitter=lambda: 0.0)
+    def courier_of(self, ledger: Ledger, *, connected: bool = True, **options: Any) -> Courier:
+        courier = Courier(
+            ledger, settings=self.settings, spool=self.spool, clock=self.clock, jitter=lambda: 0.0, **options
+        )
         if connected:
             courier.connect(self.channel)
         return courier
@@ -102,13 +123,16 @@ class DeliverySetup:
 
     async def record_turn(self, turn_id: str, *texts: str, target: Target = HERE) -> list[Delivery]:
         """Record a turn like a process that was killed before it sent anything."""
-        turn = await self.memory.begin(Turn(turn_id=turn_id, target=target))
+        lease = await self.memory.acquire(target.conversation)
+        turn = await self.memory.begin(lease, Turn(turn_id=turn_id, target=target))
         policy, now = self.courier.policy(target), self.clock.wall()
         planned = [
             plan(post(text, target), turn_id=turn_id, ordinal=ordinal, policy=policy, now=now)
             for ordinal, text in enumerate(texts, start=1)
         ]
-        return await self.memory.end(turn, TurnState.DONE, plan=planned)
+        recorded = await self.memory.end(lease, turn, TurnState.DONE, plan=planned)
+        self.memory.release(lease)
+        return recorded
 
     def recovery(self, **settings: Any) -> Recovery:
         return Recovery(self.courier, RecoverySettings(**settings))
@@ -178,8 +202,8 @@ class SlowLedger:
     def __init__(self, setup: DeliverySetup, **takes_s: float) -> None:
         self.calls: Counter[str] = Counter()
         self.takes_s = takes_s
-        self.epoch = setup.memory.epoch
         self.save_snapshot = setup.memory.save_snapshot
+        self.release = setup.memory.release
         self._ledger = setup.memory
         setup.courier = setup.courier_of(self)
 

@@ -82,8 +82,7 @@ async def test_a_conversation_is_busy_while_its_deliveries_are_recorded(
 @in_virtual_time
 async def test_no_interim_edit_is_shown_while_a_delivery_is_recorded(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, capabilities_of("unkeyed", per_chat=Rate(calls=2, per_s=10.0)))
-    turn = await setup.courier.begin("t", HERE)
-    await turn.send(post("a"))
+    await setup.send_turn("t", "a")
     SlowLedger(setup, end=1.0)
     again = await setup.courier.begin("u", HERE)
     ending = asyncio.create_task(again.end(edit(setup.message_id(), "final")))
@@ -167,8 +166,8 @@ async def test_a_thread_of_a_waiting_chat_ends_its_sender(simulation: Simulation
     setup.fail(TooMany(600.0))
     held = asyncio.create_task(setup.send_turn("t", "one", target=thread("a")))
     await asyncio.sleep(1)
-    assert setup.courier.free_in(thread("b").conversation, "simulated") == pytest.approx(599.0, abs=0.5)
-    assert setup.courier.free_in(HERE.conversation, "simulated") == 0.0
+    assert setup.courier.free_in("simulated", thread("b").chat) == pytest.approx(599.0, abs=0.5)
+    assert setup.courier.free_in("simulated", HERE.chat) == 0.0
     await setup.record_turn("u", "two", target=thread("b"))
     resumed = setup.courier.resume(thread("b").conversation)
     assert resumed is not None

@@ -7,16 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, DeliverySetup, edit, finished_within, in_virtual_time, post, states
+from delivery_setup import HERE, DeliverySetup, OnlySends, edit, finished_within, in_virtual_time, post, states
 from msgspec.structs import replace
 
 from random_turns.unsteady import unsteady
-from tailrace.capabilities import Capabilities, Unkeyed
 from tailrace.deliveries import State, TurnState
 from tailrace.delivery import CourierSettings
 from tailrace.errors import TurnMismatch, UsageError
 from tailrace.operations import (
-    Body,
     Post,
     PostMedia,
     Receipt,
@@ -27,7 +25,7 @@ from tailrace.testing.faults import Delayed, NoAnswer, Refuse, Rule, Unreachable
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
-    from tailrace.ports import Inbox
+    pass
 
 
 @in_virtual_time
@@ -144,25 +142,16 @@ async def test_an_unknown_part_is_held_with_a_notice_or_resent_and_marked(simula
 
 
 def test_an_operation_the_channel_cannot_do_fails_alone() -> None:
-    class PlainChannel:
+    class PlainChannel(OnlySends):
         """A channel that can only post."""
-
-        name = "simulated"
-        capabilities = Capabilities(idempotency=Unkeyed())
 
         def __init__(self) -> None:
             self.texts: list[str] = []
 
-        async def start(self, inbox: Inbox) -> None:
-            raise NotImplementedError
-
-        async def stop(self) -> None:
-            raise NotImplementedError
-
-        async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
-            assert target == HERE
+        async def post(self, post: Post, *, key: str) -> Receipt:
+            assert post.target == HERE
             assert key
-            self.texts.append(body.text)
+            self.texts.append(post.body.text)
             return Receipt(message_id=str(len(self.texts)))
 
     async def scene(simulation: Simulation) -> None:

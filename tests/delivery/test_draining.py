@@ -12,6 +12,7 @@ from delivery_setup import (
     HERE,
     DeliverySetup,
     FullDisk,
+    OnlySends,
     SlowLedger,
     edit,
     finished_within,
@@ -24,16 +25,12 @@ from delivery_setup import (
 from tailrace.capabilities import Capabilities, Rate, Unkeyed
 from tailrace.deliveries import FINAL, OPEN, State
 from tailrace.errors import UsageError
-from tailrace.operations import (
-    Body,
-    Receipt,
-    Target,
-)
+from tailrace.operations import Edit, Post, Receipt
 from tailrace.testing.faults import Delayed, NoAnswer, Rule
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
-    from tailrace.ports import Inbox
+    pass
 
 
 @in_virtual_time
@@ -149,31 +146,24 @@ async def test_nothing_is_sent_while_the_ledger_cannot_be_written(
 SECRET = "token-1234-of-somebody"
 
 
-class LeakyChannel:
+class LeakyChannel(OnlySends):
     """A channel whose library puts secrets into its errors."""
 
-    name = "simulated"
     capabilities = Capabilities(idempotency=Unkeyed(), deadline_s=1.0)
 
     def __init__(self, *, late: bool) -> None:
         self._late = late
 
-    async def start(self, inbox: Inbox) -> None:
-        raise NotImplementedError
-
-    async def stop(self) -> None:
-        raise NotImplementedError
-
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
+    async def post(self, post: Post, *, key: str) -> Receipt:
         try:
             await asyncio.sleep(30.0 if self._late else 0.1)
         except asyncio.CancelledError:
             # Some libraries take a cancellation for a lost connection.
-            raise RuntimeError(f"https://example.org/bot{SECRET}/send {target} {body} {key}") from None
+            raise RuntimeError(f"https://example.org/bot{SECRET}/send {post} {key}") from None
         raise RuntimeError(f"https://example.org/bot{SECRET}/send")
 
-    async def edit(self, target: Target, message_id: str, body: Body) -> Receipt:
-        raise RuntimeError(f"{SECRET} {target} {message_id} {body}")
+    async def edit(self, edit: Edit) -> Receipt:
+        raise RuntimeError(f"{SECRET} {edit}")
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -96,7 +96,7 @@ async def test_hardest_6_two_recoveries_and_a_live_sender_send_a_row_once(simula
     setup.fail(Rule(fault=Unreachable(), times=2))
     await setup.record_turn("t", "one", "two")
     await setup.crash()
-    second = setup.courier_of(setup.memory)
+    second = setup.courier_of(setup.memory.another_owner())
     sweeps = [setup.recovery().sweep(), Recovery(second).sweep(), setup.recovery().sweep()]
     await asyncio.gather(setup.send_turn("t", "one", "two"), *sweeps)
     assert setup.texts() == ["one", "two"]
@@ -107,7 +107,7 @@ async def test_hardest_6_two_recoveries_and_a_live_sender_send_a_row_once(simula
 @in_virtual_time
 async def test_hardest_6_recoveries_at_any_moment_send_a_row_once(simulation: Simulation, steps: int) -> None:
     setup = DeliverySetup(simulation, "unkeyed")
-    second = setup.courier_of(setup.memory)
+    second = setup.courier_of(setup.memory.another_owner())
     sending = asyncio.create_task(setup.send_turn("t", "one", "two"))
     for _ in range(steps):
         await asyncio.sleep(0)

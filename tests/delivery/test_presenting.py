@@ -11,7 +11,7 @@ from delivery_setup import HERE, DeliverySetup, in_virtual_time
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, DraftRules, EditRules, Keyed, Rate, StreamRules, Unkeyed
-from tailrace.deliveries import Delivery, State, Turn, TurnState
+from tailrace.deliveries import Delivery, State, TurnState
 from tailrace.delivery.presenting import present
 from tailrace.events import (
     Error,
@@ -70,7 +70,9 @@ async def present_turn(setup: DeliverySetup, events: Iterable[Event], **settings
 
 
 async def state_of(setup: DeliverySetup) -> TurnState:
-    return (await setup.memory.begin(Turn(turn_id="t", target=HERE))).state
+    turn = await setup.memory.turn("t")
+    assert turn is not None
+    return turn.state
 
 
 def words(setup: DeliverySetup, target: Target = HERE) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, THERE, DeliverySetup, edit, finished_within, in_virtual_time, post, states
+from delivery_setup import HERE, THERE, DeliverySetup, OnlySends, edit, finished_within, in_virtual_time, post, states
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, Rate, StreamRules, Unkeyed
@@ -34,7 +34,6 @@ from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
     from tailrace.delivery import OpenTurn
-    from tailrace.ports import Inbox
 
 NOT_SHOWN = NotNow("a durable operation came first", retry_after=0.0)
 SLOW = Capabilities(idempotency=Unkeyed(), per_chat=Rate(calls=1, per_s=10.0))
@@ -221,20 +220,8 @@ async def test_nothing_interim_is_sent_to_a_platform_that_does_not_answer(simula
     assert setup.platform.counts["edit"] == 5
 
 
-class MuteChannel:
+class MuteChannel(OnlySends):
     """A channel that can only post."""
-
-    name = "simulated"
-    capabilities = Capabilities(idempotency=Unkeyed())
-
-    async def start(self, inbox: Inbox) -> None:
-        raise NotImplementedError
-
-    async def stop(self) -> None:
-        raise NotImplementedError
-
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize("operation", [Typing(target=HERE), edit("m1", "b"), draft("c"), append("m1", "d")])
@@ -244,7 +231,7 @@ async def test_an_interim_operation_the_channel_cannot_do_is_refused(
 ) -> None:
     setup = DeliverySetup(simulation)
     setup.courier.connect(MuteChannel())
-    name = type(operation).__name__
+    name = type(operation).__struct_config__.tag
     assert await setup.courier.show(operation) == Refused(f"the channel simulated cannot do this: {name}")
 
 

@@ -19,7 +19,7 @@ from delivery_setup import (
 from msgspec.structs import replace
 
 from tailrace.capabilities import EditRules
-from tailrace.deliveries import Snapshot, State, Turn, TurnState
+from tailrace.deliveries import Lease, State, Turn, TurnState
 from tailrace.delivery import Recovery
 from tailrace.delivery.recovery import INTERRUPTED
 from tailrace.errors import LedgerUnusable
@@ -155,22 +155,23 @@ async def test_turns_of_a_missing_channel_do_not_block_others(simulation: Simula
     setup = DeliverySetup(simulation)
     for number in range(600):
         away = Target(channel="away", chat=str(number))
-        await setup.memory.begin(turn_of(f"a {number:03}", away))
-    await setup.memory.begin(turn_of("z", HERE))
+        await begin(setup.memory, f"a {number:03}", away)
+    await begin(setup.memory, "z", HERE)
     await setup.crash()
     await finished_within(setup.recovery().sweep(), 60)
     assert setup.texts() == [INTERRUPTED]
     assert len(await setup.memory.interrupted_turns(limit=1000)) == 600
 
 
-def turn_of(turn_id: str, target: Target) -> Turn:
-    return Turn(turn_id=turn_id, target=target)
+async def begin(ledger: MemoryLedger, turn_id: str, target: Target) -> None:
+    """Begin a turn like a process that was killed right after it."""
+    await ledger.begin(await ledger.acquire(target.conversation), Turn(turn_id=turn_id, target=target))
 
 
 @in_virtual_time
 async def test_a_replaced_owner_changes_nothing(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
-    await setup.memory.begin(turn_of("t", HERE))
+    await begin(setup.memory, "t", HERE)
     await setup.record_turn("u", "one", target=THERE)
     await setup.crash()
     replaced = setup.recovery()
@@ -264,11 +265,11 @@ class BrokenLedger:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
-        if conversation == self._conversation:
+    async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:
+        if lease.conversation == self._conversation:
             self.asked += 1
             raise LedgerUnusable("a row is damaged")
-        return await self._ledger.adopt(conversation, now=now, limit=limit)
+        return await self._ledger.adopt(lease, now=now, limit=limit)
 
 
 @in_virtual_time
@@ -296,6 +297,7 @@ class Named:
         self.name = name
         self.capabilities = channel.capabilities
         self.start, self.stop, self.post = channel.start, channel.stop, channel.post
+        self.wait_closed = channel.wait_closed
 
 
 @in_virtual_time
@@ -333,7 +335,6 @@ async def test_old_deliveries_and_turns_are_pruned(simulation: Simulation) -> No
     await setup.send_turn("t", "one")
     silent = await setup.courier.begin("silent", HERE)
     await silent.end()
-    setup.memory.save_snapshot("nobody", Snapshot(text="unknown turns are passed over"))
     recovering = asyncio.create_task(setup.recovery(retention_s=100.0).run())
     await asyncio.sleep(60)
     assert len(await setup.rows()) == 1

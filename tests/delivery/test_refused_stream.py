@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from delivery_setup import HERE, DeliverySetup, in_virtual_time
+from delivery_setup import HERE, DeliverySetup, OnlySends, in_virtual_time
 from msgspec.structs import replace
 
 from tailrace.deliveries import State
@@ -30,7 +30,7 @@ async def test_a_refused_stream_is_posted_and_the_turn_continues_in_it(simulatio
     turn = await setup.courier.begin("t", HERE)
     [row] = await turn.send(STREAM)
     live = setup.message_id()
-    assert (row.ordinal, row.operation) == (-1, Post(target=HERE, body=STREAM.body))
+    assert (row.ordinal, row.operation) == (-1, Post(target=HERE, body=STREAM.body, degraded=LOST))
     assert row.receipt == Receipt(message_id=live, degraded=LOST)
     assert await turn.show(AppendStream(target=HERE, stream_id=live, text="more")) == Refused("the stream is closed")
     [last] = await turn.end(CloseStream(target=HERE, stream_id=live, body=Body(text="whole")))
@@ -82,10 +82,9 @@ async def test_the_receipt_is_degraded_in_the_next_process(simulation: Simulatio
 async def test_a_channel_that_cannot_stream_posts(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
 
-    class PlainChannel:
-        name = "simulated"
+    class PlainChannel(OnlySends):
         capabilities = capabilities_of("keyed")
-        start, stop, post = setup.channel.start, setup.channel.stop, setup.channel.post
+        post = setup.channel.post
 
     setup.courier.connect(PlainChannel())
     turn = await setup.courier.begin("t", HERE)

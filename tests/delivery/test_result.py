@@ -396,7 +396,8 @@ def test_only_edits_of_gone_messages_and_refused_streams_are_replaced(operation:
             assert in_place is not None
             superseded, new = in_place
             assert superseded.state is State.SUPERSEDED
-            assert new.operation == Post(target=HERE, body=BODY)
+            degraded = "the platform refused the stream" if is_no_stream else ""
+            assert new.operation == Post(target=HERE, body=BODY, degraded=degraded)
             assert (new.ordinal, new.state) == (-in_flight.ordinal, State.PLANNED)
         else:
             assert in_place is None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from delivery_setup import OnlySends
 from full_spool import LARGEST
 
 from tailrace.capabilities import Capabilities, Unkeyed
-from tailrace.deliveries import State
+from tailrace.deliveries import Policy, State, plan
 from tailrace.delivery import Courier, Spool
 from tailrace.errors import NotSent, TurnMismatch
 from tailrace.ledger.memory import MemoryLedger
@@ -21,12 +23,11 @@ from tailrace.operations import Body, Post, PostMedia, Receipt, Target
 
 if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
-    from tailrace.ports import Inbox
 
 HERE = Target(channel="album", chat="here")
 
 
-class MediaChannel:
+class MediaChannel(OnlySends):
     """A channel that takes files and reads them. It refuses the first `refuses` of them."""
 
     name = "album"
@@ -36,19 +37,13 @@ class MediaChannel:
         self.shown: list[str] = []
         self._refuses = refuses
 
-    async def start(self, inbox: Inbox) -> None:
-        raise NotImplementedError
-
-    async def stop(self) -> None:
-        raise NotImplementedError
-
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
-        assert (target, bool(key)) == (HERE, True)
-        self.shown.append(body.text)
+    async def post(self, post: Post, *, key: str) -> Receipt:
+        assert (post.target, bool(key)) == (HERE, True)
+        self.shown.append(post.body.text)
         return Receipt(message_id=str(len(self.shown)))
 
-    async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:
-        assert (target, bool(key)) == (HERE, True)
+    async def post_media(self, media: PostMedia, *, key: str) -> Receipt:
+        assert (media.target, bool(key)) == (HERE, True)
         if self._refuses:
             self._refuses -= 1
             raise NotSent("not yet", retry_after=0.0)
@@ -150,12 +145,11 @@ def test_row_15_on_a_full_disk_only_the_file_fails(tmp_path: Path) -> None:
 
 def test_the_copy_of_a_refused_file_is_kept_until_it_is_pruned(tmp_path: Path) -> None:
     async def scene() -> None:
-        class NoMedia:
+        class NoMedia(OnlySends):
             """A channel that takes no files."""
 
             name = "album"
-            capabilities = Capabilities(idempotency=Unkeyed())
-            start, stop, post = channel.start, channel.stop, channel.post
+            post = channel.post
 
         kept, picture = tmp_path / "spool", tmp_path / "picture"
         picture.write_text("a picture")
@@ -192,3 +186,17 @@ def test_a_turn_with_a_deleted_file_can_be_resumed(tmp_path: Path) -> None:
         assert channel.shown == ["a picture", "after"]
 
     asyncio.run(scene())
+
+
+def test_a_copy_and_its_name_are_on_disk_before_its_row_is_recorded(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        os.fsync(descriptor)
+        synced.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+
+    picture = tmp_path / "picture"
+    picture.write_text("a picture")
+    new = plan(media(picture), turn_id="t", ordinal=1, policy=Policy(idempotency=Unkeyed()), now=0.0)
+    asyncio.run(Spool(tmp_path / "spool", sync=sync).copy_file(new))
+    assert synced == ["file", "directory"]

@@ -1,64 +1,53 @@
-"""Named moments of a process at which a test can kill it, stop it, or make it wait.
+"""Named moments of the real command at which it kills itself. The command does not know them.
 
-A test runs a worker once and counts how often it reaches each point; then it kills one worker at each of these times.
-Product code has no such points: `kills.crash` puts them around the ledger, the channel and the database connection.
+A profile function sees calls and returns of a few functions in all threads:
+
+    commit.before    all changes of a transaction are made, and it is not committed
+    commit.after     it is committed, and no caller knows it yet
+    send.before      the intent is recorded, and no byte was sent
+    send.answered    the answer was read, and nothing is recorded of it
+
+That a request has left is seen by the platform: there `kills.trial` kills from outside.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
+
+from tailrace.ledger.writer import Writer
+from tailrace.testing import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from types import CodeType, FrameType
 
-# In the order in which a turn reaches them.
-CRASH_POINTS = (
-    *("accept.before", "accept.after", "begin.before", "begin.after", "plan.before", "plan.after"),
-    *("intent.before", "intent.after", "send.before", "send.written", "send.answered"),
-    *("outcome.before", "outcome.after", "turn.before", "turn.after"),
-    *("recover.marked", "tx.before_commit", "tx.after_commit"),
-)
-
-
-class CrashPoints:
-    """The points of one process. `actions`: what happens the n-th time a point is reached, as in `intent.after:3`.
-
-    `kill` sends SIGKILL to the process and `stop` SIGSTOP. `block` lets the thread wait for a byte of standard input.
-    `count_into` gets a line each time a point is reached.
-    """
-
-    def __init__(
-        self, actions: Mapping[str, Literal["kill", "stop", "block"]], *, count_into: Path | None = None
-    ) -> None:
-        self._actions = {_checked(moment): action for moment, action in actions.items()}
-        self._count_into = count_into
-        self._reached: Counter[str] = Counter()
-        # The points of a transaction are reached in the thread that writes.
-        self._lock = threading.Lock()
-
-    def reach(self, name: str) -> None:
-        assert name in CRASH_POINTS, f"{name} is no crash point"
-        with self._lock:
-            self._reached[name] += 1
-            action = self._actions.get(f"{name}:{self._reached[name]}")
-            if self._count_into is not None:
-                with self._count_into.open("ab", buffering=0) as file:
-                    file.write(f"{name}\n".encode("ascii"))
-            if action == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-        if action == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        if action == "block":
-            os.read(0, 1)
+_POINTS: dict[str, tuple[CodeType, str]] = {
+    "commit.before": (Writer._apply_all.__code__, "return"),
+    "commit.after": (Writer._answer.__code__, "call"),
+    "send.before": (simulated.SimulatedChannel._connect.__code__, "call"),
+    "send.answered": (simulated._receipt.__code__, "call"),
+}
+POINTS = tuple(_POINTS)
 
 
-def _checked(moment: str) -> str:
+def kill_at(moment: str) -> None:
+    """Kill this process when it reaches a point the n-th time, as in `commit.after:3`. Does nothing for ""."""
+    if not moment:
+        return
     name, _, number = moment.partition(":")
-    if name not in CRASH_POINTS or not number.isdecimal() or int(number) < 1:
-        raise ValueError(f"{moment} never happens: name one of {', '.join(CRASH_POINTS)}, a colon and a number")
-    return moment
+    code, wanted = _POINTS[name]
+    reached: Counter[str] = Counter()
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ARG001 -- the signature of Python
+        # A coroutine that goes on is called again: its first instruction is behind it then.
+        if frame.f_code is code and event == wanted and (wanted == "return" or frame.f_lineno == code.co_firstlineno):
+            reached[name] += 1
+            if reached[name] == int(number):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)

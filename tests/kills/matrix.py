@@ -1,180 +1,162 @@
-"""Kills a worker at each crash point, once, twice and three times in a row, on each kind of platform.
+"""Kills the documented command more than 500 times, on each kind of platform, and prints a table: `make kills`.
 
-    make kills [KILLS="--share 0.1 --kinds keyed,readback --jobs 2 --random 200 --seed 7"]
-    make kills KILLS="--kinds keyed --only send.written:2,recover.marked:1"
+    make kills [KILLS="--share 0.1 --kinds keyed,readback --jobs 4 --seed 7"]
 
-First a worker runs to its end and its crash points are counted. Then one worker is killed each time it reaches a point,
-and the next one runs to its end. The second kill is at the points that this one reached while it recovered, and the
-third at those of the recovery after it. Each time people must be able to read every answer, see `kills.judge`. Exits
-with 1 if they cannot, and prints the command that repeats it.
-
-A share takes as many of all moments, evenly spread, and at least one of each point. After that, workers of each kind
-are killed at random, see `kills.random_kills`.
+Exits with 1 if people could not read every answer, or a turn could not be finished. `kills.trial` has the kinds of
+kills, `kills.judge` the rules.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import queue
+import random
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from kills.random_kills import RandomKills, kill_at_random
-from kills.trial import KINDS, Trial, TrialRunner
+from kills.crash_points import POINTS
+from kills.trial import Kill, Plan, Trial, TrialRunner
+from kills.turns import KINDS, PRESENTATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-Item = TypeVar("Item")
-Chain = tuple[str, ...]
+_SORTS = ("kills", "in_hands", "retry", "ambiguous", "recovery", "drain")
+_WRONG = ("lost", "doubled", "unfinished", "unreported", "other")
+_CALLS = 4
+_COMMITS = 6
+_RANDOM_KILLS = 10
 
-_COUNTS = ("duplicates", "lost", "unknown", "notices", "repeated_notices", "marked")
-_COLUMNS = ("trials", "runs", "kills", *_COUNTS, "violations")
+
+def plans(seed: int) -> list[Plan]:
+    """All trials of one kind."""
+    return [*_held(), *_in_recovery(), *_while_waiting(), *_at_points(), *_at_random(seed)]
 
 
-def spread(items: Sequence[Item], share: float) -> list[Item]:
-    """This share of the items, evenly spread; at least one if there are any."""
+def _held() -> list[Plan]:
+    return [
+        Plan(
+            kills=(Kill("held", at, applied),),
+            presentation=presentation,
+            finish="repeat" if (at + applied) % 2 else "resume",
+        )
+        for presentation in PRESENTATIONS
+        for at in range(1, _CALLS + 1)
+        for applied in (True, False)
+    ]
+
+
+def _in_recovery() -> list[Plan]:
+    """Two and three kills in a row: the process that recovers is killed, too."""
+    chains = (
+        (Kill("held", 2), Kill("held", 1)),
+        (Kill("held", 1), Kill("held", 1, applied=False), Kill("held", 1)),
+        (Kill("held", 3, applied=False), Kill("point", point="commit.after:2"), Kill("held", 1)),
+        (Kill("held", 1), Kill("ambiguous", 1), Kill("drain", 1)),
+    )
+    return [
+        Plan(kills=chain, presentation=presentation, finish=("repeat", "resume")[number % 2])
+        for number, presentation in enumerate(PRESENTATIONS + PRESENTATIONS[1:])
+        for chain in chains
+    ]
+
+
+def _while_waiting() -> list[Plan]:
+    return [
+        Plan(kills=(Kill(how, at, applied),), presentation=presentation, finish=("repeat", "resume")[at % 2])
+        for presentation in PRESENTATIONS
+        for how in ("retry", "ambiguous", "drain")
+        for at, applied in ((1, True), (2, False))
+    ]
+
+
+def _at_points() -> list[Plan]:
+    return [
+        Plan(
+            kills=(Kill("point", point=f"{point}:{number}"),),
+            presentation=presentation,
+            finish=("repeat", "resume")[number % 2],
+        )
+        for presentation in PRESENTATIONS[:2]
+        for point in POINTS
+        for number in range(1, (_COMMITS if point.startswith("commit") else _CALLS) + 1)
+    ]
+
+
+def _at_random(seed: int) -> list[Plan]:
+    chance = random.Random(seed)
+    return [
+        Plan(
+            kills=(Kill("time", chance.randint(5, 300)), Kill("time", chance.randint(5, 200))),
+            presentation=chance.choice(PRESENTATIONS),
+        )
+        for _ in range(_RANDOM_KILLS)
+    ]
+
+
+def spread(items: Sequence[Plan], share: float) -> list[Plan]:
+    """This share of the plans, evenly spread; at least one."""
     count = min(len(items), max(1, math.ceil(len(items) * share)))
     return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
 
 
-def moments(reached: dict[str, int], share: float = 1.0, *, limit: int = 1_000_000) -> list[str]:
-    """The moments at which to kill: this share of the times each point was reached, at most `limit` of each."""
-    return [
-        f"{point}:{number}"
-        for point, count in reached.items()
-        for number in spread(range(1, count + 1), min(share, limit / count))
-    ]
-
-
-def widest(trials: Sequence[Trial]) -> list[Trial]:
-    """For each point of the last kill, the trial whose recovery afterwards reached the most points."""
-    best: dict[str, Trial] = {}
-    for trial in sorted(trials, key=lambda trial: sum(trial.reached_in_recovery.values()), reverse=True):
-        if trial.kills == len(trial.chain):
-            best.setdefault(trial.chain[-1].partition(":")[0], trial)
-    return list(best.values())
-
-
-class Matrix:
-    """The trials of one kind, by several runners in parallel; `on_trial` is called after each."""
-
-    def __init__(self, runners: Sequence[TrialRunner], on_trial: Callable[[Trial], None]) -> None:
-        self._runners: queue.SimpleQueue[TrialRunner] = queue.SimpleQueue()
-        for runner in runners:
-            self._runners.put(runner)
-        self._count = len(runners)
-        self._on_trial = on_trial
-
-    def run(self, share: float = 1.0) -> None:
-        """Count the points, then kill once, twice and three times."""
-        (whole,) = self._try([()])
-        if whole.verdict.violations:
-            return  # the kills would show nothing
-        once = self._try([(moment,) for moment in moments(whole.reached, share)])
-        # A second kill multiplies everything: only the widest recovery of each point, and some of its moments.
-        firsts = spread(widest(once), share)
-        twice = self._try(
-            [(*trial.chain, at) for trial in firsts for at in moments(trial.reached_in_recovery, limit=2)]
-        )
-        seconds = spread(widest(twice), share)
-        self._try([(*trial.chain, at) for trial in seconds for at in moments(trial.reached_in_recovery, limit=1)])
-
-    def _try(self, chains: Sequence[Chain]) -> list[Trial]:
-        with ThreadPoolExecutor(max_workers=self._count) as pool:
-            return list(pool.map(self._try_one, chains))
-
-    def _try_one(self, chain: Chain) -> Trial:
-        runner = self._runners.get()
-        try:
-            trial = runner.trial(*chain)
-        finally:
-            self._runners.put(runner)
-        self._on_trial(trial)
-        return trial
-
-
-class Progress:
-    """Prints the progress and the violations, and adds up the results."""
+class Table:
+    """Adds up the trials by kind, and prints what went wrong."""
 
     def __init__(self) -> None:
-        self._totals: dict[str, Counter[str]] = {}
+        self.totals: dict[str, Counter[str]] = {}
+        self.violations: list[str] = []
         self._began = time.monotonic()
 
-    def add(self, result: Trial | RandomKills) -> None:
-        """Count one more result."""
-        name = f"{result.kind}, random" if isinstance(result, RandomKills) else result.kind
-        total = self._totals.setdefault(name, Counter())
-        verdict = result.verdict
-        total.update(trials=1, runs=result.runs, kills=result.kills, violations=bool(verdict.violations))
-        total.update({column: getattr(verdict, column) for column in _COUNTS})
-        if verdict.violations:
-            print("\n    ".join([f"violation: {command_of(result)}", *verdict.violations]), flush=True)
-        seconds = f"{time.monotonic() - self._began:.0f} s"
-        if isinstance(result, RandomKills):
-            log = f"the write-ahead log had at most {result.max_log_bytes / 2**20:.1f} MiB"
-            print(f"{name}: {result.kills} kills, {result.questions} questions, {log}, {seconds}", flush=True)
-        elif total["trials"] % 100 == 0:
-            print(f"{name}: {total['trials']} trials, {total['kills']} kills, {seconds}", flush=True)
+    def add(self, trial: Trial) -> None:
+        """Count one more trial."""
+        total = self.totals.setdefault(trial.kind, Counter())
+        total.update(trial.kills)
+        total.update({column: len(getattr(trial.verdict, column)) for column in _WRONG})
+        if trial.verdict.all:
+            self.violations += [f"{trial.kind}, {trial.plan}: {text}" for text in trial.verdict.all]
+            print("\n    ".join([f"violation: {trial.kind}, {trial.plan}", *trial.verdict.all]), flush=True)
 
-    def table(self) -> str:
-        """All totals, and their sum in the last line."""
-        everything: Counter[str] = sum(self._totals.values(), Counter())
-        rows = [
-            ("kind", _COLUMNS),
-            *((name, [total[column] for column in _COLUMNS]) for name, total in self._totals.items()),
-        ]
-        rows.append(("all", [everything[column] for column in _COLUMNS]))
-        return "\n".join(f"{name:22}" + "".join(f"{cell:>17}" for cell in cells) for name, cells in rows)
-
-    @property
-    def violations(self) -> int:
-        """How many trials had a violation."""
-        return sum(total["violations"] for total in self._totals.values())
+    def __str__(self) -> str:
+        everything: Counter[str] = sum(self.totals.values(), Counter())
+        rows = [*self.totals.items(), ("all", everything)]
+        columns = (*_SORTS, *_WRONG)
+        lines = [f"{'kind':16}" + "".join(f"{name:>11}" for name in columns)]
+        lines += [f"{name:16}" + "".join(f"{total[column]:11}" for column in columns) for name, total in rows]
+        share = 100 * everything["in_hands"] / max(1, everything["kills"])
+        seconds = time.monotonic() - self._began
+        return "\n".join(
+            [*lines, f"{share:.0f} % of the kills while a call was in the platform's hands; {seconds:.0f} s"]
+        )
 
 
-def command_of(result: Trial | RandomKills) -> str:
-    """The command that repeats this one."""
-    if isinstance(result, RandomKills):
-        options = f"--share 0 --random {result.kills} --seed {result.seed}"
-    else:
-        options = f"--only {','.join(result.chain) or 'nothing'}"
-    return f'make kills KILLS="--kinds {result.kind} {options}"'
-
-
-def try_all(kind: str, progress: Progress, *, share: float, jobs: int) -> None:
-    """The matrix of one kind."""
-    with ExitStack() as opened:
-        runners = [opened.enter_context(TrialRunner(kind)) for _ in range(jobs)]
-        Matrix(runners, progress.add).run(share)
+def try_all(kind: str, table: Table, *, share: float, seed: int) -> None:
+    """Make this share of the trials of a kind."""
+    with TrialRunner(kind) as runner:
+        for plan in spread(plans(seed), share):
+            table.add(runner.trial(plan))
 
 
 def main() -> int:
+    """The command."""
     parser = argparse.ArgumentParser(prog="make kills")
-    parser.add_argument("--share", type=float, default=1.0, help="the share of the moments that is tried, 0 to 1")
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"some of {', '.join(KINDS)}")
-    parser.add_argument("--jobs", type=int, default=2, help="how many trials run in parallel")
-    parser.add_argument("--only", default="", help="one chain of crash points, with commas between, or `nothing`")
-    parser.add_argument("--random", type=int, default=200, help="how many random kills of each kind")
-    parser.add_argument("--seed", type=int, default=7, help="the seed of the random kills")
+    parser.add_argument("--share", type=float, default=1.0, help="the share of the trials that is made, 0 to 1")
+    parser.add_argument("--kinds", default=",".join(KINDS).replace(", ", " "), help="some kinds, with commas between")
+    parser.add_argument("--jobs", type=int, default=4, help="how many kinds run in parallel")
+    parser.add_argument("--seed", type=int, default=7, help="the seed of the kills at random times")
     options = parser.parse_args()
-    progress = Progress()
-    for kind in options.kinds.split(","):
-        if options.only:
-            with TrialRunner(kind) as runner:
-                progress.add(runner.trial(*(() if options.only == "nothing" else options.only.split(","))))
-        elif options.share > 0:
-            try_all(kind, progress, share=options.share, jobs=options.jobs)
-    for kind in options.kinds.split(",") if options.random > 0 and not options.only else ():
-        with TrialRunner(kind) as runner:
-            progress.add(kill_at_random(runner, options.random, options.seed))
-    print(progress.table())
-    return 1 if progress.violations else 0
+    kinds = {name.replace(", ", " "): name for name in KINDS}
+    table = Table()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        chosen = [kinds[name] for name in options.kinds.split(",")]
+        running = [pool.submit(try_all, kind, table, share=options.share, seed=options.seed) for kind in chosen]
+        for done in running:
+            done.result()
+    print(table)
+    return 1 if table.violations else 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Starts workers fast: a process that has imported everything forks one for each.
+"""Starts the real command fast: a process that has imported everything forks one for each run.
 
     python -m kills.start
 
-It reads one `Start` per line of its standard input, runs that worker, and answers with a line that contains the exit
-code. It ends when its input ends. A worker that hangs is ended by an alarm. Trials use it by `Workers`.
+It reads a `Start` as a line of its standard input and forks. The child calls `tailrace.cli.main` with its own
+arguments, environment, standard input and output, and signals. A `Signal` is sent to the child. When the child has
+ended, the answer is a line with the exit code, or the negative number of the signal. `CommandStarter` is the caller's
+side.
 """
 
 from __future__ import annotations
@@ -14,39 +16,55 @@ import select
 import signal
 import subprocess
 import sys
-import traceback
-from typing import TYPE_CHECKING, Self
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import msgspec
 
-import kills
-from kills import worker
+from kills import crash_points
+from tailrace import cli
+from tailrace.cli import commands, deliver, deliveries
+from tailrace.cli.deliveries import resuming
+from tailrace.testing import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-_MAX_LIFE_S = 30
+PRELOADED = commands, deliver, deliveries, resuming, simulated
 KILLED = -int(signal.SIGKILL)
+_MAX_LIFE_S = 30
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker to run: its arguments, more environment variables, and when to kill it, if at all."""
+class Start(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A command to run. `given` is its standard input, each line with the seconds before it; `log` gets its output.
+
+    `kill_at` names a crash point and how often it is reached before, such as `commit.after:3`.
+    """
 
     argv: list[str]
     environment: dict[str, str]
-    kill_after_s: float | None = None
+    given: list[tuple[float, str]]
+    log: str
+    kill_at: str = ""
 
 
-class Workers:
-    """The process that starts workers. Used by `with`."""
+class Signal(msgspec.Struct, frozen=True, tag=True):
+    """A signal for the command that runs."""
+
+    number: int
+
+
+_REQUESTS: msgspec.json.Decoder[Start | Signal] = msgspec.json.Decoder(Start | Signal)
+
+
+class CommandStarter:
+    """Runs one command at a time. Used by `with`."""
 
     def __enter__(self) -> Self:
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
         command = [sys.executable, "-m", "kills.start"]
-        self._process = subprocess.Popen(
-            command, env=kills.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self.pid = self._process.pid
+        self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         return self
 
     def __exit__(
@@ -57,51 +75,111 @@ class Workers:
             pipe.close()
         self._process.wait(_MAX_LIFE_S)
 
-    def run(self, argv: Sequence[str], environment: Mapping[str, str], *, kill_after_s: float | None = None) -> int:
-        """Run a worker to its end. Returns its exit code, or the negative number of the signal that ended it."""
-        pipes = self._process.stdin, self._process.stdout
-        assert pipes[0] is not None, "the process was started with pipes"
-        assert pipes[1] is not None, "the process was started with pipes"
-        start = Start(argv=list(argv), environment=dict(environment), kill_after_s=kill_after_s)
-        pipes[0].write(msgspec.json.encode(start) + b"\n")
-        pipes[0].flush()
-        return int(pipes[1].readline())
+    def send(self, request: Start | Signal) -> None:
+        """Run a command, or send it a signal. Nothing happens if it has ended."""
+        assert self._process.stdin is not None, "the process was started with pipes"
+        self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+        self._process.stdin.flush()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the command ends in that time."""
+        assert self._process.stdout is not None, "the process was started with pipes"
+        return bool(select.select([self._process.stdout], [], [], seconds)[0])
+
+    def wait(self) -> int:
+        """The exit code of the command, or the negative number of the signal that ended it."""
+        assert self._process.stdout is not None, "the process was started with pipes"
+        return int(self._process.stdout.readline())
+
+    def kill(self) -> int:
+        """Kill the command. Returns as `wait`."""
+        self.send(Signal(signal.SIGKILL))
+        return self.wait()
 
 
-def _run_forked(start: Start) -> int:
-    signal.alarm(_MAX_LIFE_S)
+def _run_child(start: Start, stdin: int) -> NoReturn:
+    """Become the command."""
+    signal.alarm(_MAX_LIFE_S)  # a command that hangs is ended
+    log = os.open(start.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for copy, of in ((0, stdin), (1, log), (2, log)):
+        os.dup2(of, copy)
+    os.closerange(3, 256)
     os.environ.update(start.environment)
+    sys.argv = ["tailrace", *start.argv]
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 -- of this process
+    crash_points.kill_at(start.kill_at)
+    code = 1
     try:
-        return worker.main(start.argv)
-    except BaseException:  # noqa: BLE001  whatever it is ends this process, not the one it is a copy of
-        traceback.print_exc()
-        return 1
+        cli.main()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
-def _run(start: Start) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = _run_forked(start)
-        finally:
-            os._exit(code)
-    if start.kill_after_s is not None:
-        alive = os.pidfd_open(pid)
-        ended, _, _ = select.select([alive], [], [], start.kill_after_s)
-        os.close(alive)
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status)
+class _Child:
+    """The command that runs."""
+
+    def __init__(self, start: Start) -> None:
+        reading, self._writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._writing)
+            _run_child(start, reading)
+        os.close(reading)
+        self.handle = os.pidfd_open(self.pid)
+        self._given = start.given
+        self._next_at = time.monotonic()
+
+    def feed(self) -> float | None:
+        """Write the lines that are due. Returns the seconds until the next one."""
+        while self._given:
+            pause_s, line = self._given[0]
+            if (wait := self._next_at + pause_s - time.monotonic()) > 0:
+                return wait
+            self._next_at = time.monotonic()
+            self._given = self._given[1:]
+            try:
+                os.write(self._writing, line.encode() + b"\n")
+            except BrokenPipeError:
+                self._given = []
+        if self._writing >= 0:
+            os.close(self._writing)
+            self._writing = -1
+        return None
+
+    def collect(self) -> int:
+        """The exit code, after its end."""
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.handle)
+        if self._writing >= 0:
+            os.close(self._writing)
+        return os.waitstatus_to_exitcode(status)
 
 
 def main() -> None:
-    starts = msgspec.json.Decoder(Start)
-    gc.freeze()  # no worker collects the garbage of the imports again
-    with os.fdopen(os.dup(0), "rb") as lines:
-        for line in lines:
-            os.write(1, f"{_run(starts.decode(line))}\n".encode("ascii"))
+    """Run the commands that are asked for."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    gc.freeze()  # no command collects the garbage of the imports again
+    buffered = b""
+    child: _Child | None = None
+    while True:
+        wait = child.feed() if child is not None else None
+        ready, _, _ = select.select([0] if child is None else [0, child.handle], [], [], wait)
+        if child is not None and child.handle in ready:
+            os.write(1, f"{child.collect()}\n".encode("ascii"))
+            child = None
+        if 0 in ready:
+            if not (read := os.read(0, 1 << 20)):
+                return
+            *lines, buffered = (buffered + read).split(b"\n")
+            for request in map(_REQUESTS.decode, lines):
+                if isinstance(request, Start):
+                    child = _Child(request)
+                elif child is not None:
+                    os.kill(child.pid, request.number)
 
 
 if __name__ == "__main__":

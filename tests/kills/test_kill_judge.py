@@ -1,92 +1,84 @@
-"""The judge of the kill trials finds what is wrong: a trial that went well is shown to it with a change."""
+"""The judge of the kills finds what is wrong: a trial that went well is shown to it with a change."""
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
-import kills
-from kills.judge import LedgerContent, Verdict, judge, read_ledger
-from kills.matrix import command_of, moments, spread
-from kills.script import matrix_questions
-from kills.trial import Trial, TrialRunner
+from kills.judge import LedgerContent, Verdict, judge
+from kills.trial import Kill, Plan, TrialRunner
+from kills.turns import KINDS, TurnInput
 from tailrace.deliveries import State, TurnState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.testing.wire import PlatformMessage
 
-Seen = tuple[list["PlatformMessage"], LedgerContent]
+Seen = tuple[TurnInput, list["PlatformMessage"], LedgerContent]
 
 
 @pytest.fixture(scope="module")
 def seen() -> Seen:
-    """The messages and the ledger after a trial without a kill."""
+    """A turn, its messages and the ledger after a trial."""
     with TrialRunner("keyed") as runner:
-        assert runner.trial().verdict == Verdict()
-        return runner.platform.history(), read_ledger(runner.ledger)
+        runner.clear()
+        given = runner.new_turn()
+        assert runner.run(given) == 0
+        return given, runner.platform.history(), runner.content(given)
 
 
-def judged(messages: list[PlatformMessage], content: LedgerContent) -> Verdict:
-    return judge(matrix_questions(), messages, content, doubt="none")
+def judged(given: TurnInput, messages: list[PlatformMessage], content: LedgerContent, kind: str = "keyed") -> Verdict:
+    return judge(given, KINDS[kind], messages, content, seen=frozenset(given.words[:1]))
 
 
-def test_wrong_messages_are_found(seen: Seen) -> None:
-    messages, content = seen
-    assert judged(messages, content) == Verdict()
-    cut = [replace(message, body=replace(message.body, text=message.text[:5000])) for message in messages]
-    for changed, duplicates, lost, violation in (
-        ([*messages, replace(messages[0], message_id="m1000")], 1, 0, "has no delivery"),
-        ([messages[0], *messages[2:]], 0, 1, "is delivered and has no message"),
-        (messages[::-1], 0, 0, "out of order"),
-        (cut, 0, 0, "not its last text"),
-    ):
-        verdict = judged(changed, content)
-        assert (verdict.duplicates, verdict.lost) == (duplicates, lost)
-        assert violation in verdict.violations[0]
+def with_row(content: LedgerContent, **changes: object) -> LedgerContent:
+    return replace(content, rows=[replace(content.rows[0], **changes), *content.rows[1:]])
 
 
-def test_a_wrong_ledger_is_found(seen: Seen) -> None:
-    messages, content = seen
-    first, *others = content.rows
-    for row, violation in (
-        (replace(first, state=State.SENDING), "still sending"),
-        (replace(first, state=State.UNKNOWN), "is unknown"),
-        (replace(first, may_be_double=True), "twice"),
-    ):
-        assert violation in judged(messages, replace(content, rows=[row, *others])).violations[0]
-    interrupted = {name: replace(turn, state=TurnState.INTERRUPTED) for name, turn in content.turns.items()}
-    assert len(judged(messages, replace(content, turns=interrupted)).violations) >= len(interrupted)
-    still_open = judged(messages, replace(content, open_conversations=1))
-    assert still_open.violations == ["1 conversations have open deliveries"]
+def with_turn(content: LedgerContent, state: TurnState) -> LedgerContent:
+    return replace(content, turns={name: replace(turn, state=state) for name, turn in content.turns.items()})
 
 
-def test_a_duplicate_is_excused_only_if_it_is_marked() -> None:
-    with TrialRunner("unkeyed+resend") as runner:
-        trial = runner.trial("send.answered:1")
-        assert trial.verdict.violations == []
-        assert trial.verdict.duplicates > 0
-        assert judged(runner.platform.history(), read_ledger(runner.ledger)).violations != []
+@pytest.mark.parametrize(
+    ("change", "column", "found"),
+    [
+        (lambda messages, content: (messages[1:], content), "lost", "lacks: w1x00"),
+        (lambda messages, content: ([*messages, messages[0]], content), "doubled", "shows twice: w1x00"),
+        (lambda messages, content: (messages[::-1], content), "other", "out of order"),
+        (lambda messages, content: (messages, with_row(content, state=State.RETRY)), "unfinished", "is retry"),
+        (lambda messages, content: (messages, with_row(content, state=State.DEAD)), "other", "is dead"),
+        (lambda messages, content: (messages, with_row(content, may_be_double=True)), "other", "may be there twice"),
+        (lambda messages, content: (messages, replace(content, turns={})), "unfinished", "is None"),
+        (lambda messages, content: (messages, with_turn(content, TurnState.RUNNING)), "unfinished", "is running"),
+        (lambda messages, content: (messages, with_turn(content, TurnState.FAILED)), "other", "is failed"),
+        (lambda messages, content: (messages, with_turn(content, TurnState.INTERRUPTED)), "unreported", "no line"),
+        (lambda messages, content: (messages[:0], with_turn(content, TurnState.INTERRUPTED)), "lost", "lacks: w1x00"),
+        (lambda messages, content: (messages[1:], with_row(content, state=State.UNKNOWN)), "unreported", "no line"),
+    ],
+)
+def test_a_change_is_found(
+    seen: Seen,
+    change: Callable[[list[PlatformMessage], LedgerContent], tuple[list[PlatformMessage], LedgerContent]],
+    column: str,
+    found: str,
+) -> None:
+    given, messages, content = seen
+    assert judged(given, messages, content) == Verdict()
+    verdict = judged(given, *change(messages, content))
+    assert any(found in text for text in getattr(verdict, column)), verdict
 
 
-def test_a_share_is_spread_and_never_empty() -> None:
-    assert spread(range(10), 1.0) == list(range(10))
-    assert spread(range(10), 0.2) == [2, 7]
-    assert spread(range(10), 0.0) == [5]
-    assert moments({"accept.before": 2, "send.written": 1}) == ["accept.before:1", "accept.before:2", "send.written:1"]
-    assert moments({"accept.before": 9}, limit=1) == ["accept.before:5"]
+def test_text_that_was_sent_again_is_excused_only_where_nobody_can_find_out(seen: Seen) -> None:
+    given, messages, content = seen
+    again = [*messages, replace(messages[0], message_id="m99")]
+    assert judged(given, again, with_row(content, may_be_double=True), "unkeyed, resend").doubled == []
+    assert judged(given, again, content, "unkeyed, resend").doubled != []
 
 
-def test_the_printed_command_repeats_a_trial() -> None:
-    chain = ("send.written:2", "recover.marked:1")
-    trial = Trial(kind="keyed", chain=chain, verdict=Verdict(), runs=3, kills=2, reached={}, reached_in_recovery={})
-    make, target, setting = shlex.split(command_of(trial))
-    assert (make, target) == ("make", "kills")
-    command = [sys.executable, "-m", "kills.matrix", *setting.removeprefix("KILLS=").split()]
-    result = subprocess.run(command, check=False, env=kills.environment(), capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.splitlines()[-1].split() == ["all", "1", "3", "2", *("0",) * 7]
+def test_a_kill_at_a_point_that_is_not_reached_is_not_counted() -> None:
+    with TrialRunner("keyed") as runner:
+        trial = runner.trial(Plan(kills=(Kill("point", point="commit.after:99"), Kill("held", 1))))
+        assert (trial.kills.total(), trial.verdict) == (0, Verdict())

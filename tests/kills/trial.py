@@ -1,75 +1,99 @@
-"""One trial: workers are killed one after another, the last one runs to its end, and the result is judged.
+"""One trial: the real command is killed one or more times, then it finishes, and the result is judged.
 
-`TrialRunner` holds what trials of one kind share: a platform, workers that start fast, a folder. A chain is a list of
-crash points: the first is where the first worker dies, the second where the next one dies, and so on. `kills.matrix`
-says which chains are tried.
+A `Kill` says what the platform does meanwhile and when the process dies:
+
+    held        the platform has read the n-th call and holds its answer back
+    drain       the same, and the process was asked to stop by SIGTERM before it is killed
+    retry       the platform refuses the n-th call for a moment (429)
+    ambiguous   the connection is reset in the n-th call
+    point       at a crash point inside the process, see `kills.crash_points`
+    time        after so many milliseconds
+
+After each kill the same command runs again with the same input, or `tailrace deliveries resume`.
 """
 
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
-from kills.crash_points import CRASH_POINTS
-from kills.judge import Verdict, judge, read_ledger
-from kills.script import kill_capabilities, questions_of
-from kills.start import KILLED, Workers
-from kills.worker import RECOVERED
+from kills.judge import LedgerContent, Verdict, judge, read_ledger, words_of
+from kills.start import KILLED, CommandStarter, Signal, Start
+from kills.turns import KINDS, TurnInput, kill_capabilities
+from tailrace.deliveries import OPEN, TURN_OPEN, State, TurnState
+from tailrace.testing.faults import NoAnswer, Reset, Rule, TooMany
 from tailrace.testing.platform_process import PlatformProcess
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-
-class TrialKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A platform, and what is done where it cannot say whether a message arrived; `doubt` as for `judge`."""
-
-    platform: str
-    doubt: Literal["none", "hold", "resend"] = "none"
+_MAX_FINISHING_RUNS = 3
+_LOOK_AGAIN_S = 0.004
+_RETRY_S = 0.4
+IN_HANDS = frozenset({"held", "drain"})
 
 
-KINDS = {
-    "keyed": TrialKind(platform="keyed:300"),
-    "readback": TrialKind(platform="readback:0.02"),
-    "repeatable": TrialKind(platform="repeatable"),
-    "unkeyed+hold": TrialKind(platform="unkeyed", doubt="hold"),
-    "unkeyed+resend": TrialKind(platform="unkeyed", doubt="resend"),
-}
+class Kill(msgspec.Struct, frozen=True):
+    """One kill. `applied`: the platform performs the call that it holds. `at` counts calls, or milliseconds."""
+
+    how: Literal["held", "drain", "retry", "ambiguous", "point", "time"]
+    at: int = 1
+    applied: bool = True
+    point: str = ""
+
+    @property
+    def faults(self) -> list[Rule]:
+        """What the platform does."""
+        match self.how:
+            case "held" | "drain":
+                return [Rule(fault=NoAnswer(applied=self.applied), at=self.at)]
+            case "retry":
+                return [Rule(fault=TooMany(_RETRY_S), at=self.at)]
+            case "ambiguous":
+                return [Rule(fault=Reset(applied=self.applied), at=self.at)]
+            case _:
+                return []
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The kills of one trial in a row, and how the turn is finished: by the same input again, or by `resume`."""
+
+    kills: tuple[Kill, ...]
+    presentation: Literal["parts", "live", "processing", "final"] = "parts"
+    finish: Literal["repeat", "resume"] = "repeat"
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a chain: workers run and killed, and how often the last one reached each point.
-
-    `reached_in_recovery` are the points it reached before it began to answer.
-    """
+    """The result: how many kills of each sort were made, and the verdict. `kills` has the sum."""
 
     kind: str
-    chain: tuple[str, ...]
+    plan: Plan
+    kills: Counter[str]
     verdict: Verdict
-    runs: int
-    kills: int
-    reached: dict[str, int]
-    reached_in_recovery: dict[str, int]
 
 
 class TrialRunner:
     """Makes trials of one kind, one at a time. Used by `with`."""
 
-    def __init__(self, kind: str, questions: str = "matrix") -> None:
-        self.kind = kind
-        self._settings = KINDS[kind]
-        self._questions = questions
+    def __init__(self, kind: str, *, deadline_s: float = 30.0) -> None:
+        self.name = kind
+        self.kind = KINDS[kind]
+        self._deadline_s = deadline_s
         self._open = ExitStack()
+        self._number = 0
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            self._workers = opened.enter_context(Workers())
-            self.platform = opened.enter_context(PlatformProcess(kill_capabilities(self._settings.platform)))
+            self.starter = opened.enter_context(CommandStarter())
+            capabilities = kill_capabilities(self.kind.platform, deadline_s=self._deadline_s)
+            self.platform = opened.enter_context(PlatformProcess(capabilities))
             self._folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-kills-")))
             self._open = opened.pop_all()
         return self
@@ -84,61 +108,128 @@ class TrialRunner:
         """The file of the ledger."""
         return self._folder / "ledger" / "ledger.db"
 
+    @property
+    def log(self) -> str:
+        """What the commands wrote since `clear`."""
+        path = self._folder / "log"
+        return path.read_text() if path.exists() else ""
+
     def clear(self) -> None:
         """Delete the ledger and all messages."""
         self.platform.clear()
+        self.platform.clear_faults()
         shutil.rmtree(self.ledger.parent, ignore_errors=True)
+        self.ledger.parent.mkdir()
+        (self._folder / "log").unlink(missing_ok=True)
 
-    def run(self, *options: str, questions: str = "", kill_after_s: float | None = None) -> int:
-        """Run one worker. Returns its exit code, or the negative number of the signal that ended it."""
-        self._counts.unlink(missing_ok=True)
-        on_unknown = "resend" if self._settings.doubt == "resend" else "hold"
-        argv = ["--ledger", str(self.ledger), "--questions", questions or self._questions, "--on-unknown", on_unknown]
-        if kill_after_s is None:
-            argv += ["--count-into", str(self._counts)]
-        code = self._workers.run([*argv, *options], self.platform.environment, kill_after_s=kill_after_s)
-        # A killed worker may have written a request that the platform has not read yet: wait until it has.
-        for _ in range(2):
-            self.platform.account()
-        return code
+    def new_turn(self, presentation: Literal["parts", "live", "processing", "final"] = "parts") -> TurnInput:
+        """A turn that was not delivered here before, in a chat of its own."""
+        self._number += 1
+        return TurnInput(number=self._number, chat=f"room {self._number}", presentation=presentation)
 
-    def judge(self, questions: str = "") -> Verdict:
-        """Compare what people read now with what they should read."""
-        asked = questions_of(questions or self._questions)
-        return judge(asked, self.platform.history(), read_ledger(self.ledger), doubt=self._settings.doubt)
-
-    def trial(self, *chain: str) -> Trial:
-        """Kill at each point of the chain, let the last worker end, and judge."""
-        self.clear()
-        kills = runs = 0
-        verdict = Verdict()
-        for moment in (*chain, ""):
-            code = self.run("--kill-at", moment)
-            runs += 1
-            if code != KILLED:
-                # The last worker, or one that did not reach its point.
-                if code != 0:
-                    verdict.violations.append(f"the worker ended with {code}")
-                break
-            kills += 1
-        if not verdict.violations:
-            verdict = self.judge()
-        names = self._counts.read_text(encoding="ascii").split() if self._counts.exists() else []
-        recovering = names[: names.index(RECOVERED)] if RECOVERED in names else names
-        return Trial(
-            kind=self.kind,
-            chain=chain,
-            verdict=verdict,
-            runs=runs,
-            kills=kills,
-            reached=_counted(names),
-            reached_in_recovery=_counted(recovering),
+    def start(self, given: TurnInput | None, *, point: str = "") -> None:
+        """Start `deliver` with this input, or `deliveries resume`."""
+        on_unknown = "resend" if self.kind.in_doubt == "resend" else "hold"
+        arguments = ["deliveries", "resume"] if given is None else [*given.arguments, "--on-unknown", on_unknown]
+        self.starter.send(
+            Start(
+                argv=[*arguments, "--ledger", str(self.ledger)],
+                environment=self.platform.environment,
+                given=[] if given is None else given.lines,
+                log=str(self._folder / "log"),
+                kill_at=point,
+            )
         )
 
-    @property
-    def _counts(self) -> Path:
-        return self._folder / "counts"
+    def run(self, given: TurnInput | None) -> int:
+        """Run a command to its end. Returns its exit code."""
+        self.start(given)
+        return self.starter.wait()
 
+    def content(self, given: TurnInput) -> LedgerContent:
+        """What the ledger has of a turn."""
+        return read_ledger(self.ledger, given.turn_id, f"{given.turn_id}/interrupted")
 
-def _counted(names: list[str]) -> dict[str, int]:
-    return {point: names.count(point) for point in CRASH_POINTS if point in names}
+    def is_finished(self, given: TurnInput) -> bool:
+        """Whether the turn has ended and nothing of its chat is open."""
+        content = self.content(given)
+        turn = content.turns.get(given.turn_id)
+        is_open = any(row.state in OPEN for row in content.rows if row.operation.target.chat == given.chat)
+        return turn is not None and turn.state not in TURN_OPEN and not is_open
+
+    def kill(self, kill: Kill, given: TurnInput | None) -> bool:
+        """Start a command and kill it. Returns False if it ended before."""
+        calls = sum(self.platform.account().counts.values())
+        if kill.faults:
+            self.platform.add_faults(*kill.faults)
+        self.start(given, point=kill.point)
+        is_reached = kill.how == "point" or self._is_reached(kill, calls)
+        code = self.starter.wait() if kill.how == "point" or not is_reached else self.starter.kill()
+        self.platform.clear_faults()
+        # A killed command may have written a request that the platform has not read yet: wait until it has.
+        for _ in range(2):
+            self.platform.account()
+        return code == KILLED
+
+    def _is_reached(self, kill: Kill, calls_before: int) -> bool:
+        """Wait for the moment of the kill. Returns False if the command ends before."""
+        if kill.how == "time":
+            return not self.starter.ends_within(kill.at / 1000)
+        while sum(self.platform.account().counts.values()) < calls_before + kill.at:
+            if self.starter.ends_within(_LOOK_AGAIN_S):
+                return False
+        if kill.how == "drain":
+            self.starter.send(Signal(signal.SIGTERM))
+        # Some time, so that the command has recorded the answer, or drains.
+        return kill.how == "held" or not self.starter.ends_within(0.05)
+
+    def trial(self, plan: Plan, *, clear: bool = True) -> Trial:
+        """Kill as the plan says, let the turn finish, and judge."""
+        if clear:
+            self.clear()
+        given, kills, seen = self.new_turn(plan.presentation), Counter[str](), set[str]()
+        for number, kill in enumerate(plan.kills):
+            if not self.kill(kill, given if number == 0 or plan.finish == "repeat" else None):
+                break
+            kills.update(["kills", self._sort_of(kill, given)])
+            kills["recovery"] += number > 0
+            kills["in_hands"] += kill.how in IN_HANDS
+            if plan.presentation in {"parts", "final"}:  # a preview may show more than was saved
+                seen |= set(words_of(self.platform.history(given.chat)))
+        verdict = self._finish(given, plan, frozenset(seen))
+        return Trial(kind=self.name, plan=plan, kills=kills, verdict=verdict)
+
+    def _sort_of(self, kill: Kill, given: TurnInput) -> str:
+        """When the kill came: for a wait, what the ledger says counts."""
+        if kill.how not in {"retry", "ambiguous"}:
+            return kill.how
+        states = {row.state for row in self.content(given).rows}
+        return "retry" if State.RETRY in states else "ambiguous" if State.AMBIGUOUS in states else "time"
+
+    def _finish(self, given: TurnInput, plan: Plan, seen: frozenset[str]) -> Verdict:
+        codes = []
+        for _ in range(_MAX_FINISHING_RUNS):
+            codes.append(self.run(given if plan.finish == "repeat" else None))
+            if self.is_finished(given):
+                break
+        else:
+            if self.content(given).turns.get(given.turn_id) is None:
+                codes.append(self.run(given))  # nothing was recorded before the kill, so nothing could be resumed
+        content, messages = self.content(given), self.platform.history(given.chat)
+        verdict = judge(given, self.kind, messages, content, seen=seen)
+        verdict.other += self._repeat(given, content)
+        verdict.other += [f"{each.about}: {each.detail}" for each in self.platform.account().complaints]
+        if "Traceback" in self.log or not set(codes) <= {0, 1}:
+            verdict.other.append(f"the commands ended with {codes} and wrote {self.log[-2000:]}")
+        return verdict
+
+    def _repeat(self, given: TurnInput, content: LedgerContent) -> list[str]:
+        """The same input once more sends nothing."""
+        before = self.platform.texts(given.chat)
+        code, turn = self.run(given), content.turns.get(given.turn_id)
+        is_held = any(row.state is State.UNKNOWN for row in content.rows if row.turn_id == given.turn_id)
+        is_whole = turn is not None and turn.state is TurnState.DONE and not is_held
+        found = [f"the same input again ended with {code}"] if code != (0 if is_whole else 1) else []
+        if (after := self.platform.texts(given.chat)) != before:
+            found.append(f"the same input again changed the chat from {before} to {after}")
+        return found

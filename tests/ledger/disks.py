@@ -1,21 +1,16 @@
-"""Disks that fail on purpose: SQLite with a virtual file system that records and breaks file operations.
-
-`apsw` provides the virtual file system. The ledger uses it through its own connection protocol.
-"""
+"""Disks that fail on purpose: SQLite with a virtual file system that records and breaks file operations."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apsw
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+from tailrace.ledger.connection import connect
 
-    from tailrace.ledger.connection import Value
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Event:
@@ -48,9 +43,8 @@ class Disk(apsw.VFS):
         self.note(Event("delete", Path(filename).name))
         super().xDelete(filename, syncdir)
 
-    def connect(self, path: Path, *, readonly: bool) -> ApswConnection:
-        flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
-        return ApswConnection(apsw.Connection(str(path), vfs=self.vfs_name, flags=flags))
+    def connect(self, path: Path, *, readonly: bool) -> apsw.Connection:
+        return connect(path, readonly=readonly, vfs=self.vfs_name)
 
 
 class File(apsw.VFSFile):
@@ -77,48 +71,3 @@ def disk_error(code: int) -> apsw.Error:
     error = apsw.IOError("the disk breaks on purpose")
     vars(error).update(extendedresult=code, result=code & 0xFF)
     return error
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    try:
-        yield
-    except apsw.Error as error:
-        translation = sqlite3.OperationalError(str(error))
-        translation.sqlite_errorcode = vars(error)["extendedresult"]
-        raise translation from error
-
-
-class ApswCursor:
-    def __init__(self, cursor: apsw.Cursor, rowcount: int) -> None:
-        self._cursor = cursor
-        self.rowcount = rowcount
-
-    def fetchone(self) -> Any:
-        with translated():
-            return self._cursor.fetchone()
-
-    def fetchall(self) -> list[Any]:
-        with translated():
-            return self._cursor.fetchall()
-
-
-class ApswConnection:
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    def execute(self, sql: str, parameters: Sequence[Value] | Mapping[str, Value] = ()) -> ApswCursor:
-        with translated():
-            cursor = self._connection.execute(sql, parameters)
-            return ApswCursor(cursor, self._connection.changes())
-
-    def set_progress_handler(self, handler: Callable[[], int | None] | None, n: int) -> None:
-        self._connection.set_progress_handler(None if handler is None else lambda: bool(handler()), n)
-
-    def close(self) -> None:
-        with translated():
-            self._connection.close()

@@ -1,4 +1,4 @@
-"""Starts the programs in `children/` as processes."""
+"""Starts the programs in `child.py` as processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 60
 
 
 def _command(name: str, arguments: tuple[object, ...]) -> tuple[list[str], dict[str, str]]:
-    command = [sys.executable, str(HERE / "children" / f"{name}.py"), *map(str, arguments)]
+    command = [sys.executable, str(HERE / "child.py"), name, *map(str, arguments)]
     return command, {**os.environ, "PYTHONPATH": str(HERE)}
 
 

@@ -42,6 +42,13 @@ def test_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int) -> 
     assert all(part.size <= limit for part in whole)
 
 
+def test_no_blank_part_is_cut_after_a_part_that_ends_a_quote() -> None:
+    text = "# a\n\n> <http://a.example/b>\n\na"
+    parts = _parts(text, 1, limit=20)
+    assert join(parts) == text
+    assert all(part.text.removeprefix(part.opened).strip() for part in parts)
+
+
 @pytest.mark.parametrize("text", ["    o", "\n\n  ü", " &"])
 def test_cut_refuses_one_visible_character_behind_whitespace(text: str) -> None:
     splitter = Splitter(100, dialect="slack")

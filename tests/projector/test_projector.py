@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from projected_turn import PLAIN, PRIVATE, Step, Turn, shown, text_of
 
 from tailrace.capabilities import DISCORD, SLACK, TELEGRAM, TERMINAL, Capabilities, Unkeyed
-from tailrace.deliveries import Policy, State, moved, plan, sending
+from tailrace.deliveries import Policy, Snapshot, State, moved, plan, sending
 from tailrace.events import (
     BlockFinal,
     Error,
@@ -615,12 +615,11 @@ def test_only_the_projector_knows_whether_an_edit_is_durable() -> None:
 def test_unsent_text_is_what_no_message_has_or_may_have() -> None:
     turn = Turn()
     turn.say(LONG, " More")
-    assert turn.projector.unsent.text == f"{LONG} More"
-    assert turn.projector.unsent.message_id == "1"
+    assert turn.projector.unsent == Snapshot(text=f"{LONG} More", message_id="1")
     turn = Turn()
     turn.say_and_answer(LONG, Post, NO_ANSWER)
     turn.feed(" And more.")
-    assert turn.projector.unsent.text == " And more."
+    assert turn.projector.unsent == Snapshot(text=" And more.")
     turn = Turn(replace(PLAIN, limit=100), presentation="final")
     turn.feed("Something else.", BlockFinal(text=NUMBERS * 3))
-    assert turn.projector.unsent.text == NUMBERS * 3
+    assert turn.projector.unsent == Snapshot(text=NUMBERS * 3)

@@ -392,3 +392,10 @@ def test_answer_and_reasoning_are_separated(turn: list[tuple[str, str]]) -> None
     text = "".join(f"{said}<think>{thought}</think>" for said, thought in turn)
     answer, reasoning = ("".join(part) for part in zip(*turn, strict=True)) if turn else ("", "")
     assert filtered([text]) == filtered(list(text)) == Result(answer, reasoning)
+
+
+def test_reasoning_that_a_stop_cuts_is_no_answer() -> None:
+    for is_cancelled, answer in ((False, "plan"), (True, "")):
+        speech = SpeechFilter(("NO_REPLY",))
+        assert speech.feed("<think>plan").text == ""
+        assert speech.close(is_cancelled=is_cancelled).text == answer

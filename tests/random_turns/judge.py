@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from cutting_laws.parts import measure
 from cutting_laws.reading import read
 from random_turns.expected import WORD, ExpectedTurn
+from random_turns.unreliable_channel import SECRET
 from random_turns.watched_turn import addressee_of, text_of
 from tailrace.capabilities import Keyed, StreamRules, Unkeyed
-from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, State, TurnState
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, TURN_OPEN, UNDELIVERED, State, TurnState
 from tailrace.delivery.result import TOO_OLD
 from tailrace.events import TextDelta, ToolStarted
 from tailrace.markdown.splitter import Splitter
@@ -32,13 +33,30 @@ if TYPE_CHECKING:
     from tailrace.testing.wire import PlatformMessage
 
 
+_DECIDED_S = 10.0  # a call that was decided leaves within 5 s, and takes at most 4.5 s
+
+
 def judge(run: RandomRun) -> list[str]:
     """Every broken law of a run."""
     if run.breaches:
         return run.breaches  # what is wrong in the end would only repeat it
     chats = {script.target.chat for script in run.scene.turns}
     breaches = [breach for chat in sorted(chats) for breach in _Chat(run, chat).breaches()]
+    breaches += _secrets(run) + _unnoticed(run)
     return breaches or [breach for script in run.scene.turns for breach in _Turn(run, script).breaches()]
+
+
+def _secrets(run: RandomRun) -> list[str]:
+    """Nothing that is stored contains a secret or half a character."""
+    stored = [row.error + (row.receipt.message_id + row.receipt.degraded if row.receipt else "") for row in run.rows]
+    return [
+        f"{text!r} is stored" for text in stored if SECRET in text or text != text.encode(errors="replace").decode()
+    ]
+
+
+def _unnoticed(run: RandomRun) -> list[str]:
+    """A process that continued after it had lost a conversation, and called its platform, has noticed that."""
+    return ["a late call is not in the log"] if run.late_keys and not run.fenced else []
 
 
 def _creates(row: Delivery) -> bool:
@@ -54,6 +72,12 @@ class _Chat:
             (row for row in run.rows if row.operation.target.chat == chat), key=lambda row: row.position
         )
         self._messages = run.platform.history(chat)
+        # Where nothing can be edited, text that was taken back and said again is posted again.
+        self._repeating = {
+            script.turn_id
+            for script in run.scene.turns
+            if run.scene.capabilities.edits is None and ExpectedTurn(run.events_of(script)).was_revised
+        }
         self._first_texts = {
             message.message_id: f"{message.media} {run.platform.versions(message.message_id)[0].message.text}"
             for message in self._messages
@@ -73,15 +97,17 @@ class _Chat:
         found = [f"no delivery posted {text!r}" for text in seen if text not in rows]
         for text, those in rows.items():
             states = [row.state for row in those if row.state is not State.SUPERSEDED]
-            if State.UNKNOWN in states[:-1] and WORD.search(text):
+            may_repeat = those[0].turn_id in self._repeating
+            if State.UNKNOWN in states[:-1] and WORD.search(text) and not may_repeat:
                 found.append(f"{text!r} may be there, and was posted again")
             least = sum(row.state is State.DELIVERED for row in those)
-            most = sum(map(_most_copies, those))
+            most = sum(_most_copies(row) + (row.key in self._run.late_keys) for row in those)
             # A lookup does not find what people deleted: then it is posted again.
             deleted = sum(self._first_texts.get(key) == text for key in self._run.platform.deleted)
             if seen[text] < least or seen[text] - deleted > most:
                 found.append(f"{text!r} was posted {seen[text]} times, not {least} to {most} times: {states}")
-        order = [rows[text][0].position for text in self._first_texts.values() if len(rows.get(text, ())) == 1]
+        singles = [rows[text][0] for text in self._first_texts.values() if len(rows.get(text, ())) == 1]
+        order = [row.position for row in singles if row.key not in self._run.late_keys]
         return found if order == sorted(order) else [*found, f"out of order: the deliveries {order}"]
 
     def _last_texts(self) -> list[str]:
@@ -92,13 +118,14 @@ class _Chat:
             f"{row.id} made {message_id} say {text_of(row.operation)!r}, and it says {texts.get(message_id)!r}"
             for message_id, row in last.items()
             if isinstance(row.operation, Edit | CloseStream) and row.state is State.DELIVERED
-            if message_id not in self._run.platform.deleted and texts.get(message_id) != text_of(row.operation)
+            if message_id not in self._run.platform.deleted | self._run.late_messages
+            and texts.get(message_id) != text_of(row.operation)
         ]
 
     def _unknown(self) -> list[str]:
-        """A delivery is unknown only where nobody can find out and it may not be sent again."""
+        """A delivery is unknown only if that cannot be found out, and it may not be sent again."""
         scene = self._run.scene
-        # Without a true wall clock nobody knows how old a key is.
+        # Without a true wall clock the age of a key is unknown.
         no_answer = Unkeyed | Keyed if "clock" in scene.trouble.accidents else Unkeyed
         may_be = isinstance(scene.capabilities.idempotency, no_answer) and scene.on_unknown == "hold"
         return [
@@ -109,14 +136,14 @@ class _Chat:
         ]
 
     def _notices(self) -> list[str]:
-        """People are told of a missing part, directly after it."""
+        """A line says that a part is missing, directly after that part."""
         missing: dict[str, int] = {}
         notices = {row.turn_id: row for row in self._rows if row.ordinal == NOTICE_ORDINAL}
         for row in self._rows:
             is_part = row.ordinal != NOTICE_ORDINAL and not isinstance(row.operation, Delete)
             if row.state in UNDELIVERED and is_part and row.error != TOO_OLD and row.policy.is_reported:
                 missing.setdefault(row.turn_id, row.position)
-        found = [f"a part of {turn_id} is missing, and nobody is told" for turn_id in missing.keys() - notices.keys()]
+        found = [f"a part of {turn_id} is missing, and no line says so" for turn_id in missing.keys() - notices.keys()]
         for turn_id in missing.keys() & notices.keys():
             notice = notices[turn_id]
             if any(missing[turn_id] < row.position < notice.position for row in self._rows):
@@ -133,10 +160,8 @@ def _first_text(row: Delivery) -> str:
 
 def _most_copies(row: Delivery) -> int:
     match row.state:
-        case State.DELIVERED | State.UNKNOWN:
-            return row.attempt if row.may_be_double else 1
-        case State.CANCELLED:
-            return min(row.attempt, 1)
+        case State.DELIVERED | State.UNKNOWN | State.CANCELLED:
+            return row.attempt if row.may_be_double else min(row.attempt, 1)
         case _:
             return 0
 
@@ -146,11 +171,13 @@ class _Turn:
 
     def __init__(self, run: RandomRun, script: TurnScript) -> None:
         self._run, self._scene, self._script = run, run.scene, script
-        self._events = [event for _, event in script.events]
-        # RUNNING: it was given up before the ledger knew it.
-        self._is_interrupted = run.states[script.turn_id] in {TurnState.INTERRUPTED, TurnState.RUNNING}
-        if self._is_interrupted:
-            self._events = self._events[: run.received.get(script.turn_id, 0)]
+        self._turn = run.turns[script.turn_id]
+        self._events = run.events_of(script)
+        received = run.received.get(script.turn_id, 0)
+        is_cut = self._turn.is_cancelled and received < len(self._events)
+        self._is_closed_early = self._turn.state is TurnState.INTERRUPTED or is_cut
+        if self._is_closed_early:
+            self._events = self._events[:received]
         self._expected = ExpectedTurn(self._events, usage=run.scene.settings.usage)
         self._expected.close()
         rows = [row for row in run.rows if row.turn_id == script.turn_id and row.ordinal != NOTICE_ORDINAL]
@@ -166,15 +193,20 @@ class _Turn:
         self._stale = {key for key, row in last.items() if key and row.state is not State.DELIVERED}
         if run.scene.capabilities.edits is None:
             self._stale |= {row.receipt.message_id for row in self._rows if row.receipt and row.receipt.degraded}
-        self._asides = {
+        self._stale |= run.late_messages & self._made.keys()
+        self._processing_ids = {
             row.receipt.message_id
             for row in self._rows
             if row.receipt is not None and isinstance(row.operation, Post) and row.operation.is_processing
         }
 
     def breaches(self) -> list[str]:
-        if self._is_interrupted:
+        if self._turn.state in TURN_OPEN:
+            return [f"{self._turn.turn_id} is still {self._turn.state}"]
+        if self._is_closed_early:
             return self._interrupted()
+        if found := self._after_cancel():
+            return found
         return self._words() or self._left_open() or self._to_the_letter() or self._processing()
 
     def _answer(self) -> list[PlatformMessage]:
@@ -182,7 +214,7 @@ class _Turn:
         return [
             message
             for message_id, message in self._made.items()
-            if not message.deleted and message_id not in self._asides and message_id not in self._stale
+            if not message.deleted and message_id not in self._processing_ids and message_id not in self._stale
         ]
 
     def _found(self) -> list[str]:
@@ -208,23 +240,37 @@ class _Turn:
             found = [word for nth, word in enumerate(found) if word in valid and word not in found[nth + 1 :]]
         if twice := sorted(word for word, count in Counter(found).items() if count > 1):
             return [f"said twice: {twice}"]
-        if stray := sorted(set(found) - set(expected.words)):
-            return [f"never said, or taken back: {stray}"]
+        if wrong := sorted(set(found) - set(expected.words)):
+            return [f"never said, or taken back: {wrong}"]
         was_restarted = self._run.begun[self._script.turn_id] > 1
         is_excused = self._has_replaced() or (is_stuck and (expected.is_cancelled or was_restarted))
         if found != [word for word in expected.words if word in set(found)] and not is_excused:
             return [f"out of order: {' '.join(found)}"]
         lost = [word for word in expected.words if word not in found and word not in self._missing()]
-        return [f"lost: {' '.join(lost)}"] if lost and not expected.is_cancelled else []
+        is_cancelled = expected.is_cancelled or self._turn.is_cancelled
+        return [f"lost: {' '.join(lost)}"] if lost and not is_cancelled else []
+
+    def _after_cancel(self) -> list[str]:
+        """No new message of a turn leaves after it was cancelled, except one that was decided before."""
+        cancelled_at = self._run.cancelled_at.get(self._script.turn_id)
+        trouble = self._scene.trouble
+        if cancelled_at is None or trouble.takes_over or "sleep" in trouble.accidents:
+            return []
+        keys = {row.key for row in self._rows if _creates(row)}
+        late = [call for call in self._run.platform.calls if call.key in keys and call.at > cancelled_at + _DECIDED_S]
+        return [f"cancelled at {cancelled_at:.2f}, and sent at {call.at:.2f}" for call in late if call.kind != "find"]
 
     def _interrupted(self) -> list[str]:
-        """A turn that was left to recovery says what was said until then, once."""
+        """A turn that was left to recovery says what was said until then, once, and that it was interrupted."""
+        lines = [row for row in self._run.rows if row.turn_id == f"{self._script.turn_id}/interrupted"]
+        if not lines and not self._turn.is_cancelled:
+            return ["it was interrupted, and no line says so"]
         found = Counter(self._found())
         is_stuck = self._expected.was_revised and self._scene.capabilities.edits is None
         if not is_stuck and (twice := sorted(word for word, count in found.items() if count > 1)):
             return [f"said twice: {twice}"]
-        stray = sorted(found.keys() - _ever_said(self._events))
-        return [f"never said: {stray}"] if stray else []
+        wrong = sorted(found.keys() - _ever_said(self._events))
+        return [f"never said: {wrong}"] if wrong else []
 
     def _has_replaced(self) -> bool:
         """A message was gone, and a new one after the others says its text."""
@@ -239,7 +285,8 @@ class _Turn:
         is_whole = all(row.state is State.DELIVERED and not row.may_be_double for row in self._rows)
         is_deleted = bool(self._run.platform.deleted & self._made.keys())
         is_fixed = self._expected.was_revised and self._scene.capabilities.edits is None
-        if not is_whole or is_deleted or is_fixed or self._expected.is_cancelled:
+        is_cancelled = self._expected.is_cancelled or self._turn.is_cancelled
+        if not is_whole or is_deleted or is_fixed or is_cancelled or self._run.late_messages & self._made.keys():
             return []
         found = [(message.media, message.text) for message in self._answer()]
         if self._expected.items and self._is_cut_elsewhere():
@@ -269,7 +316,7 @@ class _Turn:
 
     def _processing(self) -> list[str]:
         """The processing message contains nothing of the answer, and is there only for tools."""
-        left = [self._made[key] for key in self._asides if key in self._made and key not in self._stale]
+        left = [self._made[key] for key in self._processing_ids if key in self._made and key not in self._stale]
         left = [message for message in left if not message.deleted]
         if len(left) > 1:
             return [f"{len(left)} processing messages are left"]
@@ -284,7 +331,8 @@ class _Turn:
 
 def _ever_said(events: list[Event]) -> set[str]:
     """The words of all events, also of what was taken back."""
-    texts = [event.text if isinstance(event, TextDelta) else f" {_all_text(event)} " for event in events]
+    own = [event for event in events if getattr(event, "parent_tool_id", None) is None]
+    texts = [event.text if isinstance(event, TextDelta) else f" {_all_text(event)} " for event in own]
     return set(WORD.findall("".join(texts)))
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from random_turns.turns import TurnWriter
 from tailrace.capabilities import CHANNELS, Capabilities, Idempotency, Keyed, Readback, Repeatable, StreamRules, Unkeyed
+from tailrace.inbound import InboundMessage
 from tailrace.operations import Target
 from tailrace.projector import Presentation, ProjectorSettings
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
 
 PRESENTATIONS: tuple[str, ...] = get_args(Presentation)
+ACCIDENTS = ("deletion", "expiry", "sleep", "outage", "clock", "ledger", "repeat", "cancel")
 _WORDS_OF_A_TURN = 100_000
 
 
@@ -29,31 +31,47 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     `faults`: how often calls fail, 1 is about every fourth. `ledger_s`: how long the ledger takes at most; while it is
     slow it is also unavailable at times. `process_s`: how long a process lives on average, None for ever. `accident_s`:
     the average time between two accidents of the kinds in `accidents`. `abandons`: how many of the turns of a dead
-    process are left to recovery. `stops`: how often an agent is stopped and its turn begun again.
+    process are left to recovery. `stops`: how often an agent is stopped and its turn begun again. `errors`: how often
+    the channel raises anything or returns nonsense. `takes_over`: how many of the processes are paused at their end
+    while the next one takes over.
     """
 
     latency_s: float = 0.05
     faults: float = 0.0
     ledger_s: float = 0.0
     process_s: float | None = None
-    accidents: tuple[Literal["deletion", "expiry", "sleep", "outage", "clock"], ...] = ()
+    accidents: tuple[str, ...] = ()
     accident_s: float = 20.0
     abandons: float = 0.0
     stops: float = 0.0
+    errors: float = 0.0
+    takes_over: float = 0.0
 
     @property
     def is_calm(self) -> bool:
         return self == Trouble(latency_s=self.latency_s)
 
+    @property
+    def has_prompt_ledger(self) -> bool:
+        """Whether a call is made at the moment of its decision."""
+        return self.ledger_s == 0.0 and self.takes_over == 0.0 and "sleep" not in self.accidents
+
 
 class TurnScript(msgspec.Struct, frozen=True, kw_only=True):
     """One turn: its events, each with the seconds before it."""
 
-    turn_id: str
-    target: Target
+    message: InboundMessage
     starts_s: float
     events: list[tuple[float, Event]]
     is_abandoned: bool
+
+    @property
+    def turn_id(self) -> str:
+        return self.message.turn_id
+
+    @property
+    def target(self) -> Target:
+        return self.message.target
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +93,7 @@ def scene_of(seed: int, presentation: str | None = None, channel: str | None = N
     any_channel, any_presentation = chance.choice(list(CHANNELS)), chance.choice(PRESENTATIONS)
     channel, presentation = channel or any_channel, presentation or any_presentation
     trouble, count = _trouble(chance), chance.choice((1, 1, 1, 2, 3, 4))
+    within_s = chance.choice((0.0, 5.0, 60.0))
     chats = [
         Target(channel="simulated", chat=chat, thread=chance.choice((None, "7")), group=chance.random() < 0.4)
         for chat in ("1", "2")
@@ -88,9 +107,10 @@ def scene_of(seed: int, presentation: str | None = None, channel: str | None = N
         on_unknown="resend" if chance.random() < 0.3 else "hold",
         turns=[
             TurnScript(
-                turn_id=f"turn{number}",
-                target=chance.choice(chats),
-                starts_s=chance.random() * 60,
+                message=InboundMessage(
+                    channel="simulated", event_id=f"e{number}", target=chance.choice(chats), text="a question"
+                ),
+                starts_s=chance.random() * within_s,
                 events=TurnWriter(chance, number * _WORDS_OF_A_TURN).write(),
                 is_abandoned=chance.random() < trouble.abandons,
             )
@@ -147,15 +167,15 @@ def _settings(presentation: str, chance: Random) -> ProjectorSettings:
 def _trouble(chance: Random) -> Trouble:
     if chance.random() < 0.3:
         return Trouble(latency_s=chance.choice((0.0, 0.3)))
-    accidents: list[Literal["deletion", "expiry", "sleep", "outage", "clock"]] = []
-    accidents += [kind for kind in ("deletion", "expiry", "sleep", "outage", "clock") if chance.random() < 0.25]
     return Trouble(
         latency_s=chance.choice((0.0, 0.3, 3.0)),
         faults=chance.choice((0.0, 0.5, 1.5, 3.0)),
         ledger_s=chance.choice((0.0, 0.0, 0.5, 20.0)),
         process_s=chance.choice((None, None, 5.0, 30.0)),
-        accidents=tuple(accidents),
+        accidents=tuple(kind for kind in ACCIDENTS if chance.random() < 0.2),
         accident_s=chance.choice((5.0, 40.0)),
         abandons=chance.choice((0.0, 0.0, 0.3, 1.0)),
         stops=chance.choice((0.0, 0.0, 0.1)),
+        errors=chance.choice((0.0, 0.0, 0.03, 0.2)),
+        takes_over=chance.choice((0.0, 0.0, 0.5, 1.0)),
     )

@@ -10,7 +10,6 @@ the command that repeats it.
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -24,7 +23,19 @@ from tailrace.deliveries import State
 if TYPE_CHECKING:
     from random_turns.random_run import RandomRun
 
-COLUMNS = ("turns", "begun_again", "deliveries", "refused", "unknown", "doubled", "deleted", "broken")
+COLUMNS = (
+    "turns",
+    "begun_again",
+    "deliveries",
+    "refused",
+    "unknown",
+    "doubled",
+    "deleted",
+    "cancelled",
+    "taken_over",
+    "late",
+    "broken",
+)
 _REPORT_EVERY = 1000
 _LONGEST_LINE = 400
 
@@ -40,6 +51,9 @@ def counts_of(run: RandomRun) -> Counter[str]:
         unknown=states[State.UNKNOWN],
         doubled=sum(row.may_be_double for row in run.rows),
         deleted=len(run.platform.deleted),
+        cancelled=len(run.cancelled_at),
+        taken_over=run.takeovers,
+        late=len(run.late_keys | run.late_messages),
     )
 
 
@@ -48,7 +62,8 @@ def report(run: RandomRun, breaches: list[str]) -> str:
     scene = run.scene
     lines = [str(value)[:_LONGEST_LINE] for value in (scene.capabilities, scene.settings, scene.trouble)]
     for script in scene.turns:
-        lines.append(f"{script.turn_id} in {script.target}: {run.states.get(script.turn_id)}")
+        turn = run.turns.get(script.turn_id)
+        lines.append(f"{script.turn_id} in {script.target}: {turn and turn.state}")
         lines += [f"    {pause_s:7.2f} s, then {event}" for pause_s, event in script.events]
     lines.append("deliveries:")
     for row in sorted(run.rows, key=lambda row: row.position):
@@ -69,7 +84,6 @@ def main() -> int:
     parser.add_argument("--presentation", choices=PRESENTATIONS, help="only this one")
     parser.add_argument("--channel", choices=list(CHANNELS), help="only this one")
     options = parser.parse_args()
-    logging.disable(logging.ERROR)
     totals = {presentation: Counter[str]() for presentation in PRESENTATIONS}
     seed, turns = options.seed, 0
     while turns < options.turns:
@@ -78,7 +92,8 @@ def main() -> int:
         total.update(counts_of(run))
         if breaches := judge(run):
             is_first = not any(counts["broken"] for counts in totals.values())
-            print(report(run, breaches) if is_first else f"seed {seed}: {breaches[0]}", flush=True)
+            in_short = f"seed {seed}: {breaches[0].strip().splitlines()[-1]}"
+            print(report(run, breaches) if is_first else in_short, flush=True)
             total["broken"] += 1
         if turns // _REPORT_EVERY < (turns := turns + len(run.scene.turns)) // _REPORT_EVERY:
             print(f"{turns} turns", flush=True)

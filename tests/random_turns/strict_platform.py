@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 class StrictPlatform(SimulatedPlatform):
     """`forbidden` lists the calls that should not have been made; `deleted`: the messages that people deleted."""
 
-    def __init__(self, capabilities: Capabilities, *, seed: int, checks_lines: bool = True) -> None:
+    def __init__(self, capabilities: Capabilities, *, seed: int) -> None:
         native = capabilities.native
         if isinstance(native, StreamRules):
             native = replace(native, per_call=None)
         # Sizes are checked here: the base would also measure the source of a growing stream, which is longer.
         super().__init__(replace(capabilities, native=native, limit=10**6, caption_limit=None), seed=seed)
         self._limits = capabilities
-        self._checks_lines = checks_lines
 
     def clear(self) -> None:
         super().clear()
@@ -92,7 +91,7 @@ class StrictPlatform(SimulatedPlatform):
         for text in (body.text, body.markdown or ""):
             self._check_size(text, limits.limit, name)
         lines = body.text.strip().count("\n") + 1
-        if self._checks_lines and limits.lines is not None and lines > limits.lines:
+        if limits.lines is not None and lines > limits.lines:
             self.forbidden.append(f"{name} has {lines} lines, the limit is {limits.lines}")
 
     def _check_size(self, text: str, limit: int, name: str) -> None:

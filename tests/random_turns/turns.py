@@ -2,7 +2,7 @@
 
 Every word is numbered, so each occurs once in a run and is found again however a platform renders it: `w7z` in the
 answer, `e7z` in an error, `k7z` in a caption, `m7z` in the address of a medium, `s7z` in reasoning. The last letter
-tells a whole word from the beginning of one.
+shows that a word is whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A ledger that takes its time, and one that cannot be written now and then: what a disk does on a bad day.
+"""A ledger that answers late, is unavailable now and then, and waits while its process is paused.
 
-Every change is made at once and in order; only its acknowledgement comes late, and not in order. Where the ledger is
-unavailable nothing was changed. That is all the contract of `tailrace.ports.Ledger` promises, and no more.
+Every change is made in the order of the calls; only its acknowledgement comes late, and not in order. Where the ledger
+is unavailable nothing was changed. That is all that the contract of `tailrace.ports.Ledger` promises.
 """
 
 from __future__ import annotations
@@ -19,30 +19,58 @@ if TYPE_CHECKING:
 
 
 def unsteady(ledger: Ledger, source: random.Random, *, longest_s: float, unavailable: float = 0.02) -> Ledger:
-    """The ledger, whose answers take up to `longest_s`; the chance that it cannot be written is `unavailable`."""
-    return cast("Ledger", _Unsteady(ledger, source, longest_s, unavailable))
+    """The ledger as an `UnsteadyLedger`."""
+    return cast("Ledger", UnsteadyLedger(ledger, source, longest_s, unavailable))
 
 
-class _Unsteady:
-    """All that the ledger does, unsteadily."""
+class UnsteadyLedger:
+    """All methods of a ledger, with answers that take up to `longest_s`.
 
-    def __init__(self, ledger: Ledger, source: random.Random, longest_s: float, unavailable: float) -> None:
-        self.epoch = ledger.epoch
-        self.save_snapshot = ledger.save_snapshot
+    `unavailable` is the chance that a call is refused; `is_out` refuses all. While `running` is not set, calls and
+    answers wait.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        source: random.Random,
+        longest_s: float,
+        unavailable: float,
+        running: asyncio.Event | None = None,
+    ) -> None:
+        self.save_snapshot, self.release = ledger.save_snapshot, ledger.release
+        self.is_out = False
+        self.on_acquire: Callable[[str], None] = lambda _conversation: None
         self._ledger = ledger
         self._source = source
         self._longest_s = longest_s
         self._unavailable = unavailable
+        self._running = running or asyncio.Event()
+        if running is None:
+            self._running.set()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        call = getattr(self._ledger, name)
-
         async def unsteady_call(*args: Any, **options: Any) -> Any:
-            if self._source.random() < self._unavailable:
+            if not self._running.is_set():
+                # A change that was submitted is made, also if its caller is cancelled.
+                answer = await asyncio.shield(asyncio.create_task(self._call_later(name, args, options)))
+            elif self.is_out or self._source.random() < self._unavailable:
                 raise LedgerUnavailable("it cannot be written just now")
-            answer = await call(*args, **options)
+            else:
+                answer = await self._call(name, args, options)
             # Mostly little, seldom much.
             await asyncio.sleep(self._source.random() ** 4 * self._longest_s)
+            await self._running.wait()
             return answer
 
         return unsteady_call
+
+    async def _call_later(self, name: str, args: Any, options: Any) -> Any:
+        await self._running.wait()
+        return await self._call(name, args, options)
+
+    async def _call(self, name: str, args: Any, options: Any) -> Any:
+        answer = await getattr(self._ledger, name)(*args, **options)
+        if name == "acquire":
+            self.on_acquire(args[0])
+        return answer

@@ -250,9 +250,10 @@ class WatchedTurn(OpenTurn):
         text = text_of(operation)
         if self._scene.settings.reasoning:
             text = text.partition("💭")[0]
-        if stray := [word for word in WORD.findall(text) if word not in self._words]:
-            self._break(operation, f"shows {' '.join(stray)}, which is not part of the answer: {text!r}")
-        if "NO" in text or "think" in text or _REASONING.search(text):
+        if wrong := [word for word in WORD.findall(text) if word not in self._words]:
+            self._break(operation, f"shows {' '.join(wrong)}, which is not part of the answer: {text!r}")
+        is_cut = self._expected.is_cancelled  # perhaps within a silent reply
+        if ("NO" in text and not is_cut) or "think" in text or _REASONING.search(text):
             self._break(operation, f"shows a silent reply, a tag or reasoning: {text!r}")
 
     def _check_first(self, operation: Operation, now: float) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tailrace.capabilities import CHANNELS, Capabilities
 from tailrace.contract import checked
-from tailrace.deliveries import Delivery, Turn, TurnState
+from tailrace.deliveries import Delivery, TurnState
 from tailrace.delivery import Courier, Recovery
 from tailrace.delivery.presenting import present
 from tailrace.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCancelled, TurnCompleted, TurnFailed
@@ -145,7 +145,9 @@ class Chat:
 
     async def turn_state(self, turn_id: str = "t") -> TurnState:
         """The state of the turn in the ledger."""
-        return (await self.ledger.begin(Turn(turn_id=turn_id, target=self.target))).state
+        turn = await self.ledger.turn(turn_id)
+        assert turn is not None
+        return turn.state
 
     @property
     def history(self) -> list[PlatformMessage]:

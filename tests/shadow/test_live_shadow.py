@@ -16,7 +16,6 @@ from delivery_setup import HERE, DeliverySetup
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, EditRules, Keyed
-from tailrace.delivery.observed_ledger import ObservedLedger
 from tailrace.delivery.presenting import present
 from tailrace.delivery.sender_context import SystemClock
 from tailrace.events import (
@@ -89,7 +88,7 @@ class Scene:
             variant = Variant(capabilities=self.limits, settings=self._shown, make_projector=self._make_projector)
             reported = self.reports.append
             self._shadow = Shadow(variant, clock=setup.clock, settings=self._settings, on_report=reported)
-            setup.courier = setup.courier_of(ObservedLedger(setup.memory, self._shadow.record))
+            setup.courier = setup.courier_of(setup.memory, on_change=self._shadow.record)
             return await main(setup, self._shadow)
 
         try:

@@ -1,13 +1,13 @@
 """The fold: what each event does to the chunks of a message.
 
-The chunks are the whole state, so a caller can continue from any list. The browser runs the same fold, and
+The chunks are the whole state, so a caller can continue with any list of chunks. The browser runs the same fold, and
 `tests/vectors/fold.json` tests both with the same vectors. `tailrace.contract` owns which event may follow which; the
 fold accepts any sequence, also one that the contract would refuse.
 
-An open text block is the last chunk, if that is text and not sealed. New text continues it. The agent and its subagents
-may write into one block; the block remembers who wrote what, so that a correction or retraction of one sender gives
-the same result as without the others. Only the agent's retraction of the whole turn also removes text of subagents.
-An open thinking chunk is the last chunk, if that is thinking without metadata. Nothing else is ever open.
+Only the last chunk can be open: new text continues an open chunk. A text block is open until it is sealed, a thinking
+chunk until it has metadata. The agent and its subagents may write into one block. The block remembers who wrote what,
+so that a sender corrects or retracts only its own text. Only the agent's retraction of the whole turn also removes text
+of subagents.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 
 def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
-    """Fold one event into the chunks, in place. The cost does not depend on the text that is already there."""
+    """Fold one event into the chunks, in place. The cost does not depend on the length of the text before it."""
     if type(event) is TextDelta and event.parent_tool_id is None:
         # Nearly every event is text for the open block, and only an open block has a `tail`: so this one attempt
         # replaces all checks.
         try:
-            tail = chunks[-1].tail  # type: ignore[union-attr]  # a chunk without one is handled below
+            tail = chunks[-1].tail  # type: ignore[union-attr]  # `except` handles a chunk without a tail
         except (IndexError, AttributeError):
             _text_delta(chunks, event)
             return
@@ -85,7 +85,7 @@ def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
         blocks = [_block(event.text, sender)]
         chunks += blocks
     elif blocks and event.text is not None:
-        # If others interrupted the block, its first part now has the whole text.
+        # Chunks of other senders may have split the text into several blocks. The first block gets the whole text.
         for nth, block in enumerate(blocks):
             block.replace(sender, event.text if nth == 0 else "")
             if not block.text:
@@ -97,7 +97,7 @@ def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
 
 
 def _open_blocks(chunks: list[Chunk], sender: str | None) -> list[TextChunk]:
-    """The open blocks with text of a sender, in order: text blocks since the last other chunk, not sealed by it."""
+    """The blocks with text of the sender that it has not sealed, in order, after the last chunk that is not text."""
     found: list[TextChunk] = []
     for chunk in reversed(chunks):
         if not isinstance(chunk, TextChunk):
@@ -123,7 +123,7 @@ def _text_retracted(chunks: list[Chunk], event: TextRetracted) -> None:
 
 
 def _remove_text_of(block: TextChunk, sender: str | None) -> bool:
-    """Remove the text of a sender from a block. Returns True if the block is empty then."""
+    """Remove the text of a sender from a block. Returns True if the block is empty afterwards."""
     if not block.has_text_of(sender):
         return False
     block.replace(sender, "")
@@ -196,7 +196,7 @@ def _config_reloaded(chunks: list[Chunk], _event: ConfigReloaded) -> None:
 
 
 def _turn_completed(chunks: list[Chunk], event: TurnCompleted) -> None:
-    # Text of a subagent is not the answer.
+    # Text of a subagent does not count, because it is not the answer.
     if event.text and not any(type(chunk) is TextChunk and chunk.text and chunk.has_text_of(None) for chunk in chunks):
         append_event_to_chunks(chunks, TextDelta(text=event.text))
 
@@ -231,7 +231,7 @@ def _block(text: str, sender: str | None) -> TextChunk:
 
 
 def _newest_call(chunks: list[Chunk], call_id: str | None) -> ToolCall | None:
-    """The newest call with that id, because runtimes reuse ids; without an id the newest call."""
+    """The newest call with that id, because runtimes reuse ids. If `call_id` is None, the newest call of all."""
     for chunk in reversed(chunks):
         if isinstance(chunk, ToolBatchChunk):
             for call in reversed(chunk.calls):

@@ -22,7 +22,7 @@ def apply_system_event(messages: list[Message], event: SystemEvent, id_factory: 
     """Add a system event to the conversation. Returns the id of the message that holds it.
 
     If the last message has the role `system`, the event becomes a further chunk of it. Otherwise a new message is
-    added, with an id of `id_factory`.
+    added, with an id from `id_factory`.
     """
     chunk = SystemChunk(kind=event.kind, text=event.text)
     if messages and messages[-1].role == "system":

@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line and end the process with its exit code."""
     _open_closed_streams()
     try:
-        # The commands load here, which takes a moment: a Ctrl-C meanwhile must not show a traceback.
+        # The import takes a moment. A Ctrl-C during the import must not show a traceback.
         from tailrace.cli.commands import run  # noqa: PLC0415 -- the reason is above
     except KeyboardInterrupt:
         sys.exit(1)
@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace standard streams that were closed before the start (None in Python), so that writing does not fail."""
+    """Replace standard streams that were closed before the start. They are None in Python, and writing would fail."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 -- open as long as the process is

@@ -1,4 +1,4 @@
-"""`tailrace chat`: talk to an agent in the terminal, or have it answer each line of a pipe."""
+"""`tailrace chat`: talk to an agent in the terminal, or let it answer each line of a pipe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tailrace.events import Event
     from tailrace.plugins import FoundAgent
 
-# Each of these words alone leaves the chat. They are never sent to the agent.
+# Each of these words, typed alone, ends the chat. It is not sent to the agent.
 _QUIT = frozenset(("/quit", "/exit", "quit", "exit"))
 _HELP = """\
 Type what you want to say and press Enter. A pasted text is one prompt, with its line breaks.
@@ -62,7 +62,7 @@ AGENT is one of these:
 
 
 class _Permissions(StrEnum):
-    """What happens when an agent asks for permission."""
+    """The values of `--permissions`: what happens when an agent asks for permission."""
 
     ASK = "ask"
     ALLOW = "allow"
@@ -104,7 +104,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
     """
     with errors_in_one_line(debug=debug):
         frontend = _json_frontend() if json else _text_frontend(reasoning=reasoning)
-        # Text that an agent prints directly must not get between the lines of JSON.
+        # Text that an agent itself prints must not appear between the lines of JSON.
         with redirect_stdout(sys.stderr) if json else nullcontext():
             approver = TerminalApprovals(make_room=frontend.make_room)
             found = _find(agent, fast=fast, permissions=permissions, approver=approver)
@@ -114,7 +114,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
             turns = Turns(found.runtime, frontend.show, complain=frontend.complain, debug=debug)
             exit_code = FAILED
             try:
-                # At a terminal a warning gets a line of its own; in a pipe it must not break the answer.
+                # At a terminal a warning gets its own line in the output; in a pipe it must not appear in the answer.
                 with stray_warnings_in_one_line(frontend.complain if sys.stdout.isatty() else None, debug=debug):
                     title = f"{agent} · {found.description}" if found.description else agent
                     exit_code = _converse(turns, frontend, title=title)
@@ -124,7 +124,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
 
 
 class ChatFrontend(NamedTuple):
-    """How the command shows events, notes and errors; `screen` is where the prompt is written."""
+    """The functions that show events, notes and errors. The prompt is written to `screen`."""
 
     show: Callable[[Event], Awaitable[None]]
     note: Callable[[str], None]
@@ -140,7 +140,7 @@ def _text_frontend(*, reasoning: bool | None) -> ChatFrontend:
 
 
 def _json_frontend() -> ChatFrontend:
-    """Events go to standard output, everything else to standard error, so that the output is JSON alone."""
+    """Create a frontend that writes only the JSON of events to standard output, and all else to standard error."""
     terminal: Any = load("channel", "terminal")(sys.stderr)
     out = sys.stdout.buffer
 
@@ -156,7 +156,7 @@ def _json_frontend() -> ChatFrontend:
 
 
 def _with_text_keys(value: Any) -> Any:
-    """The value with all keys as text: an agent in Python may send other keys, which JSON does not have."""
+    """The value with all keys as text. An agent in Python may send other keys, which JSON does not allow."""
     if isinstance(value, dict):
         return {str(key): _with_text_keys(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -165,7 +165,7 @@ def _with_text_keys(value: Any) -> Any:
 
 
 def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
-    """The same frontend; each event is recorded before it is shown."""
+    """The same frontend, but each event is recorded before it is shown."""
 
     async def show(event: Event) -> None:
         recorder.record(event)
@@ -175,10 +175,10 @@ def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
 
 
 def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) -> ChatFrontend:
-    """The same frontend, but while a permission question is on the screen nothing else is shown.
+    """The same frontend, but it shows nothing else while a permission question is on the screen.
 
-    A status that comes meanwhile is dropped, because it only says that the agent waits for the answer. When the turn
-    ends, the question is cancelled.
+    A status that comes during the question is dropped, because it only says that the agent waits for the answer. When
+    the turn ends, the question is cancelled.
     """
 
     async def show(event: Event) -> None:
@@ -193,7 +193,7 @@ def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) 
 
 
 def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver: TerminalApprovals) -> FoundAgent:
-    """Find the agent. Of the command's options it gets those that its runtime accepts."""
+    """Find the agent. Its runtime gets only the options of the command that it accepts."""
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
     options: dict[str, object] = {
         "permissions": policy.value,
@@ -226,7 +226,7 @@ def _converse(turns: Turns, frontend: ChatFrontend, *, title: str) -> int:
 
 def _answer_person(ask: Callable[[str], Terminal], frontend: ChatFrontend) -> None:
     """Answer prompts until the person leaves. Failed turns do not change the exit code."""
-    # A program started in the background may ignore SIGINT. At a terminal the person must be able to use Ctrl-C.
+    # A program that was started in the background may ignore SIGINT. At a terminal, Ctrl-C must work.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     keyboard = Keyboard(prompt_to=frontend.screen)
     is_leaving = False
@@ -234,7 +234,7 @@ def _answer_person(ask: Callable[[str], Terminal], frontend: ChatFrontend) -> No
         try:
             is_leaving = not _answer_prompt(keyboard, ask, frontend)
         except KeyboardInterrupt:
-            # The line editor may report a Ctrl-C only at the next key. If that is Ctrl-D, the error is raised here.
+            # The line editor may report a Ctrl-C only at the next key. If that key is Ctrl-D, the error comes here.
             continue
 
 

@@ -22,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # in its tables rich cuts long options short
+    rich_markup_mode=None,  # rich would shorten long options in its tables
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=AGENTS)(chat)
@@ -32,9 +32,9 @@ app.command()(schema)
 app.command()(shadow)
 app.add_typer(deliveries, name="deliveries")
 
-# What typer raises when it cannot read the command line. Its own name for it is private in some versions.
+# The exception that typer raises for a wrong command line. Its name is private in some versions of typer.
 _CommandLineError: Any = typer.BadParameter.__mro__[1]
-# What typer returns after a Ctrl-C while it reads the command line.
+# The value that typer returns if Ctrl-C is pressed while it reads the command line.
 _INTERRUPTED = 130
 
 
@@ -61,7 +61,7 @@ def _tailrace(
 def run() -> int:
     """Run the command line. Returns the exit code: 0 done, 1 failed, 2 wrong use."""
     try:
-        # Not standalone: typer would print an error of the command line in a box of five lines.
+        # In standalone mode typer would print an error of the command line in a box of five lines.
         exit_code: int = app(prog_name="tailrace", standalone_mode=False)
     except _CommandLineError as error:
         _explain(error)
@@ -70,10 +70,10 @@ def run() -> int:
 
 
 def _explain(error: Any) -> None:
-    """Print an error of the command line on one line, like all other errors, with the command that shows the help."""
+    """Print an error of the command line on one line, and the command that shows the help."""
     message = error.format_message()
     if message.startswith("Usage: "):
-        print(message, file=sys.stderr)  # the message is the help: the command was given without arguments
+        print(message, file=sys.stderr)  # without arguments, the message is the help
         return
     message = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
     end = "" if message.endswith("?") else "."

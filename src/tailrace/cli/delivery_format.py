@@ -21,7 +21,7 @@ _WAITING = {State.RETRY: "is tried again", State.AMBIGUOUS: "may have arrived: i
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with control characters made visible."""
+    """The text on one line. Control characters are replaced by visible signs."""
     return visible(" ".join(text.split()))
 
 
@@ -52,7 +52,7 @@ def format_time(at: float) -> str:
 
 
 def format_wait(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT_S) -> str | None:
-    """What a delivery waits for, and how long. None if it does not wait, or waits less than `at_least_s`."""
+    """A text that says why and how long a delivery waits. None if it waits less than `at_least_s` or not at all."""
     left = (delivery.not_before or 0.0) - time.time()
     if delivery.not_before is None or delivery.state not in _WAITING or left < at_least_s:
         return None
@@ -89,7 +89,7 @@ def list_record(delivery: Delivery) -> dict[str, Any]:
 
 
 def full_record(delivery: Delivery) -> dict[str, Any]:
-    """All that is known of a delivery, as JSON."""
+    """All fields of a delivery, as JSON."""
     return {
         **list_record(delivery),
         "first_try_at": _utc(delivery.first_try_at),

@@ -42,7 +42,8 @@ def errors_in_one_line(*, debug: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         sys.exit(FAILED)
     except BrokenPipeError:
-        # The reader of our output has closed the pipe. Without this, the interpreter's last flush would fail.
+        # The program that reads our output has closed the pipe. The interpreter flushes the output when it exits, and
+        # that would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
     except OSError as error:
@@ -54,7 +55,7 @@ def errors_in_one_line(*, debug: bool = False) -> Iterator[None]:
 
 @contextmanager
 def warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
-    """Show each log record of level WARNING or above as one line, by `write` or on standard error."""
+    """Show each log record of level WARNING or above as one line: pass it to `write`, or print it to standard error."""
     handler = _OneLineHandler(write or _to_stderr, debug=debug)
     root = logging.getLogger()
     root.addHandler(handler)
@@ -66,7 +67,7 @@ def warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: b
 
 @contextmanager
 def stray_warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
-    """The same for records that no handler takes: an agent, or the SDK it uses, may set up logging of its own."""
+    """Like `warnings_in_one_line`, but only for records without a handler: agents and SDKs may have handlers."""
     before, logging.lastResort = logging.lastResort, _OneLineHandler(write or _to_stderr, debug=debug, is_ours=False)
     try:
         yield
@@ -90,12 +91,12 @@ class _OneLineHandler(logging.Handler):
 
 
 def print_traceback(error: BaseException) -> None:
-    """Write the traceback to standard error, with control characters made visible."""
+    """Write the traceback to standard error. Control characters are replaced by visible signs."""
     sys.stderr.write(visible("".join(traceback.format_exception(error))))
 
 
 def raised_at(error: BaseException) -> str:
-    """`file.py:LINE` of the innermost line that ran in neither tailrace nor an installed library; empty if none did."""
+    """`file.py:LINE` of the innermost line that is not in tailrace or an installed library; empty if there is none."""
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(path, line) for path, line in lines if not path.startswith((*_LIBRARIES, "<"))]
     return f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else ""

@@ -1,6 +1,6 @@
 """The ledger of a command: finds its file, opens it and closes it.
 
-Of all command files only this one imports SQLite, and only when a ledger is opened.
+No other file of the commands imports SQLite, and this one imports it only when it opens a ledger.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def no_ledger(path: Path) -> str:
 
 @asynccontextmanager
 async def read_ledger(path: Path) -> AsyncIterator[SqliteReader]:
-    """Open the ledger for reading, also while another process writes it."""
+    """Open the ledger for reading. Another process may write it meanwhile."""
     from tailrace.ledger.reader import SqliteReader  # noqa: PLC0415 -- most commands need no SQLite
 
     reader = await SqliteReader.open(path)

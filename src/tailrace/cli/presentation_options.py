@@ -32,9 +32,9 @@ _NAMES = ProjectorSettings.__struct_fields__
 
 
 def projector_settings(assignments: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:
-    """The settings with these assignments `name=value` applied. A value is JSON, or else the text itself.
+    """The settings with these assignments `name=value`. A value is read as JSON; if it is not JSON, it is a text.
 
-    Raises `UsageError`, which names the wrong assignment and what is allowed.
+    Raises `UsageError`, which names the wrong assignment and the allowed values.
     """
     values: dict[str, Any] = {} if presentation is None else {"presentation": presentation}
     for assignment in assignments:

@@ -1,20 +1,21 @@
-"""Reports the deliveries of a turn while they are sent: as a status line on a terminal, as lines anywhere else.
+"""Reports the deliveries of a turn while they are sent: in a status line on a terminal, as lines anywhere else.
 
-All of it goes to standard error, except the JSON of `--json`. If the reader of the JSON leaves, sending continues, and
-the exit code reports a failure.
+All reports go to standard error, except the JSON of `--json`. If the program that reads the JSON closes the pipe, the
+deliveries are still sent, and the exit code reports a failure.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, TextIO
 
 from tailrace.cli.delivery_format import format_wait, json_line, one_line, result_record
 from tailrace.cli.status_line import StatusLine
-from tailrace.deliveries import FINAL, NOTICE_ORDINAL, State
+from tailrace.deliveries import FINAL, NOTICE_ORDINAL, OPEN, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tailrace.deliveries import Delivery
 
 _VERDICTS = {
@@ -30,16 +31,15 @@ _VERDICTS = {
 class Progress:
     """The deliveries of one turn, and those that are sent before it in the same chat.
 
-    Each final delivery is written to `json` as an object. `quiet` reports only problems and shows no status line: the
-    messages themselves appear on this terminal.
+    `turn_id` is set as soon as it is known. Each final delivery is written to `json` as an object. `quiet` reports only
+    problems and shows no status line: the messages themselves appear on this terminal.
     """
 
-    def __init__(self, turn_id: str, *, json: TextIO | None = None, quiet: bool = False) -> None:
-        self.is_reader_gone = False
-        self._turn_id = turn_id
-        self._json = json
+    def __init__(self, *, json: TextIO | None = None, quiet: bool = False) -> None:
+        self.turn_id = ""
+        self._is_json = json is not None
         self._quiet = quiet
-        self.status = StatusLine(is_live=not quiet)
+        self.status = StatusLine(is_live=not quiet, output=json)
         self._latest: dict[str, Delivery] = {}
         self._waiting: Delivery | None = None
         self._reported: set[str] = set()
@@ -47,9 +47,20 @@ class Progress:
     @property
     def parts(self) -> list[Delivery]:
         """The deliveries of the turn in order, each in its last reported state."""
-        own = [delivery for delivery in self._latest.values() if delivery.turn_id == self._turn_id]
+        own = [delivery for delivery in self._latest.values() if delivery.turn_id == self.turn_id]
         parts = [part for part in own if part.ordinal != NOTICE_ORDINAL and part.state is not State.SUPERSEDED]
         return sorted(parts, key=lambda part: abs(part.ordinal))
+
+    @property
+    def unfinished(self) -> list[Delivery]:
+        """All reported deliveries that are not final yet."""
+        return [delivery for delivery in self._latest.values() if delivery.state in OPEN]
+
+    def add_earlier(self, deliveries: Sequence[Delivery]) -> None:
+        """Report deliveries that were read from the ledger. Those that `update` has reported stay: they are newer."""
+        for delivery in deliveries:
+            if delivery.id not in self._latest and delivery.ordinal != NOTICE_ORDINAL:
+                self.update(delivery)
 
     def update(self, delivery: Delivery) -> None:
         """Report a delivery that was recorded or has changed."""
@@ -75,13 +86,16 @@ class Progress:
             self._show_wait()
 
     def write_json_of_parts(self) -> None:
-        """Write the parts that are not final yet as JSON; the others were written already."""
+        """Write the parts that are not final yet as JSON. The final parts were written before."""
         for part in self.parts:
             if part.id not in self._reported:
                 self._write_json(part)
 
     def _name(self, delivery: Delivery) -> str:
-        if delivery.turn_id != self._turn_id:
+        if delivery.turn_id != self.turn_id:
+            turn_id, _, kind = delivery.turn_id.rpartition("/")
+            if kind == "interrupted":
+                return f"the line about the interrupted turn {one_line(turn_id)}"
             return f"{one_line(delivery.id)} (from before)"
         if delivery.ordinal == NOTICE_ORDINAL:
             return "the line about a missing part"
@@ -98,7 +112,7 @@ class Progress:
             self.status.write(f"{text}: {one_line(delivery.error)}" if delivery.error else text)
         elif self.status.is_live:
             self.status.show(f"{text}…")
-        elif not self._quiet and self._json is None:
+        elif not self._quiet and not self._is_json:
             self.status.write(text)
 
     def _show_wait(self) -> None:
@@ -107,12 +121,5 @@ class Progress:
 
     def _write_json(self, delivery: Delivery) -> None:
         self._reported.add(delivery.id)
-        if self._json is None:
-            return
-        try:
-            self._json.write(json_line(result_record(delivery)))
-            self._json.flush()
-        except BrokenPipeError:
-            self.is_reader_gone = True
-            # Without this, the interpreter's last flush into the closed pipe would fail.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._json.fileno())
+        if self._is_json:
+            self.status.print(json_line(result_record(delivery)).rstrip())

@@ -1,10 +1,10 @@
-"""Reads prompts: with a line editor and a history at a terminal, one per line from a pipe.
+"""Reads prompts: with a line editor and a history at a terminal, or one per line from a pipe.
 
-While an answer runs the terminal does not echo, because typed text would appear in the middle of the answer. The text
-is not lost: the next prompt shows it.
+During an answer the terminal does not show what is typed, because that text would appear in the middle of the answer.
+The text is not lost: the next prompt shows it.
 
-The history is a private file of plain lines in UTF-8, so every line editor that Python may be built with reads it. If
-it cannot be read or written, the history lasts for this session, and nothing is reported.
+The history is a private file of plain lines in UTF-8, which every line editor of Python can read. If the file cannot be
+read or written, the history is kept until the session ends, and no error is shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def piped_lines() -> Iterator[str]:
 
 
 class Keyboard:
-    """Reads prompts from a terminal; `prompt_to` is where the person sees the `>`."""
+    """Reads prompts from a terminal. The `>` is written to `prompt_to`."""
 
     def __init__(self, *, prompt_to: TextIO) -> None:
         if hasattr(sys.stdin, "reconfigure"):
@@ -57,7 +57,7 @@ class Keyboard:
 
 @contextmanager
 def silent_keyboard() -> Iterator[None]:
-    """Keep the terminal from echoing what is typed, until the block ends."""
+    """Do not show typed text on the terminal while the block runs."""
     if find_spec("termios") is None:
         yield
         return
@@ -76,13 +76,13 @@ def silent_keyboard() -> Iterator[None]:
 
 
 class _History:
-    """The line editor of `input`: how it pastes, the lines that its up key offers, and the file that holds them."""
+    """The history of the line editor of `input`, the file with its lines, and the setting for pasted text."""
 
     def __init__(self) -> None:
-        # Importing it is what makes `input` edit lines. Not every Python has it, and only a prompt needs it.
+        # This import gives `input` its line editor. Not every Python has the module, and only prompts need it.
         import readline  # noqa: PLC0415
 
-        if os.environ.get("TERM") != "dumb":  # which would print the marks of a paste
+        if os.environ.get("TERM") != "dumb":  # such a terminal would show the marks of a paste
             # GNU readline keeps pasted line breaks in the prompt. Python turns this off for its interactive mode, which
             # runs one line at a time. Other line editors ignore the setting.
             readline.parse_and_bind("set enable-bracketed-paste on")
@@ -90,13 +90,13 @@ class _History:
         self._add_to_editor = readline.add_history
         self._last = ""
         self._path: Path | None = None
-        # Without a file if the home directory is unknown (RuntimeError) or cannot be used (OSError).
+        # There is no file if the home directory is unknown (RuntimeError) or cannot be used (OSError).
         with suppress(OSError, RuntimeError):
             self._path = data_directory() / "chat_history"
             self._load(self._path)
 
     def add(self, prompt: str) -> None:
-        """Remember a prompt as one line, unless it is blank or the same as the one before."""
+        """Add a prompt to the history as one line, unless it is blank or equal to the last one."""
         line = " ".join(prompt.splitlines()).strip()
         if not line or line == self._last:
             return
@@ -119,12 +119,12 @@ class _History:
             _append(path, *lines[-_KEPT_LINES:])
 
     def _offer(self, line: str) -> None:
-        # The editor takes C strings, which cannot hold a NUL, and encodes strictly.
+        # The editor takes C strings without NUL, and refuses text that is not valid in UTF-8.
         self._add_to_editor(line.replace("\0", "").encode("utf-8", errors="replace").decode())
 
 
 def _append(path: Path, *lines: str) -> None:
-    """Add lines to a file that only its owner may read, with any umask."""
+    """Add lines to a file that only its owner may read, even if the umask would allow more."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(handle, "wb") as file:
         path.chmod(0o600)

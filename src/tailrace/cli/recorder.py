@@ -1,8 +1,9 @@
-"""Records turns: one file per turn, a line for each event with its time, without secrets.
+"""Records turns: one file per turn, with one line for each event and its time, and without secrets.
 
-`tailrace preview`, `shadow --replay`, `deliver` and the tests read these files. Secrets are replaced before anything is
+`tailrace preview`, `shadow --replay`, `deliver` and the tests read these files. Secrets are replaced before an event is
 written: values of environment variables with names such as `API_KEY`, and tokens of known forms. A secret may come in
-pieces, with text of a subagent or a tool between them. So text waits until every source of it is at the end of a word.
+several pieces, with text of a subagent or a tool between them. So the events wait until the text of every source (the
+agent, each subagent, each tool) is at the end of a word.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
 
-# Events with a piece of text, and the source of the text: the kind, the subagent, the call and its stream.
+# Events with a piece of text. The source of the text is its kind, the subagent, the call and the stream.
 _Piece: TypeAlias = TextDelta | ReasoningDelta | ToolOutput
 _Source: TypeAlias = tuple[type, str | None, str | None, str]
 _MAX_WAITING = 10_000
@@ -43,7 +44,7 @@ def _text(piece: _Piece) -> str:
 
 
 class Recorder:
-    """Writes each turn to a file of its own in a folder, as its events come."""
+    """Writes each turn to its own file in a folder, while the events come."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder = folder
@@ -52,9 +53,9 @@ class Recorder:
         self._file: BinaryIO | None = None
         self._began = 0.0
         self._waiting: list[tuple[float, _Piece | Usage | Status | ToolProgress]] = []
-        self._in_word: set[_Source] = set()  # their last word may not be complete
-        self._tails: dict[_Source, str] = {}  # the end of the waiting text: maybe half of a private key's BEGIN or END
-        self._in_key: set[_Source] = set()  # they are inside a private key, where a space does not end the secret
+        self._in_word: set[_Source] = set()  # sources with an incomplete last word
+        self._tails: dict[_Source, str] = {}  # the last text: perhaps half of a private key's BEGIN or END
+        self._in_key: set[_Source] = set()  # sources inside a private key: there, a space does not end the secret
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -68,7 +69,7 @@ class Recorder:
         if isinstance(event, _Piece):
             self._record_piece(at, event)
         elif self._in_word and isinstance(event, Usage | Status | ToolProgress) and len(self._waiting) < _MAX_WAITING:
-            # These events can come in the middle of a word. All others end it.
+            # These events can come in the middle of a word. All other events end the word.
             self._waiting.append((at, event))
         else:
             self._write_waiting()
@@ -105,7 +106,7 @@ class Recorder:
         )
 
     def _write_waiting(self) -> None:
-        """Write the waiting events. If a source has a secret, its first event gets all of its redacted text."""
+        """Write the waiting events. If the text of a source has a secret, its first event gets all text, redacted."""
         redacted: dict[_Source, str | None] = {}
         for source in {_source(event) for _, event in self._waiting if isinstance(event, _Piece)}:
             text = self._waiting_text(source)

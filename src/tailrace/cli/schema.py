@@ -44,7 +44,7 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
     """The schema of a tagged union: the field `type` names the member."""
     members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
     for definition in definitions.values():
-        # The rest of a docstring is for readers of the Python code.
+        # The later paragraphs of a docstring are for readers of the Python code.
         definition["description"] = " ".join(definition["description"].split("\n\n")[0].split())
     mapping = {}
     for member in members:

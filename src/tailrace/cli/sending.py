@@ -1,72 +1,63 @@
-"""Opens what a command needs to send: the ledger, a courier and the channels. Closes them in the right order.
+"""Opens the ledger, a courier and the channels for a command that sends, and closes them in the right order.
 
-Incoming messages are refused, because a command only sends.
+Incoming messages are refused, because such a command only sends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+import logging
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tailrace.cli.delivery_format import one_line
 from tailrace.cli.ledgers import write_ledger
 from tailrace.delivery import Courier, Spool
-from tailrace.delivery.observed_ledger import ObservedLedger
 from tailrace.errors import ChannelFault, LedgerUnavailable, UsageError
 from tailrace.plugins import load
 from tailrace.ports import Channel
+from tailrace.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tailrace.cli.status_line import StatusLine
-    from tailrace.deliveries import Delivery, Inbound
+    from tailrace.deliveries import Delivery
     from tailrace.delivery import CourierSettings
+    from tailrace.inbound import Inbound
 
 _DRAIN_S = 5.0
+_STOP_S = 2.0
 EXIT_AFTER_S = _DRAIN_S + 3.0
 """The seconds after which a stopped command exits in any case; until then it waits for answers to what it sends."""
+_log = logging.getLogger(__name__)
 
 
 class _ClosedInbox:
-    """Refuses incoming messages, so that the platform keeps them for the process that answers."""
+    """Refuses incoming messages, so that the platform keeps them for the process that answers them."""
 
     async def receive(self, inbound: Inbound) -> NoReturn:
         raise LedgerUnavailable(f"this command only sends; {inbound.event_id} is left for the process that answers")
 
 
 def load_channel(name: str) -> Channel:
-    """Create the channel of that name; it is not started. Raises `UsageError` if there is none, or it cannot send."""
+    """Create the channel of that name, not started. Raises `UsageError` if there is none, or if it cannot send."""
     make = load("channel", name)
     try:
         channel: Any = make()
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"the channel {name!r} cannot be created: {type(error).__name__}: {error}") from error
+        raise UsageError(f"the channel {name!r} cannot be created: {_reason(error)}") from error
     if not isinstance(channel, Channel):
         raise UsageError(
             f"the channel {name!r} cannot send: it must have all members of `tailrace.ports.Channel` "
-            "(name, capabilities, start, stop, post)"
+            "(name, capabilities, start, stop, wait_closed, post)"
         )
     if channel.name != name:
         raise UsageError(f"the channel {name!r} has the attribute name={channel.name!r}: the two must be equal")
     return channel
-
-
-async def finish_or_drain(work: asyncio.Task[None], courier: Courier, stop: asyncio.Event, status: StatusLine) -> bool:
-    """Wait for the work. If `stop` is set before, drain the courier. Returns whether the work was stopped."""
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopping.cancel()
-    if work.done():
-        return False
-    status.write("stopping: an answer to what is being sent may take some seconds")
-    await courier.drain(_DRAIN_S)
-    return True
 
 
 class Connections:
@@ -75,15 +66,68 @@ class Connections:
     def __init__(self, courier: Courier, channels: AsyncExitStack) -> None:
         self.courier = courier
         self._channels = channels
+        self._is_lost = asyncio.Event()
+        self._lost = ""
 
     async def connect(self, channel: Channel) -> None:
         """Start the channel and connect it to the courier. Raises `ChannelFault` if it cannot be started."""
         try:
             await channel.start(_ClosedInbox())
-        except (ChannelFault, UsageError, OSError) as error:
-            raise ChannelFault(f"the channel {channel.name!r} cannot be started: {error}") from error
-        self._channels.push_async_callback(channel.stop)
+        except Exception as error:
+            raise ChannelFault(f"the channel {channel.name!r} cannot be started: {_reason(error)}") from error
+        watching = asyncio.create_task(self._watch(channel))
+        self._channels.push_async_callback(self._disconnect, channel, watching)
         self.courier.connect(channel)
+
+    async def finish_or_drain(
+        self,
+        work: asyncio.Task[Any],
+        stop: asyncio.Event,
+        status: StatusLine,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Wait until the work is done. If `stop` is set first, drain the courier. Returns whether the work was stopped.
+
+        Raises `ChannelFault` if a channel loses its connection for good meanwhile.
+        """
+        stopping, losing = asyncio.create_task(stop.wait()), asyncio.create_task(self._is_lost.wait())
+        try:
+            await asyncio.wait({work, stopping, losing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            losing.cancel()
+        if work.done():
+            return False
+        if not self._lost:
+            status.write("stopping: an answer to what is being sent may take some seconds")
+        on_stop()
+        await self.courier.drain(_DRAIN_S)
+        if self._lost:
+            raise ChannelFault(self._lost)
+        return True
+
+    async def _watch(self, channel: Channel) -> None:
+        try:
+            await channel.wait_closed()
+        except Exception as error:  # noqa: BLE001 -- the channel's own code
+            self._lost = f"the channel {channel.name!r} has lost its connection: {_reason(error)}"
+            self._is_lost.set()
+
+    async def _disconnect(self, channel: Channel, watching: asyncio.Task[None]) -> None:
+        watching.cancel()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_S):
+                    await channel.stop()
+        except Exception as error:  # noqa: BLE001 -- the channel's own code; all is sent already
+            _log.warning("the channel %r could not be stopped: %s", channel.name, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """The text of a plugin's exception, on one line and without secrets."""
+    text = one_line(redact(str(error)))
+    is_clear = isinstance(error, ChannelFault | UsageError | OSError) and text
+    return text if is_clear else f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 @asynccontextmanager
@@ -93,7 +137,7 @@ async def open_courier(
     """Open the ledger and a courier. `on_change` gets each changed delivery. At the end the courier is drained."""
     async with write_ledger(path, adopt_restored=adopt_restored) as ledger, AsyncExitStack() as channels:
         spool = Spool(path.with_name(f"{path.name}.spool"))
-        courier = Courier(ObservedLedger(ledger, on_change), settings=settings, spool=spool)
+        courier = Courier(ledger, settings=settings, spool=spool, on_change=on_change)
         try:
             yield Connections(courier, channels)
         finally:

@@ -102,7 +102,7 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
 
 
 class _Report:
-    """Compares turn by turn, writes the differences of each, and a summary at the end."""
+    """Compares the turns one by one. Writes the differences of each turn, and a summary at the end."""
 
     def __init__(self, ours: Variant, theirs: Variant, target: Target, *, tolerance_s: float, json: bool) -> None:
         self._ours = ours

@@ -1,7 +1,7 @@
 """Reads events from standard input: one JSON object per line, each yielded as soon as its line is complete.
 
-A line may come from a recording: its time is ignored. A line that is not an event fails the turn; `problem` then holds
-the reason and the line number.
+A line may also be from a recording; its time is then ignored. If a line is not an event, the turn fails, and `problem`
+has the reason and the line number.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 _CHUNK = 65_536
 _MAX_CHUNKS_AHEAD = 16
-# As `tailrace chat --record` writes it; an event itself begins with its type.
+# A line of `tailrace chat --record`. A line with only an event begins with the type of the event.
 _RECORDED = re.compile(rb'^\s*\{"at":\s*[\d.e+-]+,\s*"event":\s*(\{.*\})\s*\}\s*$', re.DOTALL)
 
 
 class EventLines:
     """The events of the input.
 
-    `count` is how many events were read, `has_ended` whether one of them was terminal, and `problem` what is wrong with
+    `count` is the number of events that were read, `end` the terminal event if it was read, and `problem` the error in
     the first bad line.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.has_ended = False
+        self.end: TurnCompleted | TurnFailed | TurnCancelled | None = None
         self.problem = ""
         self._line = 0
 
@@ -49,24 +49,24 @@ class EventLines:
                     continue
                 event = decode_event(_RECORDED.sub(rb"\1", line))
                 self.count += 1
-                self.has_ended = self.has_ended or isinstance(event, TurnCompleted | TurnFailed | TurnCancelled)
+                if self.end is None and isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
+                    self.end = event
                 yield event
         except ContractViolation as violation:
             self.refuse(violation.diagnostic)
             yield TurnFailed(code=violation.diagnostic.code, message=violation.diagnostic.message)
         except OSError as error:
             self.problem = self.problem or f"standard input cannot be read: {error.strerror}."
-            raise
 
     def refuse(self, diagnostic: Diagnostic) -> None:
-        """Store what is wrong with the current line, unless an earlier line was wrong."""
+        """Store the error in the current line, unless an earlier line had one."""
         self.problem = self.problem or f"line {self._line} of the input: {diagnostic.message} [{diagnostic.code}]"
 
 
 async def _lines(descriptor: int) -> AsyncGenerator[bytes, None]:
-    """The lines of a file, a pipe or a keyboard; the last one may lack its line end."""
+    """The lines of a file, a pipe or a keyboard. The last line may have no line end."""
     chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_MAX_CHUNKS_AHEAD)
-    # A thread, because an event loop cannot wait for a file. As a daemon it does not keep the process alive.
+    # A thread reads, because an event loop cannot wait for a file. A daemon thread does not keep the process alive.
     threading.Thread(target=_pump, args=(descriptor, asyncio.get_running_loop(), chunks), daemon=True).start()
     pieces: list[bytes] = []
     while chunk := await chunks.get():

@@ -1,11 +1,14 @@
-"""The output of a command while it works: permanent lines and, on a terminal, one status line below them."""
+"""The output of a command while it works: results, permanent lines and, on a terminal, one status line below them.
+
+If the program that reads the results closes the pipe (`| head -1`), the command goes on and writes no more results.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
-
-import typer
+from typing import TextIO
 
 from tailrace.channels.terminal.lines import DIM, TerminalLine, TerminalWriter
 
@@ -13,9 +16,11 @@ _EVERY = 1000
 
 
 class StatusLine:
-    """Writes to standard error. `is_live`: there is a status line, which only a terminal can have."""
+    """Writes results to `output`, all else to standard error. `is_live`: with a status line if that is a terminal."""
 
-    def __init__(self, *, is_live: bool = True) -> None:
+    def __init__(self, *, is_live: bool = True, output: TextIO | None = None) -> None:
+        self.is_reader_gone = False
+        self._output = output or sys.stdout
         self._lines = TerminalWriter(sys.stderr)
         self.is_live = self._lines.in_place = self._lines.in_place and is_live
 
@@ -27,9 +32,9 @@ class StatusLine:
                 if not self._lines.update("status", line, style=DIM):
                     self._lines.add("status", line, style=DIM)
 
-    def count(self, action: str, done: int, total: str = "") -> None:
-        """Show how many things are done; without a status line write every thousandth as a line."""
-        text = f"{action}: {done}{total}"
+    def count(self, action: str, done: int) -> None:
+        """Show a count in the status line. Without a status line, write a line for every thousandth."""
+        text = f"{action}: {done}"
         if self.is_live:
             self.show(text)
         elif done and done % _EVERY == 0:
@@ -43,9 +48,17 @@ class StatusLine:
             self._lines.write(f"{text}\n")
 
     def print(self, text: str) -> None:
-        """Write a line to standard output."""
+        """Write a line of the results."""
         self.clear()
-        typer.echo(text)
+        if self.is_reader_gone:
+            return
+        try:
+            self._output.write(f"{text}\n")
+            self._output.flush()
+        except OSError:
+            self.is_reader_gone = True
+            # The interpreter flushes the output when it exits. Into the closed pipe, that would fail too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._output.fileno())
 
     def clear(self) -> None:
         """Remove the status line."""

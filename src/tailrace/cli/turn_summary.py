@@ -1,4 +1,4 @@
-"""Summarizes a turn in one line: all parts were delivered, or some are missing and what to do about that."""
+"""Summarizes a turn in one line: all parts were delivered, or some are missing, with the command that helps."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ class TurnSummary(NamedTuple):
     text: str
 
 
-def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str) -> TurnSummary:
-    """Summarize the parts; `ledger` is the `--ledger` argument for the suggested command."""
+def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str, is_ended: bool) -> TurnSummary:
+    """Summarize the parts. `ledger` is the `--ledger` argument for the suggested command.
+
+    `is_ended`: the turn was read to its end.
+    """
     missing = [part for part in parts if part.state is not State.DELIVERED]
     chat = one_line(conversation)
     if not missing:
-        text = (
-            f"{_count(len(parts))} delivered to {chat}" if parts else f"nothing was sent to {chat}: the answer is empty"
-        )
+        text = f"{_count(len(parts))} delivered to {chat}"
+        if not parts:
+            text = f"nothing was sent to {chat}" + (": the answer is empty" if is_ended else " yet")
         doubled = [part for part in parts if part.may_be_double]
         text += f"; may be there twice: {_numbers(doubled)}" if doubled else ""
         return TurnSummary(is_complete=True, is_open=False, text=text)
@@ -56,14 +59,14 @@ def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str) -> T
 
 
 def _arguments(parts: list[Delivery]) -> str:
-    """The arguments that select the parts on a command line: their ids if they are few, else options."""
+    """The arguments that select the parts on a command line: their ids if there are few parts, else options."""
     if len(parts) > _FEW and all(part.state in UNDELIVERED for part in parts):
         return f"--turn {shlex.quote(parts[0].turn_id)}"
     return shlex.join(part.id for part in parts)
 
 
 def _numbers(parts: list[Delivery]) -> str:
-    """The numbers of the parts, consecutive ones as a range."""
+    """The numbers of the parts as text. Consecutive numbers become a range, such as `2 to 5`."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(abs(part.ordinal) for part in parts):
         if ranges and ranges[-1][1] == number - 1:

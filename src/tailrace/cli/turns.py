@@ -3,13 +3,13 @@
 The event loop runs only during a turn; between turns the main thread waits for input. An agent may ignore a request to
 stop, so during a turn each further Ctrl-C does more:
 
-    first       cancel the turn; the agent has `GRACE_S` to end
-    second      stop waiting for the agent and leave it running, as also happens after `GRACE_S`
-    unnoticed   if the event loop has not noticed one Ctrl-C before the next, the agent blocks the loop: raise
-                KeyboardInterrupt in the agent's own code, because nothing else reaches it
-    after that  Ctrl-C kills the process, as in any other program
+    first       cancel the turn; the agent has `GRACE_S` seconds to end
+    second      stop waiting for the agent and leave it running; after `GRACE_S` seconds this happens by itself
+    unnoticed   if the event loop has not handled one Ctrl-C before the next, the agent blocks the loop: raise
+                KeyboardInterrupt in the agent's own code, because nothing else can stop it
+    after that  Ctrl-C ends the process, as in any other program
 
-An agent that was left running may continue in the background; its further events are not shown.
+An agent that was left running may continue in the background; its later events are not shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Terminal: TypeAlias = TurnCompleted | TurnFailed | TurnCancelled
 
 
 class Turns:
-    """Runs turns of one agent and shows its events. `complain` gets a line for each failure that is no event.
+    """Runs turns of one agent and shows its events. `complain` gets a line for each failure that is not an event.
 
     With `debug`, tracebacks of the agent's failures go to standard error.
     """
@@ -55,14 +55,14 @@ class Turns:
         self._complain = complain
         self._grace_s = grace_s
         self._debug = debug
-        # The loop keeps only weak references to tasks.
+        # Keep references to the tasks, because the loop has only weak references.
         self._left_running: list[asyncio.Task[None]] = []
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._loop.set_exception_handler(self._background_failure)
 
     def run(self, prompt: Prompt, *, turn_id: str) -> Terminal:
-        """Run one turn to its end and return its terminal event, also if Ctrl-C ended it."""
+        """Run one turn and return its terminal event. If Ctrl-C ended the turn, there is a terminal event too."""
         turn = _Turn(self._runtime, self._show, stop=TurnStop(self._loop), grace_s=self._grace_s, debug=self._debug)
         with handles_signals(turn.stop.press, (signal.SIGINT,)):
             supervision = self._loop.create_task(turn.supervise(prompt, turn_id))
@@ -70,7 +70,7 @@ class Turns:
                 try:
                     self._loop.run_until_complete(supervision)
                 except KeyboardInterrupt:
-                    # It ended the agent's code; the event loop can run on, and `supervise` ends the turn.
+                    # The KeyboardInterrupt stopped the agent's code. Run the loop again: `supervise` ends the turn.
                     continue
         if turn.left_running is not None:
             self._left_running.append(turn.left_running)
@@ -80,9 +80,9 @@ class Turns:
         return supervision.result()
 
     def close(self, exit_code: int) -> None:
-        """Wait a moment for the agent's remaining tasks and threads, then exit in any case.
+        """Wait a moment for the remaining tasks and threads of the agent, then exit even if they still run.
 
-        Without a limit, a task or thread that does not end would keep the process alive.
+        Without this limit, a task or thread that does not end would keep the process alive.
         """
         stop_handling((signal.SIGINT,))
         exit_later(self._grace_s, exit_code)
@@ -100,7 +100,7 @@ class Turns:
 
 @asynccontextmanager
 async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
-    """Close the stream when the block is left, if it can be closed."""
+    """Close the stream at the end of the block, if it has `aclose`."""
     try:
         yield events
     finally:
@@ -109,7 +109,7 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
 
 
 class _Turn:
-    """One turn. The agent runs in a task of its own, so that it can be left running."""
+    """One turn. The agent has its own task, so that the task can be left running."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Turn:
         self._terminal: Terminal | None = None
 
     async def supervise(self, prompt: Prompt, turn_id: str) -> Terminal:
-        """Run the turn. If it does not stop in time when asked, end the turn and leave the agent running."""
+        """Run the turn. If the agent is asked to stop and does not, end the turn and leave the agent running."""
         running = asyncio.create_task(self._run(prompt, turn_id))
         await _first_of(running, self.stop.first)
         if not running.done():
@@ -140,7 +140,7 @@ class _Turn:
             self.left_running = running
         elif not running.cancelled():
             error = running.exception()
-            # A KeyboardInterrupt ended an agent that blocked the loop. Any other error comes from `show`: raise it.
+            # A KeyboardInterrupt stopped an agent that blocked the loop. Any other error comes from `show`: raise it.
             if error is not None and not isinstance(error, KeyboardInterrupt):
                 raise error
         if self._terminal is None:
@@ -170,7 +170,7 @@ class _Turn:
         except asyncio.CancelledError as error:
             if not self.stop.asked:
                 raise RuntimeFault("something the agent waited for was cancelled") from error
-            # This was the requested cancellation. `uncancel` tells timeouts and task groups that it is done.
+            # Ctrl-C requested this cancellation. `uncancel` says that it is handled, for timeouts and task groups.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
         except SystemExit as error:
@@ -184,11 +184,11 @@ class _Turn:
             self._locate(error)
             if isinstance(error, Exception):
                 raise
-            # Some libraries raise errors that no `except Exception` catches. They fail the turn, not the session.
+            # Some libraries raise errors that are not an `Exception`. They must fail the turn, not the session.
             raise RuntimeFault(f"the agent raised {type(error).__name__}: {error}") from error
 
     def _locate(self, error: BaseException) -> None:
-        """Show where the agent failed, or how to see it. A tailrace error needs no location: its text is enough."""
+        """Find out where the agent failed, for the hint. An error of tailrace needs no hint: its text is enough."""
         if self._debug:
             print_traceback(error)
         elif not isinstance(error, TailraceError):
@@ -197,7 +197,7 @@ class _Turn:
 
 
 async def _first_of(task: asyncio.Task[None], event: asyncio.Event, timeout_s: float | None = None) -> None:
-    """Wait until the task is done, the event is set, or the timeout. The task is not cancelled."""
+    """Wait until the task is done, the event is set, or the timeout has passed. The task is not cancelled."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({task, waiting}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

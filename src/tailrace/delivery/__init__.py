@@ -5,10 +5,11 @@ through channels and records each delivery in a ledger; `Recovery` sends what ea
 """
 
 from tailrace.delivery.adapter import BridgeCallbacks, DeliveryAdapter, DeliveryAdapterOptions, ReplyPayload
-from tailrace.delivery.courier import Courier, CourierSettings
+from tailrace.delivery.courier import Courier
 from tailrace.delivery.plan import OpenTurn
 from tailrace.delivery.processing_message import ProcessingMessageAccumulator
 from tailrace.delivery.recovery import Recovery, RecoverySettings
+from tailrace.delivery.sender_context import CourierSettings
 from tailrace.delivery.spool import Spool
 
 __all__ = [

@@ -1,8 +1,8 @@
 """The delivery adapter: the events of one turn go in, replies come out through four callbacks.
 
-For programs that send messages themselves. It owns the order (buffered text goes out before a tool result, a medium or
-an error) and which callback gets what. `tailrace.markdown` cuts the text, `tailrace.contract` defines a turn. The
-adapter sends nothing and keeps nothing between turns.
+It is for programs that send messages themselves. It owns the order (buffered text goes out before a tool result, a
+medium or an error) and decides which callback gets which reply. `tailrace.markdown` cuts the text, and
+`tailrace.contract` defines a turn. The adapter sends nothing and keeps nothing between turns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 class DeliveryAdapterOptions(msgspec.Struct, frozen=True):
-    """How text is cut: at `chunk_limit` characters, and with `flush_at_paragraphs` at each blank line outside code."""
+    """Text is cut at `chunk_limit` characters. With `flush_at_paragraphs` also at each blank line outside code."""
 
     chunk_limit: int = 4000
     flush_at_paragraphs: bool = False
@@ -56,7 +56,7 @@ class DeliveryAdapterOptions(msgspec.Struct, frozen=True):
 
 
 class ReplyPayload(msgspec.Struct):
-    """One reply. `delivered` becomes true when a callback has taken it and returned."""
+    """One reply. `delivered` becomes true when a callback was called with it and returned without an error."""
 
     text: str
     is_error: bool = False
@@ -85,17 +85,17 @@ class DeliveryAdapter:
     async def process(
         self, events: AsyncIterable[Event | str], callbacks: BridgeCallbacks | None = None
     ) -> list[ReplyPayload]:
-        """Carry one turn through the callbacks. Returns its text, media and error replies in order.
+        """Call the callbacks with the replies of one turn. Returns its text, media and error replies in order.
 
-        A string counts as a text delta. A stream of strings alone is complete when it ends; one with events needs a
-        terminal event. A callback that raises does not stop the turn: its payload keeps `delivered=False`.
+        A string counts as a text delta. If `events` has only strings, the turn is complete when they end; otherwise it
+        needs a terminal event. A callback that raises does not stop the turn: its payload keeps `delivered=False`.
         """
         turn = _Turn(self._options, callbacks or BridgeCallbacks())
         buffer = turn.buffer
         pieces, feed, sealed = buffer.pieces, buffer.splitter.feed, buffer.sealed
         async with aclosing(checked(_as_events(events), turn_id="")) as stream:
             async for event in stream:
-                # Nearly every event is a text delta: a fast path, see `TextBuffer`.
+                # A fast path, because nearly every event is a text delta. `TextBuffer` describes it.
                 if type(event) is TextDelta and not sealed:
                     if text := event.text:
                         pieces.append(text)
@@ -114,7 +114,7 @@ async def _as_events(items: AsyncIterable[Event | str]) -> AsyncGenerator[Event,
     source = aiter(items)
     try:
         async for item in source:
-            # Nearly every item is a delta, and `type` is cheaper than `isinstance`.
+            # Nearly every item is a text delta, and `type` is faster than `isinstance`.
             if type(item) is TextDelta or not isinstance(item, str):
                 has_events = True
                 yield item
@@ -139,7 +139,7 @@ class _Turn:
         self._media_seen: set[str] = set()
 
     async def handle(self, event: Event) -> None:
-        """Process an event; `process` itself may have taken text deltas."""
+        """Process an event. Most text deltas do not come here, because `process` handles them itself."""
         if type(event) in _ENDS_BLOCK:
             self.buffer.end_block()
         match event:

@@ -1,7 +1,7 @@
-"""The text of a turn that has not been given out yet: text goes in, parts that can be sent come out.
+"""The text of a turn that was not given out yet: text goes in, parts that can be sent come out.
 
-It owns what `block_final` and `text_retracted` mean when some parts of a text are already given out: the rest is
-completed, replaced or dropped. Parts that are given out cannot be taken back. The splitter does the cutting.
+It decides what `block_final` and `text_retracted` do when some parts of a text are already given out: the other text is
+completed, replaced or dropped. A part that was given out cannot be taken back. The splitter cuts the text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class TextBuffer:
     """Cuts text into parts. Every method returns the parts to give out now, in order.
 
-    `feed` takes any piece of text. A reader that cannot afford a call per token may do its work while the buffer is not
-    `sealed`: append the piece to `pieces`, feed it to `splitter`, and pass the result to `record_given`. Any other
-    method replaces both objects. A sealed buffer gives out what it holds before it takes more text.
+    `feed` takes any piece of text. A caller for which this call is too slow may do the same itself while the buffer is
+    not `sealed`: append the piece to `pieces`, feed it to `splitter`, and pass the result to `record_given`. Any other
+    method may replace `pieces` and `splitter`. A sealed buffer gives out all its text before it takes more.
     """
 
     def __init__(self, splitter: Callable[[], Splitter]) -> None:
@@ -36,7 +36,7 @@ class TextBuffer:
 
     @property
     def has_text(self) -> bool:
-        """Whether the turn has text, other than text that was retracted in time."""
+        """Whether the turn has text. Text that was retracted before it was given out does not count."""
         return self._had_text or bool(self.pieces)
 
     def feed(self, text: str) -> list[Part]:
@@ -54,11 +54,11 @@ class TextBuffer:
         self._given += parts
 
     def end_block(self) -> None:
-        """Something other than text came: later text is a new text block."""
+        """End the text block, because an event without text came. Later text begins a new block."""
         self._block_start = len(self.pieces)
 
     def finish_block(self, text: str | None) -> list[Part]:
-        """Seal the open block. A `text` completes or replaces it; if no block is open, the text is one."""
+        """Seal the open block. `text` completes or replaces its text. If no block is open, `text` is a new block."""
         block = "".join(self.pieces[self._block_start :])
         parts: list[Part] = []
         if self.sealed or not block:
@@ -73,7 +73,7 @@ class TextBuffer:
         return parts
 
     def retract(self, scope: Literal["block", "turn"]) -> list[Part]:
-        """Drop the text of the block, or of the turn, that is not given out yet."""
+        """Drop the text of the block or of the turn, as far as it was not given out yet."""
         if scope == "turn":
             self._block_start = 0
         return self._replace_block("") if len(self.pieces) > self._block_start else []
@@ -91,7 +91,7 @@ class TextBuffer:
         wanted = before + text
         self._had_text = self._had_text or bool(given)
         self._reset()
-        # If the new text does not start with what was given out, it is another text and comes whole.
+        # If the new text does not start with the parts that were given out, it is another text: give out all of it.
         parts = self.feed(wanted[len(given) :] if wanted.startswith(given) else text)
         self._block_start = len(self.pieces)
         return parts

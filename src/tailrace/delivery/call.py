@@ -1,21 +1,27 @@
-"""Performs one operation with one channel: calls the right method, and turns what it raises into an `Outcome`.
+"""Performs one operation on one channel: calls the right method with a deadline, and returns the outcome.
 
-An exception that is not a `ChannelFault` counts as ambiguous. Only its type is kept, because its message may contain
-secrets.
+Other people write channels, so everything that a channel returns is checked here. An exception becomes an `Outcome`; a
+result that is not a receipt becomes an error that names the channel. An exception that is not a `ChannelFault` counts
+as ambiguous, and only its type is kept, because its message may contain secrets.
 """
 
 from __future__ import annotations
 
-from tailrace.errors import ChannelFault, MaybeSent, NotSent, SendRefused
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tailrace.errors import AccessLost, ChannelFault, NotSent, SendRefused
 from tailrace.operations import (
     Ambiguous,
     AppendStream,
     CloseStream,
     Delete,
+    Delivered,
     Draft,
-    Durable,
     Edit,
-    Interim,
     NotNow,
     OpenStream,
     Operation,
@@ -26,58 +32,144 @@ from tailrace.operations import (
     Refused,
     Typing,
 )
-from tailrace.ports import Channel, Deletes, Edits, SendsMedia, ShowsDrafts, ShowsTyping, StreamsNatively
+from tailrace.ports import Channel, Deletes, Edits, ReadsBack, SendsMedia, ShowsDrafts, ShowsTyping, StreamsNatively
+from tailrace.redaction import redact
+from tailrace.surrogates import replace_surrogates
+
+if TYPE_CHECKING:
+    from tailrace.deliveries import Delivery
+    from tailrace.ports import Clock
+
+_log = logging.getLogger(__name__)
+
+ACCESS_RETRY_S = 60.0
+"""How long a chat or an account without access is left alone before the next try."""
+_GRACE_S = 1.0
+_BLOCKED_S = 0.1
 
 
-async def perform(channel: Channel, operation: Durable, key: str) -> Receipt:
-    """Perform a durable operation. Raises what the channel raises, and `SendRefused` if the channel cannot do it."""
-    target = operation.target
+class PlatformCall:
+    """A call that is under way: a durable operation with its key."""
+
+    def __init__(self, channel: Channel, delivery: Delivery, deadline_s: float, clock: Clock) -> None:
+        self._channel = channel
+        self._deadline_s = deadline_s
+        self._clock = clock
+        self._task = asyncio.create_task(perform(channel, delivery.operation, delivery.key))
+
+    async def wait(self) -> Outcome:
+        """Wait for the answer until the deadline. If this wait is cancelled, the call itself goes on until `stop`."""
+        began = self._clock.monotonic()
+        await asyncio.wait({self._task}, timeout=self._deadline_s)
+        if not self._task.done() and self._clock.monotonic() - began > self._deadline_s + _BLOCKED_S:
+            # The event loop was blocked: the answer may have arrived, but the loop had no time to read it.
+            await asyncio.wait({self._task}, timeout=_GRACE_S)
+        if not self._task.done():
+            self._task.cancel()
+            self._task.add_done_callback(_retrieve_exception)
+            return Ambiguous(f"no answer within {self._deadline_s:g} s")
+        return self._outcome()
+
+    async def stop(self) -> Outcome:
+        """Cancel the call and return its outcome."""
+        self._task.cancel()
+        self._task.add_done_callback(_retrieve_exception)
+        await asyncio.wait({self._task}, timeout=_GRACE_S)
+        return self._outcome() if self._task.done() else Ambiguous("the call was stopped")
+
+    @property
+    def late_answer(self) -> asyncio.Task[Receipt] | None:
+        """The task of the call, if it still runs after the deadline: the answer may come late."""
+        return None if self._task.done() else self._task
+
+    def _outcome(self) -> Outcome:
+        if self._task.cancelled():
+            return Ambiguous("the call was cancelled")
+        error = self._task.exception()
+        return Delivered(self._task.result()) if error is None else outcome_of(error)
+
+
+async def perform(channel: Channel, operation: Operation, key: str = "") -> Receipt:
+    """Perform an operation. Raises the error of the channel, or `SendRefused` if it has no such operation."""
+    done: Any = None
     match operation:
         case Post():
-            return await channel.post(target, operation.body, key=key)
+            done = await channel.post(operation, key=key)
         case PostMedia() if isinstance(channel, SendsMedia):
-            return await channel.post_media(target, operation, key=key)
+            done = await channel.post_media(operation, key=key)
         case Edit() if isinstance(channel, Edits):
-            return await channel.edit(target, operation.message_id, operation.body)
+            done = await channel.edit(operation)
         case Delete() if isinstance(channel, Deletes):
-            return await channel.delete(target, operation.message_id)
+            done = await channel.delete(operation)
         case OpenStream() if isinstance(channel, StreamsNatively):
-            return await channel.open_stream(target, operation.body, key=key)
+            done = await channel.open_stream(operation, key=key)
         case CloseStream() if isinstance(channel, StreamsNatively):
-            return await channel.close_stream(target, operation.stream_id, operation.body, operation.tasks)
-    raise _unsupported(channel, operation)
-
-
-async def perform_interim(channel: Channel, operation: Interim) -> Receipt:
-    """Perform an interim operation. Raises as `perform` does."""
-    target = operation.target
-    match operation:
-        case Edit() if isinstance(channel, Edits):
-            return await channel.edit(target, operation.message_id, operation.body)
+            done = await channel.close_stream(operation)
         case AppendStream() if isinstance(channel, StreamsNatively):
-            await channel.append_stream(target, operation.stream_id, operation.text, operation.tasks)
+            await channel.append_stream(operation)
             return Receipt(message_id=operation.stream_id)
         case Draft() if isinstance(channel, ShowsDrafts):
-            await channel.draft(target, operation.draft_id, operation.body)
+            await channel.draft(operation)
             return Receipt(message_id=str(operation.draft_id))
         case Typing() if isinstance(channel, ShowsTyping):
-            await channel.typing(target)
+            await channel.typing(operation)
             return Receipt(message_id="")
-    raise _unsupported(channel, operation)
+        case _:
+            raise SendRefused(f"the channel {channel.name} cannot do this: {_tag(operation)}")
+    return _receipt(channel, _tag(operation), done)
 
 
-def _unsupported(channel: Channel, operation: Operation) -> SendRefused:
-    return SendRefused(f"the channel {channel.name} cannot do this: {type(operation).__name__}")
+async def look_up(channel: ReadsBack, delivery: Delivery) -> Receipt | None:
+    """Ask the channel whether a delivery arrived. An error of the channel is raised."""
+    since = delivery.first_try_at if delivery.first_try_at is not None else delivery.created_at
+    found: Any = await channel.find(delivery.operation.target, delivery.key, since)
+    return None if found is None else _receipt(channel, "find", found)
+
+
+def _receipt(channel: Any, method: str, result: object) -> Receipt:
+    """Check that the result of a channel's method is a receipt that can be recorded. Otherwise raises an error."""
+    if not isinstance(result, Receipt):
+        wrong = type(result).__name__
+    elif {type(result.message_id), type(result.degraded)} != {str}:
+        wrong = "a receipt whose fields are not all strings"
+    else:
+        return msgspec.structs.replace(result, message_id=replace_surrogates(result.message_id))
+    advice = "It must return Receipt(message_id=...) with the platform's id as a string."
+    raise _WrongResult(f"the channel {channel.name!r} returned {wrong} from {method}. {advice}")
+
+
+class _WrongResult(ChannelFault):
+    """A channel returned a value that its port does not allow, so it is unknown whether the message was sent."""
 
 
 def outcome_of(error: BaseException) -> Outcome:
     """The outcome of a call that raised this exception."""
+    if not isinstance(error, ChannelFault):
+        return Ambiguous(f"the channel raised {type(error).__name__}")  # not its text, which may contain a secret
+    reason = replace_surrogates(redact(str(error)))
     match error:
         case SendRefused():
-            return Refused(str(error), gone=error.gone)
+            return Refused(reason, gone=error.gone is True)
         case NotSent():
-            return NotNow(str(error), retry_after=error.retry_after, everywhere=error.everywhere)
-        case MaybeSent() | ChannelFault():
-            return Ambiguous(str(error))
+            wait = error.retry_after
+            if wait is not None and not isinstance(wait, int | float):
+                _log.warning("a channel raised NotSent with retry_after=%r; it must be a number of seconds", wait)
+                wait = None
+            return NotNow(reason, retry_after=wait, everywhere=error.everywhere is True)
+        case AccessLost():
+            _log.error("access is lost, and tried again in %g s: %s", ACCESS_RETRY_S, reason)
+            return NotNow(reason, retry_after=ACCESS_RETRY_S, everywhere=error.everywhere is True)
         case _:
-            return Ambiguous(f"the channel raised {type(error).__name__}")
+            if isinstance(error, _WrongResult):
+                _log.error("%s", reason)
+            return Ambiguous(reason)
+
+
+def _tag(operation: Operation) -> str:
+    return str(type(operation).__struct_config__.tag)
+
+
+def _retrieve_exception(send: asyncio.Task[Receipt]) -> None:
+    """Retrieve the exception. Otherwise asyncio would log it with its message, which may contain secrets."""
+    if not send.cancelled():
+        send.exception()

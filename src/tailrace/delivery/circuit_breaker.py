@@ -1,12 +1,12 @@
-"""A circuit breaker: after several failures in a row a platform is left alone, then tried with one call.
+"""A circuit breaker: after several failures in a row it allows no calls for a while, and then one call as a test.
 
 Pure: the time is an argument, from any clock that never goes back.
 
-    closed     all calls may go; `_FAILURES_TO_OPEN` failures in a row open it
-    open       no call may go until a certain time
-    half-open  one call may go; an answer closes the breaker, another failure opens it for longer
+    closed     all calls are allowed; `_FAILURES_TO_OPEN` failures in a row open the breaker
+    open       no call is allowed until a certain time
+    half-open  one call is allowed; an answer closes the breaker, another failure opens it for longer
 
-Any answer counts as one, also a refusal: what fails is the way to the platform, not the message.
+A refusal also counts as an answer: a failure means that the platform could not be reached or did not answer.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ class CircuitBreaker:
         self._probe_until = float("-inf")
 
     def wait(self, now: float, *, probe_s: float) -> float:
-        """The seconds until asking again; 0: call now. In half-open state that is the one call, given `probe_s`."""
+        """The seconds to wait before asking again. 0 allows a call; half-open: only this one, for `probe_s` seconds."""
         if (due_in := self.due_in(now)) == 0 and not self.is_closed:
             self._probe_until = now + probe_s
         return due_in
 
     def due_in(self, now: float) -> float:
-        """Like `wait`, without taking the one call."""
+        """Like `wait`, but does not use up the one call of the half-open state."""
         if self._open_until is None:
             return 0.0
         return max(0.0, self._open_until - now, self._probe_until - now)
 
     @property
     def is_closed(self) -> bool:
-        """Whether all calls may go."""
+        """Whether all calls are allowed."""
         return self._open_until is None
 
     def record_answer(self) -> None:
-        """The platform answered, whatever the answer was."""
+        """Record that the platform answered; a refusal is an answer too."""
         self._failures = 0
         self._open_until = None
 
     def record_failure(self, now: float, *, jitter: float) -> None:
-        """The platform could not be reached or did not answer. `jitter` is a random number from 0 to 1."""
+        """Record that the platform could not be reached or did not answer. `jitter` is a random number from 0 to 1."""
         self._failures += 1
         self._probe_until = float("-inf")
         if self._failures >= _FAILURES_TO_OPEN:

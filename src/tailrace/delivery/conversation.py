@@ -1,364 +1,317 @@
-"""Sends the deliveries of one conversation, strictly in order and one at a time, and interim operations in between.
+"""The sender of one conversation: it holds the lease and sends what is recorded, in order and one at a time.
 
-A sender performs the first open delivery until it is final, then the next: record the intent, call the platform with a
-deadline, record the outcome. `decisions` decides what to do, `attempt` performs one attempt. The sender keeps the
-deliveries that it was given. When it may not have all of them in order it is stale, and reads them from the ledger. In
-any case the ledger refuses a delivery that is out of order.
+It knows which turns are open here. It records their deliveries in the `queue`. Its task works on the first row of the
+queue (`steps`) until that row is final, then on the next. A row in the state `sending` belongs to the sender that set
+this state. After an answer, an exception, a cancellation or a stop, the sender gives it the state that is then known;
+if it is not known whether the message arrived, that is `ambiguous`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from tailrace.deliveries import FINAL, NOTICE_ORDINAL, UNDELIVERED, Delivery, Query, State, moved
-from tailrace.delivery.attempt import attempt, look_up, mark_not_sent, record_result
+from tailrace.deliveries import FINAL, Delivery, State, TurnState
 from tailrace.delivery.preview_slot import PreviewSlot, not_shown
-from tailrace.delivery.rate_limiter import urgency_of
-from tailrace.delivery.result import Finish, LookUp, Send, Wait, remaining_wait
-from tailrace.errors import Fenced, LedgerError, LedgerUnavailable
-from tailrace.operations import OpenStream, Post, PostMedia
+from tailrace.delivery.queue import ConversationQueue
+from tailrace.delivery.recovery import closing_deliveries
+from tailrace.delivery.steps import SHORT_WAIT_S, Intent, NotDueSoon, SendSteps
+from tailrace.errors import Fenced, LedgerClosed, LedgerError, LedgerLost, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from tailrace.delivery.pace import PacedChannel
+    from tailrace.deliveries import Snapshot, Turn
     from tailrace.delivery.preview_slot import Shown
     from tailrace.delivery.sender_context import SenderContext
     from tailrace.operations import Interim
 
 _log = logging.getLogger(__name__)
 
-PAGE = 16
-LONG_WAIT_S = 10.0
-"""A conversation that would wait longer than this for its channel, with no caller waiting, gives its slot back."""
-_SHORT_WAIT_S = 1.0
-_POLL_S = 0.25
-
-_Key: TypeAlias = tuple[str, int]
-
-
-class _NotDueSoon(Exception):
-    """The next delivery cannot be sent soon and no caller waits for it: recovery will resume the conversation."""
+_LONGEST_PAUSE_S = 60.0
 
 
 class ConversationSender:
-    """The sender of one conversation. It runs while there is something to do, then calls `on_idle`.
+    """The sender of one conversation. It runs a task while there is something to send.
 
-    The result of its task is the number of deliveries that became final.
+    It calls `on_pause` when it becomes idle. While the courier drains, it calls it each time that some work has ended.
+    The result of the task is the number of rows that became final.
     """
 
     def __init__(
-        self, conversation: str, context: SenderContext, on_idle: Callable[[ConversationSender], None]
+        self, conversation: str, context: SenderContext, on_pause: Callable[[ConversationSender], None]
     ) -> None:
         self.conversation = conversation
         self.task: asyncio.Task[int] | None = None
         self._context = context
-        self._on_idle = on_idle
-        self._is_running = False
-        self._is_calling = False
-        self._recordings = 0
-        self._additions = 0
-        self._deliveries: deque[Delivery] = deque()
-        self._is_stale = False
-        self._intent_recorded: Delivery | None = None
-        self._intent_decided_at = 0.0
-        self._waiters: dict[_Key, asyncio.Future[Delivery | None]] = {}
+        self._on_pause = on_pause
+        self._queue = ConversationQueue(conversation, context)
+        self._steps = SendSteps(self._queue, context, self._in_background)
         self._previews = PreviewSlot()
+        self._uses = 0
+        self._recordings = 0
+        self._turns: Counter[str] = Counter()
+        self._given_up: list[Turn] = []
+        self._recovering = asyncio.Lock()
+        self._is_recovered = False
+        self._is_running = False
         self._limit: int | None = None
-        self._finished = 0
-        self._cancelled_turns: set[str] = set()
-        self._wait: asyncio.Task[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the task of this sender runs, or a method that needs the lease."""
+        return self.task is not None or self._uses > 0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being sent, waits here, or is being recorded for this conversation."""
-        return self.is_free and not self._recordings
+        """Whether the sender has no work and no open turn. It has then released the lease."""
+        return not self.is_busy and not self._turns
 
     @property
-    def is_free(self) -> bool:
-        """Whether the next delivery could be sent at once."""
-        return self.task is None and not self._deliveries and not self._is_stale
+    def is_resumable(self) -> bool:
+        """Whether recovery may resume this conversation: the task does not run, and nothing is being recorded."""
+        return self.task is None and not self._recordings
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """While deliveries are being recorded: no interim operation is shown from now on."""
-        self._previews.clear()
-        self._recordings += 1
-        try:
-            yield
-        finally:
-            self._recordings -= 1
-            if self.is_idle:
-                self._on_idle(self)
+    async def begin(self, turn: Turn) -> Turn:
+        """Begin a turn. Turns that were interrupted in this conversation are closed first."""
+        with self._in_use():
+            lease = await self._queue.own()
+            await self._recover(resumed=turn.turn_id)
+            begun = await self._context.retry_while_unavailable(self._context.ledger.begin, lease, turn)
+            if begun.state is TurnState.RUNNING and begun.conversation == self.conversation:
+                self._turns[begun.turn_id] += 1
+            return begun
+
+    def close_turn(self, turn: Turn) -> None:
+        """The caller does not use the turn any more. If the turn has not ended, it is closed later as interrupted."""
+        self._turns -= Counter([turn.turn_id])
+        self._given_up.append(turn)
+        self._pause()
+
+    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
+        """Save the text of a turn that was begun here. `Ledger.save_snapshot` says when."""
+        if (lease := self._queue.lease) is not None:
+            self._context.ledger.save_snapshot(lease, turn_id, snapshot)
+
+    async def cancel_turn(self, turn_id: str) -> None:
+        """Send no new messages of that turn any more. Existing messages are still changed."""
+        self._steps.cancelled_turns.add(turn_id)
+        self._steps.wake()
+        with self._in_use():
+            await self._context.retry_while_unavailable(self._context.ledger.cancel, turn_id)
+
+    def owns(self, turn: Turn) -> bool:
+        """Whether the turn was begun under the current lease, as far as this process knows."""
+        lease = self._queue.lease
+        return lease is not None and lease.epoch == turn.epoch
+
+    async def deliver(self, turn: Turn, deliveries: list[Delivery], ends: TurnState | None) -> list[Delivery]:
+        """Record deliveries of a turn and send them, as `Courier.deliver` describes."""
+        if turn.state is TurnState.RUNNING and not self.owns(turn):
+            # Another owner may have closed the turn, or may be sending it.
+            raise Fenced(f"turn {turn.turn_id} was begun under a lease that has ended: begin it again")
+        with self._in_use():
+            recorded = await self._record(turn, deliveries, ends)
+            waiting = [None if row.state in FINAL else self._queue.final_state(row) for row in recorded]
+        ended = []
+        for row, waiter in zip(recorded, waiting, strict=True):
+            # The future is shielded, because other callers may wait for the same delivery.
+            final = await asyncio.shield(waiter) if waiter is not None else row
+            ended.append(final or row)
+        return ended
+
+    async def wait_until_final(self, deliveries: Sequence[Delivery]) -> None:
+        """Wait until recorded deliveries of this conversation are final, or until the sender stops."""
+        waiters = [self._queue.final_state(delivery) for delivery in deliveries]
+        self._queue.reload()
+        self._start()
+        for waiter in waiters:
+            await asyncio.shield(waiter)
 
     def show(self, operation: Interim) -> Shown:
-        """Show an interim operation, unless a delivery is due. The future gets its outcome."""
-        if self._deliveries or self._is_stale or self._recordings:
+        """Show an interim operation. If a delivery is open, the operation is dropped. The future gets the outcome."""
+        if self._queue.first is not None or self._recordings:
             return not_shown()
         shown = self._previews.put(operation)
         self._start()
         return shown
 
-    def add(self, recorded: Sequence[Delivery], *, are_new: bool, intent_decided_at: float | None) -> None:
-        """Send deliveries that were recorded just now.
-
-        `intent_decided_at`: the first one is recorded as `sending`, for this sender, as decided at that time.
-        """
-        self._limit = None
-        self._additions += 1
-        if intent_decided_at is not None:
-            self._intent_recorded, self._intent_decided_at = recorded[0], intent_decided_at
-        if not are_new:
-            self._reload()
-        elif not self._is_stale:
-            self._deliveries.extend(recorded)
-        self._start()
-
     def resume(self, limit: int) -> asyncio.Task[int]:
-        """Send what is open in the ledger; at most `limit` deliveries while no caller waits."""
-        if self.task is None:
-            self._limit = limit
-        self._reload()
+        """Send the open deliveries of the ledger. If no caller waits, stops after `limit` final deliveries."""
+        self._limit = limit
+        self._queue.reload()
         return self._start()
 
-    def cancel_unsent(self, turn_id: str) -> None:
-        """Send no more new messages of that turn. Changes of existing messages are still made."""
-        self._cancelled_turns.add(turn_id)
-        if self._wait is not None:
-            self._wait.cancel()
-
     def stop(self) -> None:
-        """Send nothing more, but finish the call that is under way. The caller has already set `draining`."""
-        # A task that has not started yet sees `draining` itself; cancelled before its start, it could not clean up.
-        if self._is_running and not self._is_calling and self.task is not None:
+        """Finish the call that is under way, and start no other. The caller has already set `draining`."""
+        # A task that has not started yet is not cancelled, because it could not clean up. It sees `draining` itself.
+        if self.task is not None and self._is_running and not self._steps.is_calling:
             self.task.cancel()
 
-    def final_state(self, delivery: Delivery) -> asyncio.Future[Delivery | None]:
-        """A future for the delivery in its final state; None if the sender stops before. Several callers may share
-        it."""
-        return self._waiters.setdefault(_key(delivery), asyncio.get_running_loop().create_future())
+    # Recording and recovering
+
+    async def _record(self, turn: Turn, deliveries: list[Delivery], ends: TurnState | None) -> list[Delivery]:
+        self._previews.clear()  # an interim operation must not be shown after a later delivery
+        self._recordings += 1
+        # If the turn was begun only once and has not ended, none of its next delivery ids is recorded yet.
+        are_new = turn.attempt == 1 and turn.state is TurnState.RUNNING
+        is_free = self.task is None and self._recordings == 1 and self._queue.first is None
+        intent = self._steps.decide_at_once(deliveries[0]) if deliveries and are_new and is_free else None
+        try:
+            if intent is not None:
+                deliveries[0], self._steps.intent = intent.delivery, intent
+            recorded = await self._queue.record(turn, deliveries, ends, are_new=are_new)
+        except asyncio.CancelledError:
+            self._start()  # the rows may be recorded all the same; the task then sends them
+            raise
+        except BaseException:
+            self._steps.intent = None if self._steps.intent is intent else self._steps.intent
+            raise
+        finally:
+            self._recordings -= 1
+        if intent is not None and self._steps.intent is intent:
+            is_sending = recorded[0].state is State.SENDING
+            self._steps.intent = Intent(recorded[0], intent.decided_at) if is_sending else None
+        self._limit = None
+        if any(row.state not in FINAL for row in recorded):
+            self._start()
+        return recorded
+
+    async def _recover(self, resumed: str = "") -> None:
+        """Close the interrupted turns of earlier owners, except the `resumed` one, and adopt their open rows."""
+        async with self._recovering:
+            turns = list(self._given_up)
+            # Read the turns again: a turn may have ended, or may have been begun again, since its caller gave it up.
+            found = [await self._turn_now(turn) for turn in turns]
+            left = [now for turn, now in zip(turns, found, strict=True) if now and now.attempt == turn.attempt]
+            has_open = not self._is_recovered and (await self._queue.own()).has_open
+            if has_open:
+                left += await self._context.retry_while_unavailable(
+                    self._context.ledger.interrupted_turns, conversation=self.conversation
+                )
+            for turn in left:
+                if turn.turn_id != resumed and turn.state is TurnState.RUNNING:
+                    await self._close_interrupted(turn)
+            del self._given_up[: len(turns)]  # not earlier: if this task is cancelled, they must still be closed
+            self._is_recovered = True
+            if has_open:
+                await self._queue.adopt()
+        if self._queue.first is not None:
+            self._start()
+
+    async def _turn_now(self, turn: Turn) -> Turn | None:
+        return await self._context.retry_while_unavailable(self._context.ledger.turn, turn.turn_id)
+
+    async def _close_interrupted(self, turn: Turn) -> None:
+        """Close a turn that is not continued, with a line that says that it was interrupted."""
+        try:
+            last = await closing_deliveries(self._context, turn)
+        except UsageError:
+            return  # its channel was never connected: the turn is closed when the channel is connected
+        state = TurnState.CANCELLED if turn.is_cancelled else TurnState.INTERRUPTED
+        await self._queue.record(turn, last, state, are_new=True)
+
+    # The task
 
     def _start(self) -> asyncio.Task[int]:
         if self.task is None:
             self.task = asyncio.create_task(self._run(), name=f"sender of {self.conversation}")
         return self.task
 
-    def _reload(self) -> None:
-        self._deliveries.clear()
-        self._is_stale = True
-
     async def _run(self) -> int:
+        finished, pause_s = self._queue.finished, SHORT_WAIT_S
         self._is_running = True
-        self._finished = 0
         try:
-            while not self._context.draining and (self._limit != 0 or self._waiters):
-                if (first := await self._first_open()) is not None:
-                    await self._perform(first)
-                elif self._previews:
-                    await self._previews.show(self._context.channels)
-                elif self._waiters:
-                    await self._poll_for_waiters()
-                else:
-                    break
-        except _NotDueSoon:
+            while self._has_work(finished):
+                try:
+                    await self._step()
+                    pause_s = SHORT_WAIT_S
+                except (NotDueSoon, Fenced, LedgerLost, LedgerClosed):
+                    raise
+                except Exception as error:  # noqa: BLE001 -- our own bug must not stop the conversation
+                    _log.critical("%s: sending failed and is tried again", self.conversation, exc_info=error)
+                    self._queue.reload()
+                    if not self._queue.is_awaited:
+                        break
+                    await self._steps.unless_woken(asyncio.sleep(pause_s))
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        except NotDueSoon:
             pass
+        except Fenced as error:
+            # One call may have gone out after the lease ended. If the platform has keys or lookups, the new owner does
+            # not send that message twice.
+            _log.warning("%s: another owner has this conversation: %s", self.conversation, error)
+            self._context.fenced += 1
+            self._lose_lease()
         except LedgerError as error:
             _log.error("%s: sending stops: %s", self.conversation, error)
-        except Exception as error:  # noqa: BLE001 -- the outermost loop: our own bug must stop one conversation only
-            _log.critical("%s: sending stops until recovery resumes it", self.conversation, exc_info=error)
         finally:
-            self.task = None
-            self._is_running = False
-            self._release()
-        return self._finished
+            self._end_task()
+        return self._queue.finished - finished
 
-    def _release(self) -> None:
-        """Drop everything, because the ledger has it. Callers that still wait get None."""
-        if self._intent_recorded is not None:
-            self._context.run_in_background(mark_not_sent(self._context, self._intent_recorded, in_doubt=False))
-            self._intent_recorded = None
-        self._previews.clear()
-        self._deliveries.clear()
-        self._is_stale = False
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
-        self._cancelled_turns.clear()
-        if self.is_idle:
-            self._on_idle(self)
+    async def _step(self) -> None:
+        if not self._is_recovered:
+            await self._recover()
+        elif self._queue.first is None and self._queue.has_more:
+            await self._queue.adopt()
+        if (first := self._queue.first) is not None:
+            await self._steps.advance(first)
+        elif self._previews:
+            await self._queue.confirm_lease()
+            if self._previews:
+                await self._previews.show(self._context.channels)
 
-    async def _first_open(self) -> Delivery | None:
-        """The first open delivery, or None."""
-        if not self._deliveries and self._is_stale:
-            ledger, now, additions = self._context.ledger, self._context.clock.wall(), self._additions
-            adopted = await self._context.retry_while_unavailable(
-                lambda: ledger.adopt(self.conversation, now=now, limit=PAGE)
-            )
-            # Deliveries that were added while the ledger was read may be in this page or behind it.
-            self._is_stale = len(adopted) == PAGE or self._additions != additions
-            self._deliveries.extend(adopted)
-        return self._deliveries[0] if self._deliveries else None
-
-    async def _perform(self, first: Delivery) -> None:
-        """Work on the first delivery until it is final."""
-        waited = False
-        try:
-            while first.state not in FINAL:
-                if self._context.draining and not self._has_intent(first):
-                    return
-                before = first
-                if self._is_cancelled(first):
-                    first = await self._cancel(first, "its turn was stopped before it was sent")
-                else:
-                    first = await self._advance(first, waited=waited)
-                waited = first is before
-        except Fenced:
-            # Another sender changed it, or an earlier delivery is open. A replaced owner is fenced again below.
-            self._reload()
-            if (found := await self._recorded(first)) is None or found.state not in FINAL:
-                return
-            first = found
-        self._finish(first)
-
-    async def _advance(self, first: Delivery, *, waited: bool) -> Delivery:
-        """Take one step with the first delivery. Returns the same object if the step was a wait."""
-        if first.state is State.SENDING and not self._has_intent(first):
-            return await self._poll_other_sender(first)
-        channel = self._context.channels.get(first.channel)
-        if channel is None:
-            self._stop_unless_awaited()
-            channel = await self._context.channel(first.channel)
-        if first.state is State.SENDING:
-            self._intent_recorded = None
-            return await self._attempt(channel, None, first)
-        match channel.next_step(first, waited=waited):
-            case Wait(seconds=seconds):
-                now = self._context.clock.wall()
-                # If the wall clock was set back, recovery could not tell when to resume. So the wait happens here.
-                if remaining_wait(first, now) > _SHORT_WAIT_S and now >= first.updated_at:
-                    self._stop_unless_awaited()
-                await self._unless_cancelled(asyncio.sleep(seconds))
-                return first
-            case Finish(delivery=after):
-                return await record_result(self._context, first, after)
-            case LookUp():
-                return await look_up(self._context, channel, first)
-            case Send():
-                return await self._send(channel, first)
-
-    async def _send(self, channel: PacedChannel, first: Delivery) -> Delivery:
-        if first.policy.on_dead == "halt" and await self._is_halted(first):
-            return await self._cancel(first, "an earlier part of its turn could not be delivered")
-        target = first.operation.target
-        if (due_in := channel.due_in(target.chat)) > LONG_WAIT_S:
-            self._stop_unless_awaited()
-        wait = channel.wait_to_call(target.chat, urgency_of(first.operation, first.ordinal), group=target.group)
-        await (self._unless_cancelled(wait) if due_in > 0 else wait)
-        if self._is_cancelled(first):
-            return first
-        # Decide again: the wait may have been long, and the channel may be disconnected.
-        step = channel.next_step(first, waited=True)
-        is_connected = self._context.channels.get(first.channel) is channel
-        return await self._attempt(channel, first, step.delivery) if isinstance(step, Send) and is_connected else first
-
-    async def _attempt(self, channel: PacedChannel, before: Delivery | None, sending: Delivery) -> Delivery:
-        self._is_calling = True
-        try:
-            decided_at = self._intent_decided_at if before is None else self._context.clock.monotonic()
-            return await attempt(self._context, channel, before, sending, decided_at=decided_at)
-        except LedgerUnavailable as error:
-            # Nothing was sent: without a recorded intent there is no call.
-            _log.warning("%s: waiting until the ledger can be written: %s", self.conversation, error)
-            await asyncio.sleep(_SHORT_WAIT_S * (0.5 + self._context.jitter()))
-            return before or sending
-        finally:
-            self._is_calling = False
-
-    async def _unless_cancelled(self, wait: Coroutine[None, None, None]) -> None:
-        """Wait, but stop waiting when a turn is cancelled."""
-        self._wait = asyncio.create_task(wait)
-        try:
-            await asyncio.wait({self._wait})
-        finally:
-            self._wait.cancel()
-            self._wait = None
-
-    def _is_cancelled(self, first: Delivery) -> bool:
-        """Whether it is a new message of a cancelled turn that surely was not sent."""
-        if first.turn_id not in self._cancelled_turns or first.state not in (State.PLANNED, State.RETRY):
+    def _has_work(self, finished_before: int) -> bool:
+        is_limited = self._limit is not None and self._queue.finished - finished_before >= self._limit
+        if self._context.draining or (is_limited and not self._queue.is_awaited):
             return False
-        return isinstance(first.operation, Post | PostMedia | OpenStream)
+        return self._queue.first is not None or self._queue.has_more or bool(self._previews)
 
-    async def _cancel(self, first: Delivery, reason: str) -> Delivery:
-        cancelled = moved(first, State.CANCELLED, now=self._context.clock.wall(), error=reason)
-        return await record_result(self._context, first, cancelled)
+    def _end_task(self) -> None:
+        self.task, self._is_running = None, False
+        self._steps.end()
+        self._previews.clear()
+        self._queue.close()
+        self._pause()
 
-    def _has_intent(self, first: Delivery) -> bool:
-        """Whether it is recorded as `sending` by this sender and not sent yet."""
-        intent = self._intent_recorded
-        return intent is not None and (first.position, first.attempt) == (intent.position, intent.attempt)
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keep the lease while the block runs."""
+        self._uses += 1
+        try:
+            yield
+        except Fenced:
+            self._lose_lease()
+            raise
+        finally:
+            self._uses -= 1
+            self._pause()
 
-    async def _is_halted(self, first: Delivery) -> bool:
-        query = Query(turn_id=first.turn_id, states=UNDELIVERED)
-        missing = await self._context.retry_while_unavailable(lambda: self._context.ledger.find(query, limit=PAGE))
-        return any(other.ordinal != NOTICE_ORDINAL and other.position < first.position for other in missing)
+    def _pause(self) -> None:
+        is_idle = self.task is None and not self._uses and not self._turns
+        if is_idle:
+            self._queue.release()
+            self._is_recovered = False
+        if is_idle or self._context.draining:
+            self._on_pause(self)
 
-    async def _poll_other_sender(self, first: Delivery) -> Delivery:
-        """Another task of this owner is sending it: read its state from the ledger after a pause."""
-        self._stop_unless_awaited()
-        await asyncio.sleep(_POLL_S)
-        found = await self._recorded(first)
-        if found is None:
-            raise Fenced(f"{first.id} is gone")
-        return found
+    def _lose_lease(self) -> None:
+        self._queue.lose()
+        self._steps.intent = None
+        self._is_recovered = False
 
-    async def _poll_for_waiters(self) -> None:
-        """Nothing is open here, but callers wait for deliveries that another sender finished or still holds."""
-        await asyncio.sleep(_POLL_S)
-        for turn_id in dict.fromkeys(turn_id for turn_id, _ordinal in self._waiters):
-            position: int | None = None
-            while page := await self._deliveries_of(turn_id, position):
-                position = page[-1].position
-                for delivery in page:
-                    if delivery.state in FINAL:
-                        self._finish(delivery)
-        self._is_stale = True
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work that needs the lease. It goes on even if the task of this sender is cancelled."""
+        self._uses += 1
 
-    async def _recorded(self, first: Delivery) -> Delivery | None:
-        """The delivery as the ledger has it now."""
-        found = await self._deliveries_of(first.turn_id, first.position + 1, limit=1)
-        return found[0] if found and found[0].ordinal == first.ordinal else None
+        async def tracked() -> None:
+            try:
+                await work
+            finally:
+                self._uses -= 1
+                self._pause()
 
-    async def _deliveries_of(self, turn_id: str, after: int | None, limit: int = 100) -> list[Delivery]:
-        ledger, query = self._context.ledger, Query(turn_id=turn_id)
-        return await self._context.retry_while_unavailable(lambda: ledger.find(query, after=after, limit=limit))
-
-    def _stop_unless_awaited(self) -> None:
-        if not self._waiters:
-            raise _NotDueSoon
-
-    def _finish(self, delivery: Delivery) -> None:
-        """A delivery is final: remove it and wake its callers."""
-        if self._deliveries and self._deliveries[0].position == delivery.position:
-            self._deliveries.popleft()
-        self._finished += 1
-        if self._limit:
-            self._limit -= 1
-        self._context.on_final(delivery)
-        waiter = self._waiters.pop(_key(delivery), None)
-        if delivery.state is State.SUPERSEDED and waiter is not None:
-            self._waiters[delivery.turn_id, -delivery.ordinal] = waiter
-        elif waiter is not None and not waiter.done():
-            waiter.set_result(delivery)
-        if delivery.state in UNDELIVERED or delivery.state is State.SUPERSEDED:
-            # Its replacement or its notice is recorded right behind it.
-            self._reload()
-
-
-def _key(delivery: Delivery) -> _Key:
-    return delivery.turn_id, delivery.ordinal
+        self._context.run_in_background(tracked())

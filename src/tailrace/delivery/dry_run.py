@@ -1,7 +1,7 @@
-"""Performs a turn without a platform and without waiting: which calls a channel would get, and what users would see.
+"""Performs a turn without a platform and without waiting: shows which calls a channel gets, and what users see.
 
-Events with their times go through a projector and the rate limits to a chat that accepts everything. Used to choose
-settings, to compare turns, and in tests. Nothing here can send anything.
+Events with their times go through a projector and the rate limits to a simulated chat that accepts everything. This
+helps to choose settings, to compare turns, and in tests. Nothing here can send a message.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class VisibleMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call at the time `at`, and the chat after it. `is_durable`: the operation would be recorded in the ledger.
+    """One call at the time `at`, and the chat after it. `is_durable`: the ledger would record the operation.
 
-    `message_id` names the message that the call created or changed, "" for none.
+    `message_id` is the message that the call created or changed, or "".
     """
 
     at: float
@@ -74,14 +74,14 @@ class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectorLike(Protocol):
-    """What `dry_run` calls of a projector: ours, one of another version, or someone else's."""
+    """The methods of a projector that `dry_run` calls. So it also works with other versions and other projectors."""
 
     def feed(self, event: Event, now: float) -> None:
         """Take an event."""
         ...
 
     def close(self, now: float) -> None:
-        """No more events come."""
+        """Take the end of the events: there are no more."""
         ...
 
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
@@ -89,7 +89,7 @@ class ProjectorLike(Protocol):
         ...
 
     def next(self, now: float) -> NextAction:
-        """The operation to perform now, the time to wait for, or nothing."""
+        """The operation to perform now, the time until which to wait, or `Idle`."""
         ...
 
     def is_durable(self, operation: Operation) -> bool:
@@ -105,13 +105,13 @@ def dry_run(
     *,
     make_projector: MakeProjector = Projector,
 ) -> Iterator[PerformedCall]:
-    """Perform a turn whose events come at these times, in order. Yields each call with the chat after it."""
+    """Perform a turn from its events, each with its time, in order. Yields each call with the chat after it."""
     projector = make_projector(target, capabilities, settings or ProjectorSettings())
     return _DryRun(events, target, capabilities, projector).calls()
 
 
 class _DryRun:
-    """The simulated time, the projector, and the calls without an answer yet."""
+    """The simulated time, the projector, and the calls that were not answered yet."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
-"""A connected channel with its rate limits and its circuit breaker: waits until a call may go, and learns from
-outcomes.
+"""A connected channel with its rate limits and its circuit breaker: waits until a call is allowed.
 
-`rate_limiter` and `circuit_breaker` decide when; this module does the waiting.
+`rate_limiter` and `circuit_breaker` decide when that is; they use the outcomes of earlier calls. This module waits.
 """
 
 from __future__ import annotations
@@ -15,24 +14,28 @@ from tailrace.delivery.circuit_breaker import CircuitBreaker
 from tailrace.delivery.rate_limiter import PendingCall, RateLimiter, Urgency
 from tailrace.delivery.result import NextStep, RepeatContext, is_plausible, next_step, wait_after
 from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome, Refused
-from tailrace.ports import Channel, Clock, ReadsBack
+from tailrace.ports import Channel, Clock, DiffersByChat, ReadsBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tailrace.capabilities import Rate
+    from tailrace.capabilities import Capabilities, Rate
     from tailrace.deliveries import Delivery
+    from tailrace.operations import Target
 
 _log = logging.getLogger(__name__)
 
-STALE_S = 15.0
-"""If recording the intent took longer than this, decide again before sending."""
+START_WITHIN_S = 5.0
+"""A call begins at most this long after the decision to send was made; after that it is decided again.
+
+The clock counts the time in which the machine sleeps. A process that was paused in between may have lost its lease.
+"""
 
 
 class RateLimitQueue:
     """The calls that wait for the rate limits of a channel: a future for each, and one timer for all.
 
-    A call that cannot go at once (`try_call`) is enqueued, waits (`wait`), and is cancelled in any case.
+    If `try_call` does not allow a call at once, use `enqueue` and `wait`, and in the end always `cancel`.
     """
 
     def __init__(self, limiter: RateLimiter, clock: Clock) -> None:
@@ -43,7 +46,7 @@ class RateLimitQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     def try_call(self, chat: str, urgency: Urgency, *, group: bool = False) -> bool:
-        """Count a call and return True if it may go at once."""
+        """Whether the call is allowed now. If so, it is counted."""
         return self.limiter.try_call(chat, urgency, self._clock.monotonic(), group=group)
 
     def enqueue(self, chat: str, urgency: Urgency, *, group: bool = False) -> PendingCall:
@@ -54,18 +57,18 @@ class RateLimitQueue:
         return call
 
     async def wait(self, call: PendingCall) -> bool:
-        """Wait until the call may go, and count it. Returns False if it was cancelled before."""
+        """Wait until the call is allowed, and count it. Returns False if it was cancelled before."""
         return await self._futures[call]
 
     def cancel(self, call: PendingCall) -> None:
-        """Stop waiting. May be called twice."""
+        """Remove a call that waits. May be called twice."""
         self.limiter.cancel(call)
         future = self._futures.pop(call, None)
         if future is not None and not future.done():
             future.set_result(False)
 
     def _grant_due(self) -> None:
-        """Grant the calls that may go now, and set the timer for the next."""
+        """Wake the calls that are allowed now, and set the timer for the next one."""
         now = self._clock.monotonic()
         for call in self.limiter.grant(now):
             if not (future := self._futures[call]).done():
@@ -83,22 +86,23 @@ class RateLimitQueue:
 
 
 class PacedChannel:
-    """One channel with its rate limits and its circuit breaker. `before` is the same channel at its last connection."""
+    """One channel with its rate limits and its circuit breaker. `before` is the one of its last connection, if any."""
 
     def __init__(
         self, channel: Channel, clock: Clock, jitter: Callable[[], float], *, before: PacedChannel | None = None
     ) -> None:
         self.channel = channel
         self.deadline_s = channel.capabilities.deadline_s
+        self._by_chat = channel if isinstance(channel, DiffersByChat) else None
         self._clock = clock
         self._jitter = jitter
         idempotency = channel.capabilities.idempotency
         self._repeat_context = RepeatContext(
             can_look_up=isinstance(channel, ReadsBack),
             scope=idempotency.scope if isinstance(idempotency, Keyed) else "",
-            longest_send_s=self.deadline_s + STALE_S,
+            longest_send_s=self.deadline_s + START_WITHIN_S,
         )
-        # The platform counts calls, and remembers its own waits, across our connections.
+        # The platform does not forget earlier calls and waits when we connect again, so we keep them too.
         is_same = before is not None and _rates(before.channel) == _rates(channel)
         self.queue: RateLimitQueue = (
             before.queue if before is not None and is_same else RateLimitQueue(RateLimiter(channel.capabilities), clock)
@@ -106,8 +110,12 @@ class PacedChannel:
         self._limiter = self.queue.limiter
         self._circuit_breaker = CircuitBreaker()
 
+    def capabilities(self, target: Target) -> Capabilities:
+        """What the channel can do in this chat."""
+        return self.channel.capabilities if self._by_chat is None else self._by_chat.capabilities_of(target)
+
     def next_step(self, delivery: Delivery, *, waited: bool = False) -> NextStep:
-        """What to do now with an open delivery for this channel."""
+        """What to do now with an open delivery for this channel, see `result.next_step`."""
         return next_step(delivery, self._repeat_context, now=self._clock.wall(), waited=waited)
 
     @property
@@ -116,23 +124,23 @@ class PacedChannel:
         return self._circuit_breaker.is_closed
 
     def is_free(self, chat: str, *, group: bool = False) -> bool:
-        """Whether a call to the chat may go now."""
+        """Whether a call to the chat is allowed now."""
         return self._circuit_breaker.is_closed and self._limiter.is_free(chat, self._clock.monotonic(), group=group)
 
     def count_call(self, chat: str, *, group: bool = False) -> None:
-        """Count a call that goes now, because the chat is free."""
+        """Count a call that is made now, because the chat is free."""
         self._limiter.count_call(chat, self._clock.monotonic(), group=group)
 
     def due_in(self, chat: str) -> float:
-        """About how many seconds until the chat may be called. Reserves nothing."""
+        """An estimate of the seconds until the chat may be called. Reserves nothing."""
         now = self._clock.monotonic()
         return max(self._limiter.expected_at(chat, now) - now, self._circuit_breaker.due_in(now))
 
     async def wait_to_call(self, chat: str, urgency: Urgency = Urgency.FINAL, *, group: bool = False) -> None:
-        """Wait until a call to the chat may go, and count it."""
+        """Wait until a call to the chat is allowed, and count it."""
         probe_s, breaker = self.deadline_s + 1, self._circuit_breaker
         while (wait := breaker.wait(self._clock.monotonic(), probe_s=probe_s)) > 0:  # noqa: ASYNC110 -- time
-            # The jitter keeps waiting calls from all coming at the same moment.
+            # With the jitter, the calls that wait do not all come at the same moment.
             await asyncio.sleep(wait * (1 + self._jitter() / 10))
         if not self.queue.try_call(chat, urgency, group=group):
             call = self.queue.enqueue(chat, urgency, group=group)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tailrace.deliveries import NOTICE_ORDINAL, OPEN, Delivery, Query, Snapshot, State, Turn, TurnState, plan
+from tailrace.deliveries import NOTICE_ORDINAL, OPEN, Delivery, Snapshot, Turn, TurnState, plan
 from tailrace.delivery.preview_slot import not_shown
 from tailrace.operations import PostMedia
 
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 SNAPSHOT_EVERY_S = 2.0
 _SNAPSHOT_EVERY_CHARACTERS = 4096
+_CLOSED = frozenset({TurnState.CANCELLED, TurnState.INTERRUPTED})
 
 
 class OpenTurn:
-    """A turn that was begun. The same operations in the same order get the same delivery ids each time."""
+    """A turn that was begun. The same operations in the same order get the same delivery ids each time.
+
+    It keeps the lease of its conversation until `end` or `close` is called.
+    """
 
     def __init__(self, courier: Courier, turn: Turn) -> None:
         self._courier = courier
@@ -29,79 +33,86 @@ class OpenTurn:
         self._snapshot_at = courier.clock.monotonic()
         self._snapshot_size = 0
         self._snapshot_of: tuple[str | None, int] = (None, 0)
-        self._is_ended = False
+        self._is_open = turn.state is TurnState.RUNNING
 
     @property
     def turn(self) -> Turn:
-        """The turn as it was recorded when it was begun."""
+        """The row of the turn, as it was when the turn was begun."""
         return self._turn
 
     @property
     def is_finished(self) -> bool:
-        """Whether the turn ended before. Its operations may be repeated; nothing is sent twice."""
+        """Whether the turn had ended before this `begin`. Its operations may be repeated; nothing is sent twice."""
         return self._turn.state is not TurnState.RUNNING
 
     async def earlier_deliveries(self) -> list[Delivery]:
-        """All deliveries of the turn of earlier times, in their final states unless the courier drains.
+        """All deliveries of earlier attempts of the turn. Waits until they are final, or until the courier drains.
 
-        After this call, operations continue behind them. Without it, resume by repeating all operations from the first.
+        After this call, new operations follow these deliveries. Without this call, resume the turn by repeating all its
+        operations from the first one.
         """
-        known = await self._recorded_deliveries()
-        # As planned: rows begin in no other state, and the ledger answers with the state that it has recorded.
-        unfinished = [
-            replace(delivery, state=State.PLANNED)
-            for delivery in known
-            if delivery.state in OPEN and delivery.ordinal != NOTICE_ORDINAL
-        ]
+        known = await self._courier.deliveries_of(self._turn.turn_id)
+        unfinished = [row for row in known if row.state in OPEN and row.ordinal != NOTICE_ORDINAL]
         if unfinished:
-            await self._courier.deliver(self._turn, unfinished)
-            known = await self._recorded_deliveries()  # one of them may have been replaced by a new one
+            await self._courier.wait_until_final(self._turn, unfinished)
+            # Read them again, because a new delivery may have replaced one of them.
+            known = await self._courier.deliveries_of(self._turn.turn_id)
         self._ordinal = self._turn.last_ordinal
         return known
 
-    async def _recorded_deliveries(self) -> list[Delivery]:
-        """All deliveries of the turn in the ledger, in their order."""
-        query = Query(turn_id=self._turn.turn_id)
-        known: list[Delivery] = []
-        while page := await self._courier.ledger.find(query, after=known[-1].position if known else None):
-            known += page
-        return sorted(known, key=lambda delivery: delivery.position)
-
     async def send(self, *operations: Durable) -> list[Delivery]:
-        """Deliver these operations in order, behind all earlier ones. Returns each as it ended."""
+        """Deliver these operations in order, after all earlier ones. Returns the deliveries in their final states.
+
+        If the turn was cancelled, or closed as interrupted, nothing is sent and the result is [].
+        """
+        if self._turn.state in _CLOSED:
+            return []
         return await self._courier.deliver(self._turn, await self._plan(operations))
 
     async def end(self, *operations: Durable, state: TurnState = TurnState.DONE) -> list[Delivery]:
-        """Deliver these as the last operations of the turn. The turn has ended as soon as they are recorded.
+        """Deliver the last operations of the turn, as `send` does. The turn ends when they are recorded.
 
-        If the turn was cancelled, users are not notified of missing parts among them.
+        With the state `cancelled`, users are not notified if one of these parts is missing.
         """
+        if self._turn.state in _CLOSED:
+            return []
         ends = None if self.is_finished else state
-        self._is_ended = True
-        is_reported = state is not TurnState.CANCELLED
-        return await self._courier.deliver(self._turn, await self._plan(operations, is_reported=is_reported), ends=ends)
+        try:
+            planned = await self._plan(operations, is_reported=state is not TurnState.CANCELLED)
+            return await self._courier.deliver(self._turn, planned, ends=ends)
+        finally:
+            self.close()
 
-    def cancel_unsent(self) -> None:
-        """The turn was stopped: send no more new messages of it. Changes of existing messages are still made."""
-        self._courier.cancel_unsent(self._turn)
+    def close(self) -> None:
+        """Stop using the turn. If it has not ended, it is closed as interrupted, unless it is begun again before.
+
+        May be called twice.
+        """
+        if self._is_open:
+            self._is_open = False
+            self._courier.close_turn(self._turn)
+
+    async def cancel(self) -> None:
+        """Send no new messages of the turn any more, also after a restart. Existing messages are still changed."""
+        await self._courier.cancel(self._turn)
 
     def show(self, operation: Interim) -> Shown:
         """Show an interim operation, see `Courier.show`.
 
-        Does nothing after the end. While a resumed turn repeats old deliveries it does nothing either: the messages
-        show later text already, and nothing would restore it.
+        Does nothing after the end of the turn. It also does nothing while a resumed turn repeats old deliveries: the
+        messages already show later text, and this operation would replace that by older text.
         """
-        if self._is_ended or self.is_finished or self._ordinal < self._turn.last_ordinal:
+        if not self._is_open or self._ordinal < self._turn.last_ordinal or not self._courier.owns(self._turn):
             return not_shown()
         return self._courier.show(operation)
 
     def save_snapshot(self, text: str, message_id: str | None = None, *, is_stream: bool = False) -> bool:
         """Save the text that is in no delivery yet, every 2 s or 4,096 characters. Returns whether it is saved.
 
-        After a crash the message is finished with the last snapshot. Two snapshots are saved at once: one with another
-        `message_id`, because recovery would otherwise send the text again in a new message; and the first after a
-        delivery, because the snapshot before it is out of date. While a resumed turn repeats old deliveries nothing is
-        saved.
+        After a crash, recovery finishes the message with the last snapshot. In two cases the snapshot is saved at once:
+        if `message_id` has changed, because recovery would otherwise send the text again in a new message; and after
+        each delivery, because the earlier snapshot is then out of date. Nothing is saved while a resumed turn repeats
+        old deliveries.
         """
         if self._ordinal < self._turn.last_ordinal:
             return True
@@ -114,7 +125,7 @@ class OpenTurn:
             self._snapshot_size = len(text)
             self._snapshot_of = message_id, self._ordinal
             snapshot = Snapshot(text=text, message_id=message_id, is_stream=is_stream, after=self._ordinal)
-            self._courier.ledger.save_snapshot(self._turn.turn_id, snapshot)
+            self._courier.save_snapshot(self._turn, snapshot)
         return is_due
 
     async def _plan(self, operations: tuple[Durable, ...], *, is_reported: bool = True) -> list[Delivery]:
@@ -135,8 +146,8 @@ class OpenTurn:
         return planned
 
     async def _with_recorded_file(self, delivery: Delivery) -> Delivery:
-        """The file is gone, so use the copy of the earlier attempt. Nothing shows that the file was another one."""
-        for known in await self._recorded_deliveries():
+        """If the file no longer exists, use the copy of the earlier attempt, which is probably the same file."""
+        for known in await self._courier.deliveries_of(self._turn.turn_id):
             if known.ordinal == delivery.ordinal and isinstance(known.operation, PostMedia):
                 return replace(delivery, operation=known.operation, fingerprint=known.fingerprint, error="")
         return delivery

@@ -1,13 +1,14 @@
 """Sends the events of one turn to one conversation: a projector decides the operations, the courier performs them.
 
-It feeds the projector, asks for the next operation, has it performed and reports the outcome. Durable operations are
-recorded and sent in order; interim ones are not waited for. The last operations of a turn are recorded together with
-its end, so that no crash can come between the two.
+The code here gives each event to the projector, asks it for the next operation, passes that to the courier and reports
+the outcome to the projector. It waits for durable operations, but not for interim ones. The last operations of a turn
+are recorded together with its end, so that no crash can come between the two.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,19 @@ if TYPE_CHECKING:
     from tailrace.ports import Clock
     from tailrace.projector import ProjectorSettings
 
+_log = logging.getLogger(__name__)
+
 _OFFER_SNAPSHOT_EVERY_S = 0.5
+_STOP_READING_S = 5.0
 _END_STATES: dict[type, TurnState] = {
     TurnCompleted: TurnState.DONE,
     TurnFailed: TurnState.FAILED,
     TurnCancelled: TurnState.CANCELLED,
 }
+
+
+class EventsCut(Exception):
+    """The argument `events` of `present` raises this if the events ended before their turn, which may be resumed."""
 
 
 async def present(
@@ -44,17 +52,23 @@ async def present(
     *,
     clock: Clock,
 ) -> list[Delivery]:
-    """Present the events of a turn that was begun. Returns all its deliveries in their last known state.
+    """Present the events of a turn that was begun. Returns all deliveries of the turn in their last known state.
 
-    To resume an interrupted turn, pass its events again from the first one: only what is missing is sent. If the
-    courier is drained meanwhile, the rest stays open in the ledger. An exception of `events` is raised again after
-    everything before it was delivered.
+    To resume an interrupted turn, pass its events again from the first one: only the missing messages are sent. If the
+    turn has already ended, no event is read and nothing is sent. If the courier is drained meanwhile, the deliveries
+    that are not finished stay open in the ledger. If `events` raises an exception, the earlier events are delivered
+    first; then the exception is raised here too. After `EventsCut` the turn stays open, with its unsent text in the
+    snapshot; any other exception makes it a failed turn.
     """
-    earlier = await turn.earlier_deliveries() if turn.turn.last_ordinal else []
-    if any(delivery.state in OPEN and delivery.ordinal != NOTICE_ORDINAL for delivery in earlier):
-        return earlier  # the courier is drained: what comes next depends on how these end
-    projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(earlier))
-    return earlier + await _Presentation(turn, projector, clock).run(events)
+    try:
+        earlier = await turn.earlier_deliveries() if turn.turn.last_ordinal else []
+        is_unfinished = any(row.state in OPEN and row.ordinal != NOTICE_ORDINAL for row in earlier)
+        if turn.is_finished or is_unfinished:
+            return earlier  # if unfinished: the courier is drained; the next operations depend on these outcomes
+        projector = Projector(turn.turn.target, capabilities, settings, earlier=restored_messages(earlier))
+        return earlier + await _Presentation(turn, projector, clock).run(events)
+    finally:
+        turn.close()
 
 
 class _Presentation:
@@ -69,16 +83,16 @@ class _Presentation:
         self._delivered: list[Delivery] = []
         self._snapshot_at = float("-inf")
         self._is_saved = True  # whether the latest text is in a snapshot
+        self._is_repeating = False  # there was none to save, because an earlier process had sent more
+        self._is_cut = False
 
     async def run(self, events: AsyncIterable[Event]) -> list[Delivery]:
         reading = asyncio.create_task(self._read(events))
         try:
-            if self._turn.is_finished or await self._perform():
+            if await self._perform():
                 await reading
         finally:
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({reading})
+            await _stop_reading(reading)
         return self._delivered
 
     async def _read(self, events: AsyncIterable[Event]) -> None:
@@ -87,17 +101,23 @@ class _Presentation:
                 self._end_state = _END_STATES.get(type(event), self._end_state)
                 self._projector.feed(event, self._clock.monotonic())
                 if isinstance(event, TurnCancelled):
-                    self._turn.cancel_unsent()
+                    await self._turn.cancel()
                 self._is_saved = False
                 self._save_snapshot()
                 self._changed.set()
+        except EventsCut:
+            self._is_cut = True
+            raise
         finally:
-            self._projector.close(self._clock.monotonic())
+            if not self._is_cut:
+                self._projector.close(self._clock.monotonic())
             self._changed.set()
 
     async def _perform(self) -> bool:
-        """Perform the projector's operations until the turn is finished. Returns False if the courier was drained
-        before."""
+        """Perform the projector's operations until the turn is finished. Returns False if the courier is drained.
+
+        After `EventsCut` it returns when all complete messages are sent and the other text is saved.
+        """
         while True:
             self._changed.clear()
             step = self._projector.next(self._clock.monotonic())
@@ -106,6 +126,8 @@ class _Presentation:
                     await self._turn.end(state=self._end_state)
                     return True
                 self._save_snapshot()
+                if self._is_cut and self._is_saved:
+                    return True
                 await self._wait(step)
             elif self._projector.is_durable(step):
                 operations, is_last = self._collect_durable(step)
@@ -114,10 +136,12 @@ class _Presentation:
                 if is_last:
                     return True
             elif isinstance(step, Edit | AppendStream | Draft | Typing):
+                if self._is_repeating:
+                    self._save_snapshot(at_once=True)  # before people see more than the old snapshot says
                 self._show(step)
 
     def _collect_durable(self, first: Durable) -> tuple[list[Durable], bool]:
-        """Collect the operations that share one commit with the first, and whether they end the turn."""
+        """Collect the operations to record in one commit with the first. Also returns whether they end the turn."""
         operations = [first]
         while True:
             step = self._projector.next(self._clock.monotonic())
@@ -164,12 +188,15 @@ class _Presentation:
         shown.add_done_callback(report)
 
     def _save_snapshot(self, *, at_once: bool = False) -> None:
-        """Offer the text that is in no delivery yet. The turn decides how often it is really saved."""
+        """Pass the text that is in no delivery yet to the turn. The turn decides whether to save the text now."""
         now = self._clock.monotonic()
         if at_once or (not self._is_saved and now - self._snapshot_at >= _OFFER_SNAPSHOT_EVERY_S):
             self._snapshot_at = now
             unsent = self._projector.unsent
-            self._is_saved = self._turn.save_snapshot(unsent.text, unsent.message_id, is_stream=unsent.is_stream)
+            self._is_repeating = unsent is None
+            self._is_saved = unsent is not None and self._turn.save_snapshot(
+                unsent.text, unsent.message_id, is_stream=unsent.is_stream
+            )
 
     async def _wait(self, step: WaitUntil | Idle) -> None:
         waits = [] if self._is_saved else [SNAPSHOT_EVERY_S]
@@ -178,6 +205,15 @@ class _Presentation:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(waits, default=None)):
                 await self._changed.wait()
+
+
+async def _stop_reading(reading: asyncio.Task[None]) -> None:
+    """Stop reading events. If the agent does not stop within a few seconds, do not wait any longer."""
+    if not reading.done():
+        reading.cancel()
+        await asyncio.wait({reading}, timeout=_STOP_READING_S)
+    if not reading.done():
+        _log.warning("the agent did not stop within %g s; its events are no longer read", _STOP_READING_S)
 
 
 def _outcome(delivery: Delivery) -> Outcome:

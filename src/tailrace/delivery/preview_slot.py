@@ -1,8 +1,8 @@
 """Interim operations of one conversation: edits of a live message, drafts, text for open streams, typing.
 
-Losing one loses nothing, because the next delivery contains all of it. So they are dropped as soon as something durable
-is due: an interim operation must never overtake a delivery or delay it. The caller gets a future with the outcome,
-always without an exception, and need not wait for it.
+An interim operation may be dropped, because the next delivery contains all its text. So all are dropped as soon as a
+delivery is due: an interim operation must never overtake a delivery or delay it. The caller gets a future with the
+outcome, never with an exception, and need not wait for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from tailrace.capabilities import StreamRules
-from tailrace.delivery.call import outcome_of, perform_interim
+from tailrace.delivery.call import outcome_of, perform
 from tailrace.delivery.rate_limiter import urgency_of
 from tailrace.markdown.units import size
 from tailrace.operations import Ambiguous, AppendStream, Delivered, Draft, Edit, Interim, NotNow, Outcome
@@ -41,10 +41,10 @@ def not_shown() -> Shown:
 
 
 class PreviewSlot:
-    """The pending interim operations of one conversation: the most urgent first, the oldest among equals.
+    """The pending interim operations of one conversation. The most urgent is shown first; among equals, the oldest.
 
-    A newer edit, draft or typing replaces a pending one of the same message. Texts to append to a stream are combined
-    in order, as many as fit into one call.
+    A newer edit, draft or typing replaces a pending one of the same message. Texts for a stream are combined in order,
+    as many as fit into one call.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class PreviewSlot:
         return shown
 
     def clear(self) -> None:
-        """Drop everything: something durable is due."""
+        """Drop all operations, because a delivery is due."""
         for pending in self._pending.values():
             _resolve(pending, _NOT_SHOWN)
         self._pending.clear()
@@ -83,7 +83,7 @@ class PreviewSlot:
             return
         if not await self._wait_to_call(channel, operation) or subject not in self._pending:
             return
-        # Taken only now, so that the latest is shown.
+        # The operation is taken after the wait, so that the latest one is shown.
         taken = self._take(subject, channel.channel.capabilities)
         outcome: Outcome = Ambiguous("the call was cancelled")
         try:
@@ -120,7 +120,7 @@ class PreviewSlot:
 
 
 def _subject(operation: Interim) -> tuple[type, str]:
-    """What the operation changes. A later operation with the same subject replaces an earlier one."""
+    """The message, draft or chat that the operation changes. A later operation on it replaces an earlier one."""
     match operation:
         case Edit():
             return Edit, operation.message_id
@@ -133,7 +133,7 @@ def _subject(operation: Interim) -> tuple[type, str]:
 
 
 def _fitting(pending: Sequence[_Pending], capabilities: Capabilities) -> int:
-    """How many of them fit into one call; at least one."""
+    """How many of the pending operations fit into one call; at least one."""
     rules = capabilities.native
     if not isinstance(rules, StreamRules) or rules.per_call is None:
         return len(pending)
@@ -143,12 +143,12 @@ def _fitting(pending: Sequence[_Pending], capabilities: Capabilities) -> int:
 
 
 def _combined(operations: Sequence[Interim]) -> Interim:
-    """All of them in one call. Only texts for one stream can be several."""
+    """Combine these operations into one. If there are several, all of them append to the same stream."""
     last = operations[-1]
     if not isinstance(last, AppendStream) or len(operations) == 1:
         return last
     appended = [operation for operation in operations if isinstance(operation, AppendStream)]
-    # Each task in its latest state, in the order in which they came first.
+    # Each task has its latest state. The tasks keep the order in which they first came.
     tasks = {task.id: task for operation in appended for task in operation.tasks}
     return replace(last, text="".join(operation.text for operation in appended), tasks=tuple(tasks.values()))
 
@@ -157,7 +157,7 @@ async def _perform(channel: PacedChannel, operation: Interim) -> Outcome:
     deadline_s = min(channel.deadline_s, _DEADLINE_S)
     try:
         async with asyncio.timeout(deadline_s) as deadline:
-            return Delivered(await perform_interim(channel.channel, operation))
+            return Delivered(await perform(channel.channel, operation))
     except Exception as error:  # noqa: BLE001 -- the channel's own code; the final message contains it
         outcome = Ambiguous(f"no answer within {deadline_s:g} s") if deadline.expired() else outcome_of(error)
     if isinstance(outcome, NotNow):

@@ -1,7 +1,7 @@
 """The processing message for programs that send messages themselves: one message per turn, updated on a timer.
 
-Owns when the adapter is called: one call at a time, at most one per interval, and only with something new to show.
-`tailrace.projector.processing_text` owns the text. A failed call does not stop the turn: the next one shows everything.
+It decides when the adapter is called: one call at a time, at most one per interval, and only if the text has changed.
+`tailrace.projector.processing_text` makes the text. A failed call does not stop the turn: the next call shows all text.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ class ProcessingMessageAccumulator:
             _log.exception("the processing message cannot show a %s", type(event).__name__)
 
     def start(self) -> None:
-        """Show the current text every interval from now on. May be called twice."""
+        """From now on, show the current text once per interval if it has changed. May be called twice."""
         if self._timer is None and not self._stopping.is_set():
             self._text.start(self._clock())
             self._timer = asyncio.create_task(self._tick(), name=f"processing message of {self._source_id}")
 
     async def stop(self) -> None:
-        """Show the final text, without the line that says work goes on, then make no more calls.
+        """Show the last text, without the line that says that work goes on. Then make no more calls.
 
-        Does nothing without `start`. Gives up after a few seconds if the adapter does not answer.
+        Does nothing if `start` was not called. Stops waiting after a few seconds if the adapter does not answer.
         """
         self._stopping.set()
         if self._timer is None:
@@ -91,7 +91,7 @@ class ProcessingMessageAccumulator:
         while not await self._is_stopped_within(self._interval_s):
             if self._text.version != self._shown_version:
                 await self._show(self._text.render(self._clock()))
-        # Retried once: a message that still says that work goes on would be wrong for ever.
+        # Retried once, because otherwise the message could say for ever that work goes on.
         if not await self._show(self._text.finished()):
             await asyncio.sleep(_RETRY_AFTER_S)
             await self._show(self._text.finished())
@@ -114,7 +114,7 @@ class ProcessingMessageAccumulator:
             except Exception as error:  # noqa: BLE001  # code of the adapter, which must not stop the turn
                 reason = f"{type(error).__name__}: {redact(str(error))}"
                 _log.warning("the processing message of %s could not be shown: %s", self._source_id, reason)
-                self._shown = ""  # unknown: the call may have changed it
+                self._shown = ""  # it is unknown whether the failed call changed the text
                 return False
         self._shown, self._shown_version = text, version
         return True

@@ -1,23 +1,23 @@
 """Rate limits of one channel: per chat, per group, overall, and a queue for the calls that must wait.
 
-Pure: the time is an argument, from any clock that never goes back. A limit remembers as many of its last calls as its
-rates count, so that no window of that length has more calls, wherever it begins. Sends and edits of a chat share one
-limit, whatever the thread; a group has one rate more. A chat without calls for long is forgotten.
+Pure: the time is an argument, from any clock that never goes back. A rate allows n calls in any window of s seconds. So
+a limit remembers the times of the last n calls. Sends and edits in all threads of a chat share one limit; a group has
+one more rate. A chat that had no calls for a long time is forgotten.
 
-A call that cannot go at once waits as a `PendingCall`. Free capacity goes to the most urgent call:
+A call that is not allowed at once waits as a `PendingCall`. Free capacity goes to the most urgent call:
 
     final    durable operations; users wait for them
     first    the first message of a turn: the user has seen no answer yet
     edit     interim operations; the next one contains them
-    typing   uses no capacity, because platforms count it separately; goes when nothing else would
+    typing   uses no capacity, because platforms count it separately; goes only if no other call is ready
 
-Among equals the chat goes first that was served longest ago, so that chats take turns under the overall rate. A chat
-that was silent counts as served at most `_HEAD_START` calls ago; otherwise new chats could keep a waiting one out for
-ever. Within a chat calls go in the order of their arrival.
+Among calls of equal urgency, the chat with the oldest last call goes first, so that chats take turns under the overall
+rate. A chat that was silent for longer counts as if its last call was `_HEAD_START` calls ago; otherwise new chats
+could keep a waiting chat out for ever. Within a chat, calls go in the order of their arrival.
 
-Final operations may delay edits for ever: they contain the same text. They may not do that to first messages, because a
-user who sees nothing takes the bot for dead. So a first message that has waited for `FIRST_MESSAGE_WAIT_S` counts as
-final.
+Final operations may delay edits for ever, because they contain the same text. They must not delay first messages for
+ever, because a user who sees nothing believes that the bot does not work. So a first message that has waited for
+`FIRST_MESSAGE_WAIT_S` counts as final.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ _INTERIM_URGENCY: dict[type, Urgency] = {
 
 
 def urgency_of(operation: Operation, ordinal: int | None = None) -> Urgency:
-    """The urgency of an operation: durable ones (with an `ordinal`) are final or first, interim ones by their type."""
+    """The urgency of an operation. Durable ones (with an `ordinal`) are final or first; others depend on their type."""
     if ordinal is None:
         return _INTERIM_URGENCY[type(operation)]
     return Urgency.FIRST if ordinal == 1 and isinstance(operation, _NEW_MESSAGES) else Urgency.FINAL
 
 
 class _Limit:
-    """Rates that all apply, the recent calls that count against them, and the time until which all calls are held."""
+    """Rates that apply together, the times of recent calls, and the time until which no call is allowed."""
 
     __slots__ = ("calls", "held_until", "rates")
 
@@ -76,7 +76,7 @@ class _Limit:
         self.held_until = float("-inf")
 
     def due(self) -> float:
-        """When the next call may go: for each rate of n calls, once the n-th last call is out of its window."""
+        """When the next call is allowed. For each rate of n calls, the last n calls must not all be in one window."""
         due = self.held_until
         for rate in self.rates:
             if len(self.calls) >= rate.calls:
@@ -84,18 +84,18 @@ class _Limit:
         return due
 
     def expected_at(self, ahead: int, now: float) -> float:
-        """About when a call may go, behind `ahead` others."""
+        """An estimate of the time at which a call is allowed if `ahead` other calls go before it."""
         return max(now, self.due()) + max((ahead // rate.calls * rate.per_s for rate in self.rates), default=0.0)
 
     def is_unused(self, now: float) -> bool:
-        """Whether no earlier call and no pause counts any more."""
+        """Whether all earlier calls and pauses are so old that they do not count any more."""
         return self.held_until <= now and all(
             not self.calls or self.calls[-1] + rate.per_s <= now for rate in self.rates
         )
 
 
 class PendingCall(msgspec.Struct, eq=False):
-    """A call that waits for the rate limit of a chat, since a time."""
+    """A call that has waited for the rate limit of a chat since the time `since`."""
 
     chat: _Chat
     urgency: Urgency
@@ -108,9 +108,10 @@ _Entry: TypeAlias = "tuple[float, int, int, _Chat]"
 
 
 class _Chat(_Limit):
-    """The limit of one chat, its pending calls, and the number of the last call that could go (`served`).
+    """The limit of one chat, its pending calls, and the number of its last call (`served`).
 
-    `entry` is its current entry in the heap of ready chats or of resting ones. Older entries in the heaps are stale.
+    A chat is ready if its limit allows a call now, else resting. `entry` is its current entry in one of the two heaps,
+    for ready and for resting chats. Older entries are stale.
     """
 
     __slots__ = ("_pending", "entry", "is_ready", "served", "waiting")
@@ -124,11 +125,11 @@ class _Chat(_Limit):
         self._pending: list[tuple[Urgency, int, PendingCall]] = []
 
     def push(self, call: PendingCall) -> None:
-        """Queue a call; also again after it has become more urgent."""
+        """Queue a call. A call that has become more urgent is queued a second time."""
         heappush(self._pending, (call.urgency, call.number, call))
 
     def next_call(self) -> PendingCall | None:
-        """The next call. Entries of calls that left, or became more urgent, are dropped when they come to the front."""
+        """The next call. Stale entries (the call was removed, or is more urgent now) are dropped at the front."""
         while self._pending:
             urgency, _, call = self._pending[0]
             if call.is_waiting and call.urgency is urgency:
@@ -147,8 +148,8 @@ class _Chat(_Limit):
 class RateLimiter:
     """The rate limits of one channel and the calls that wait for them.
 
-    A call that can go at once uses `try_call`. Any other uses `enqueue` and waits until `grant` returns it; `due` says
-    when to call `grant` next.
+    First use `try_call`. If it does not allow the call, use `enqueue` and wait until `grant` returns the call; `due`
+    says when to call `grant` next.
     """
 
     def __init__(self, capabilities: Capabilities) -> None:
@@ -162,13 +163,13 @@ class RateLimiter:
         self._numbers = count()
         self._served = 0
         self._waiting = 0
-        # Stale entries are dropped when they come to the front. A key may be too urgent, but never not urgent enough.
+        # Stale entries are dropped when they come to the front. So a key may be more urgent than its chat, never less.
         self._ready: list[_Entry] = []
         self._resting: list[_Entry] = []
         self._ageing: deque[PendingCall] = deque()
 
     def is_free(self, chat: str, now: float, *, group: bool = False) -> bool:
-        """Whether a call to the chat may go at once without overtaking a pending one."""
+        """Whether a call to the chat is allowed now and does not overtake a pending one."""
         if not self._is_paced and not self._chats:
             return self._overall.held_until <= now
         if self._overall.due() > now or (self._overall.rates and self._is_contested(now)):
@@ -177,19 +178,19 @@ class RateLimiter:
         return known is None or (not known.waiting and known.due() <= now)
 
     def count_call(self, chat: str, now: float, *, group: bool = False) -> None:
-        """Count a call to the chat that goes now."""
+        """Count a call to the chat that is made now."""
         if self._is_paced:
             self._count_call(self._chat(chat, now, group=group), now)
 
     def try_call(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> bool:
-        """Count a call and return True if it may go at once."""
+        """Whether the call is allowed now. If so, it is counted."""
         is_free = self.is_free(chat, now, group=group)
         if is_free and urgency is not Urgency.TYPING:
             self.count_call(chat, now, group=group)
         return is_free
 
     def expected_at(self, chat: str, now: float) -> float:
-        """About when a new call to the chat would go, behind all pending ones."""
+        """An estimate of the time at which a new call to the chat is allowed, after all pending ones."""
         known, overall = self._chats.get(chat), self._overall.expected_at(self._waiting, now)
         return overall if known is None else max(overall, known.expected_at(known.waiting, now))
 
@@ -209,13 +210,13 @@ class RateLimiter:
         return call
 
     def cancel(self, call: PendingCall) -> None:
-        """Remove a call that waits. One that `grant` returned already stays counted."""
+        """Remove a call that waits. A call that `grant` has already returned stays counted."""
         if call.is_waiting:
             call.chat.remove(call)
             self._waiting -= 1
 
     def grant(self, now: float) -> list[PendingCall]:
-        """The calls that may go now, in this order. They are counted."""
+        """The calls that are allowed now, in this order. They are counted."""
         self._age(now)
         while self._resting and self._resting[0][0] <= now:
             entry = heappop(self._resting)
@@ -237,14 +238,14 @@ class RateLimiter:
         return calls
 
     def due(self, now: float) -> float | None:
-        """When `grant` may return a call, if nothing changes before; None if no call waits."""
+        """The time at which `grant` may return a call if nothing changes before; None if no call waits."""
         if not self._waiting:
             return None
         chat_due = now if self._ready else self._resting[0][0]
         return max(now, chat_due, self._overall.due())
 
     def pause(self, until: float, *, chat: str | None = None, now: float) -> None:
-        """Hold the calls of one chat or of all: the platform asked to wait."""
+        """Allow no calls of one chat, or of all, before `until`, because the platform asked to wait."""
         limit = self._overall if chat is None else self._chat(chat, now, group=False)
         limit.held_until = max(limit.held_until, until)
 
@@ -259,7 +260,7 @@ class RateLimiter:
         chat.served = self._served
 
     def _age(self, now: float) -> None:
-        """Let first messages that have waited for long count as final."""
+        """Raise the urgency of first messages that have waited for long: they count as final."""
         while self._ageing and self._ageing[0].since + FIRST_MESSAGE_WAIT_S <= now:
             call = self._ageing.popleft()
             if call.is_waiting:
@@ -269,7 +270,7 @@ class RateLimiter:
                     self._schedule(call.chat, now)
 
     def _schedule(self, chat: _Chat, now: float) -> None:
-        """Put the chat into the heap of ready chats or of resting ones, by its next call."""
+        """Put the chat into the heap of ready chats or of resting chats, as its next call requires."""
         chat.entry, first, due = None, chat.next_call(), chat.due()
         if first is None:
             return
@@ -298,7 +299,7 @@ class RateLimiter:
         return known
 
     def _is_forgotten(self, chat: _Chat, now: float) -> bool:
-        """Whether forgetting the chat changes nothing."""
+        """Whether the chat can be forgotten: its earlier calls have no effect any more."""
         return chat.entry is None and chat.served <= self._served - _HEAD_START and chat.is_unused(now)
 
 

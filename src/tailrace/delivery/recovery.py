@@ -1,8 +1,9 @@
-"""Finishes what an earlier process left open, and what was put off: at the start and again every few seconds.
+"""Finishes turns and deliveries that an earlier process left open, and deliveries that have to be tried later.
 
-A sweep closes the turns whose process is gone. It resumes every conversation that has open deliveries, no sender, and a
-connected channel: a few deliveries each, in rounds, so that a long backlog does not delay other conversations. The
-courier decides what to do with each delivery; the channel's rate limits apply.
+It searches the ledger at the start and then again and again; one search is called a sweep. A sweep resumes every
+conversation that has interrupted turns or open deliveries, no sender, and a connected channel. It works in rounds: each
+conversation sends a few deliveries per round, so that a long backlog does not delay other conversations. The sender
+closes the turns and decides what to do with each delivery; the rate limits of the channel apply.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ import logging
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from tailrace.deliveries import Delivery, Query, State, Turn, TurnState, plan
-from tailrace.delivery.conversation import LONG_WAIT_S
-from tailrace.errors import Fenced, LedgerUnavailable
-from tailrace.markdown import render, split
+from tailrace.deliveries import Delivery, Query, State, Turn, plan
+from tailrace.errors import LedgerUnavailable
+from tailrace.markdown import Splitter, render
 from tailrace.operations import CloseStream, Delete, Edit, Post
-from tailrace.ports import Deletes
 from tailrace.projector import restored_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tailrace.capabilities import Capabilities
     from tailrace.deliveries import OpenConversation
     from tailrace.delivery.courier import Courier
+    from tailrace.delivery.sender_context import SenderContext
     from tailrace.operations import Durable
-    from tailrace.ports import Channel
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _KNOWN_STATES: frozenset[str] = frozenset(State)
 
 
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`every_s`: the time between two sweeps. `retention_s`: how long final deliveries are kept."""
+    """Settings. `every_s`: the seconds between two sweeps. `retention_s`: how long final deliveries are kept."""
 
     every_s: float = 30.0
     retention_s: float = 14 * 86_400.0
@@ -53,7 +54,6 @@ class Recovery:
         self._courier = courier
         self._ledger = courier.ledger
         self._settings = settings or RecoverySettings()
-        self._slots = asyncio.Semaphore(_MAX_CONVERSATIONS)
 
     async def run(self) -> None:
         """Sweep again and again until cancelled."""
@@ -68,25 +68,33 @@ class Recovery:
             await self._courier.wait_for_connection(wait)
 
     async def sweep(self) -> float | None:
-        """Resume everything that is open and due. Returns the seconds until the next is due, None if nothing waits."""
-        await self._close_interrupted()
+        """Resume all conversations that are due. Returns the seconds until the next one is due; None if none waits."""
         running: dict[asyncio.Task[int], str] = {}
         stuck: set[str] = set()
+        await self._resume_interrupted(running)
         while True:
             soonest = await self._round(running, stuck)
             if not running:
                 return soonest
-            # Another round before all are done, so that a slow conversation does not delay the others.
-            done, _ = await asyncio.wait(running, timeout=_ROUND_S)
-            for task in done:
-                conversation = running.pop(task)
-                if task.cancelled() or not task.result():
-                    stuck.add(conversation)
+            # The wait has a timeout: the next round begins even if a slow conversation is not done yet.
+            await self._wait(running, stuck, asyncio.ALL_COMPLETED)
+
+    async def _resume_interrupted(self, running: dict[asyncio.Task[int], str]) -> None:
+        """Resume the conversations of interrupted turns; their senders then close these turns."""
+        limit, seen = _PAGE, set[str]()
+        while turns := await self._ledger.interrupted_turns(limit=limit):
+            for turn in turns:
+                if turn.conversation not in seen and turn.target.channel in self._courier.connected:
+                    await self._resume(turn.conversation, running, set())
+                seen.add(turn.conversation)
+            if len(turns) < limit:
+                return
+            limit *= 2  # the turns that were read may be impossible to close now; read more behind them
 
     async def _round(self, running: dict[asyncio.Task[int], str], stuck: set[str]) -> float | None:
-        """Resume every conversation that is due, once. Returns the seconds until the next of the others is due.
+        """Resume each conversation that is due once. Returns the seconds until the next of the others is due.
 
-        Conversations in `stuck` made no progress and wait for the next sweep.
+        Conversations in `stuck` made no progress, so they wait for the next sweep.
         """
         soonest, after = None, ""
         while page := await self._ledger.open_conversations(after=after, limit=_PAGE):
@@ -97,70 +105,38 @@ class Recovery:
                     continue
                 if due_in > 0:
                     soonest = due_in if soonest is None else min(soonest, due_in)
-                elif conversation.name not in stuck and (task := await self._resume(conversation)) is not None:
-                    running[task] = conversation.name
+                elif conversation.name not in stuck and conversation.name not in running.values():
+                    await self._resume(conversation.name, running, stuck)
         return soonest
 
     def _due_in(self, conversation: OpenConversation) -> float | None:
-        """The seconds until its first delivery is due; None if this process cannot resume it now."""
-        free_in = self._courier.free_in(conversation.name, conversation.channel)
-        if free_in is None or conversation.state not in _KNOWN_STATES:
+        """The seconds until its first delivery is due; None if this process cannot resume the conversation now."""
+        if conversation.state not in _KNOWN_STATES:
             return None
-        if conversation.state == State.SENDING and conversation.epoch == self._ledger.epoch:
-            return None  # a sender of this process is sending it
+        free_in = self._courier.free_in(conversation.channel, conversation.chat)
+        if free_in is None:
+            return None
         now = self._courier.clock.wall()
         due_in = max(0.0, (conversation.not_before or 0.0) - now)
         if now < conversation.updated_at:
-            # The wall clock was set back and cannot tell. The sender waits for the recorded time by the monotonic
-            # clock.
+            # The wall clock was set back, so it cannot say when the delivery is due. The sender takes over: it waits
+            # by the monotonic clock.
             due_in = 0.0
-        return max(due_in, free_in) if free_in > LONG_WAIT_S else due_in
+        return max(due_in, free_in)
 
-    async def _resume(self, conversation: OpenConversation) -> asyncio.Task[int] | None:
-        await self._slots.acquire()
-        task = self._courier.resume(conversation.name, limit=_DELIVERIES_PER_ROUND)
-        if task is None:
-            self._slots.release()
-            return None
-        task.add_done_callback(lambda _: self._slots.release())
-        return task
+    async def _resume(self, name: str, running: dict[asyncio.Task[int], str], stuck: set[str]) -> None:
+        while len(running) >= _MAX_CONVERSATIONS:
+            await self._wait(running, stuck, asyncio.FIRST_COMPLETED)
+        task = self._courier.resume(name, limit=_DELIVERIES_PER_ROUND)
+        if task is not None:
+            running[task] = name
 
-    async def _close_interrupted(self) -> None:
-        """End the turns whose process is gone: finish their text and add the line that says they were interrupted."""
-        limit = _PAGE
-        while turns := await self._ledger.interrupted_turns(limit=limit):
-            connected = self._courier.connected
-            closable = [turn for turn in turns if turn.target.channel in connected]
-            closed = 0
-            for turn in closable:
-                try:
-                    last = await self._closing_deliveries(turn, connected)
-                    await self._ledger.end(turn, TurnState.INTERRUPTED, plan=last)
-                    closed += 1
-                except Fenced:
-                    _log.info("%s was resumed by another owner", turn.turn_id)
-            if len(turns) < limit:
-                return
-            # Turns that cannot be closed come first in the page and could fill it.
-            limit = _PAGE if closed else 2 * limit
-
-    async def _closing_deliveries(self, turn: Turn, connected: dict[str, Channel]) -> list[Delivery]:
-        policy = self._courier.policy(turn.target)
-        now = self._courier.clock.wall()
-        if now - turn.updated_at > policy.max_age_s:
-            return []
-        earlier = await self._deliveries(turn)
-        operations = closing_operations(turn, earlier, connected[turn.target.channel])
-        return [
-            plan(operation, turn_id=turn.turn_id, ordinal=turn.last_ordinal + nth, policy=policy, now=now)
-            for nth, operation in enumerate(operations, start=1)
-        ]
-
-    async def _deliveries(self, turn: Turn) -> list[Delivery]:
-        found: list[Delivery] = []
-        while page := await self._ledger.find(Query(turn_id=turn.turn_id), after=found[-1].position if found else None):
-            found += page
-        return found
+    async def _wait(self, running: dict[asyncio.Task[int], str], stuck: set[str], until: str) -> None:
+        done, _ = await asyncio.wait(running, timeout=_ROUND_S, return_when=until)
+        for task in done:
+            name = running.pop(task)
+            if task.cancelled() or not task.result():
+                stuck.add(name)
 
     async def _prune(self) -> None:
         """Delete old final deliveries in small steps."""
@@ -171,34 +147,64 @@ class Recovery:
             await self._courier.spool.prune(before)
 
 
-def closing_operations(turn: Turn, deliveries: Sequence[Delivery], channel: Channel) -> list[Durable]:
-    """The last operations of an interrupted turn: finish the live message, post the rest, and say that it ends there.
+async def closing_deliveries(context: SenderContext, turn: Turn) -> list[Delivery]:
+    """The last deliveries of an interrupted turn; none if the interruption was too long ago.
 
-    A snapshot from before the last delivery is out of date and left out: the delivery contains its text. A processing
-    message is deleted, or edited to the line of the interruption.
+    The unsent text gets the next ordinals of the turn. The line that says that the answer was interrupted is not part
+    of the answer, so it has the turn id `{turn_id}/interrupted`. Raises `UsageError` if the channel was never
+    connected.
     """
-    limits, target, snapshot = channel.capabilities, turn.target, turn.snapshot
+    policy, capabilities = context.policy(turn.target), context.capabilities(turn.target)
+    now = context.clock.wall()
+    if now - turn.updated_at > policy.max_age_s:
+        return []
+    earlier = await context.retry_while_unavailable(context.deliveries_of, turn.turn_id)
+    answer, closing = closing_operations(turn, earlier, capabilities)
+    # If it is unknown whether the line arrived, it is sent again: twice is better than never.
+    of_line = replace(policy, on_unknown="resend", on_dead="skip", is_reported=False)
+    return [
+        plan(operation, turn_id=turn_id, ordinal=ordinal, policy=policy_of, now=now)
+        for turn_id, first, operations, policy_of in (
+            (turn.turn_id, turn.last_ordinal + 1, answer, policy),
+            (f"{turn.turn_id}/interrupted", 1, closing, of_line),
+        )
+        for ordinal, operation in enumerate(operations, start=first)
+    ]
+
+
+def closing_operations(
+    turn: Turn, deliveries: Sequence[Delivery], capabilities: Capabilities
+) -> tuple[list[Durable], list[Durable]]:
+    """The operations that close an interrupted turn: first for its unsent text, then for the line that says so.
+
+    The live message gets the first part of the unsent text; the other parts are posted. A snapshot that is older than
+    the last delivery is not used, because the delivery contains its text. A processing message is deleted; if the
+    channel cannot do that, it is edited to show the line. For a cancelled turn only existing messages are changed.
+    """
+    target, snapshot = turn.target, turn.snapshot
+    interrupted = render(INTERRUPTED, capabilities.dialect)
     is_current = snapshot.after >= turn.last_ordinal
-    if snapshot.message_id is not None and not snapshot.is_stream and limits.edits is None:
-        # The platform refused a stream, so the text began as a post. It cannot be changed, and must not be sent twice.
+    if snapshot.message_id is not None and not snapshot.is_stream and capabilities.edits is None:
+        # The platform refused a stream, so a post shows this text. It cannot be edited, and must not be sent twice.
         is_current = False
     text = snapshot.text if is_current else ""
-    parts = split(text, limits.limit, unit=limits.unit, dialect=limits.dialect)
-    interrupted = render(INTERRUPTED, limits.dialect)
-    bodies = [*(part.body for part in parts), interrupted]
-    operations: list[Durable] = [Post(target=target, body=body) for body in bodies]
-    if snapshot.message_id is not None and is_current:
-        # If there is no text, the live message gets the line of the interruption.
-        operations[0] = (
-            CloseStream(target=target, stream_id=snapshot.message_id, body=bodies[0])
+    splitter = Splitter(capabilities.limit, capabilities.unit, capabilities.dialect, lines=capabilities.lines)
+    parts = splitter.feed(text) + splitter.close()
+    answer: list[Durable] = [Post(target=target, body=part.body) for part in parts]
+    closing: list[Durable] = [Post(target=target, body=interrupted)]
+    if (live := snapshot.message_id) is not None and is_current:
+        # If there is no text, the live message shows the line.
+        first = parts[0].body if parts else interrupted
+        (answer or closing)[0] = (
+            CloseStream(target=target, stream_id=live, body=first)
             if snapshot.is_stream
-            else Edit(target=target, message_id=snapshot.message_id, body=bodies[0])
+            else Edit(target=target, message_id=live, body=first)
         )
-    restored = restored_messages(deliveries)
-    processing = [known.message_id for known in restored if known.is_processing and known.message_id is not None]
-    return operations + [
-        Delete(target=target, message_id=message_id)
-        if limits.deletes and isinstance(channel, Deletes)
-        else Edit(target=target, message_id=message_id, body=interrupted)
-        for message_id in processing
-    ]
+    for known in restored_messages(deliveries):
+        if known.is_processing and (shown := known.message_id) is not None:
+            edit = Edit(target=target, message_id=shown, body=interrupted)
+            closing.append(Delete(target=target, message_id=shown) if capabilities.deletes else edit)
+    if turn.is_cancelled:
+        answer = [operation for operation in answer if not isinstance(operation, Post)]
+        closing = [operation for operation in closing if not isinstance(operation, Post)]
+    return answer, closing

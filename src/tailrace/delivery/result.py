@@ -1,10 +1,10 @@
-"""What to do with a delivery: pure functions of the delivery, what is known, and the time. The sender obeys.
+"""Decides what to do with a delivery. Pure functions of the delivery, the outcome of its call, and the time.
 
-`next_step` is for the first open delivery of a conversation, `after_call` for the outcome of a call, `after_lookup` for
-the platform's answer to a lookup, and `missing_part_notice` for the user.
+`next_step` is for the first open delivery of a conversation, `conclusion` for the outcome of a call, `after_lookup` for
+the platform's answer to a lookup, and `missing_part_notice` for the line that notifies the user.
 
-Values from platforms and clocks are not trusted. An absurd wait is bounded. If the wall clock was set back, no wait
-gets longer than it was. An impossible age never proves that a platform still knows a key.
+Values from platforms and clocks are not trusted. A wait that is too long is shortened. If the wall clock was set back,
+no wait gets longer than it was, and a delivery with a negative age is not sent again under its old key.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from typing import TypeAlias, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from tailrace.capabilities import Keyed, Readback, Repeatable, Unkeyed
 from tailrace.deliveries import NOTICE_ORDINAL, UNDELIVERED, Delivery, State, moved, plan, sending
@@ -22,7 +23,6 @@ from tailrace.operations import (
     CloseStream,
     Delete,
     Delivered,
-    Durable,
     Edit,
     NotNow,
     OpenStream,
@@ -42,13 +42,13 @@ TOO_OLD = "it was too old to be sent"
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send it now. `delivery` is its state during the attempt."""
+    """Send the delivery now. `delivery` has the state that it has during the attempt."""
 
     delivery: Delivery
 
 
 class LookUp(msgspec.Struct, frozen=True):
-    """Ask the platform whether it arrived."""
+    """Ask the platform whether the delivery arrived."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """Send it no more. `delivery` is its final state."""
+    """Do not send the delivery any more. `delivery` has its final state."""
 
     delivery: Delivery
 
@@ -69,8 +69,8 @@ NextStep: TypeAlias = Send | LookUp | Wait | Finish
 class RepeatContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel can do for a delivery that may have arrived.
 
-    `can_look_up`: it can look up messages by their key. `scope`: what a key sent now is bound to. `longest_send_s`: the
-    longest time from the decision to send until the message arrives.
+    `can_look_up`: the channel can look up messages by their key. `scope`: the account or device for which a key is
+    valid now. `longest_send_s`: the longest time from the decision to send until the message arrives.
     """
 
     can_look_up: bool = False
@@ -81,7 +81,7 @@ class RepeatContext(msgspec.Struct, frozen=True, kw_only=True):
 def next_step(delivery: Delivery, context: RepeatContext, *, now: float, waited: bool = False) -> NextStep:
     """What to do with an open delivery that is not being sent.
 
-    `waited`: the wait that this function asked for has passed, whatever the wall clock says.
+    `waited`: the wait that this function asked for has passed, even if the wall clock says something else.
     """
     assert delivery.state is not State.SENDING, "only its sender decides"
     if not waited and (wait := remaining_wait(delivery, now)) > 0:
@@ -100,14 +100,14 @@ def next_step(delivery: Delivery, context: RepeatContext, *, now: float, waited:
 
 
 def remaining_wait(delivery: Delivery, now: float) -> float:
-    """The seconds until the next attempt; at most the wait that was recorded, also if the wall clock was set back."""
+    """The seconds until the next attempt. Never more than the recorded wait, even if the wall clock was set back."""
     if delivery.not_before is None:
         return 0.0
     return min(delivery.not_before - now, delivery.not_before - delivery.updated_at)
 
 
 def _resolve_doubt(delivery: Delivery, context: RepeatContext, *, now: float) -> NextStep:
-    """What to do if it may have arrived: repeat it safely, look it up, or follow the policy."""
+    """What to do if the delivery may have arrived: repeat it if that is safe, look it up, or follow its policy."""
     may_send = not delivery.is_exhausted and now <= delivery.expires_at
     idempotency = delivery.idempotency
     if may_send and _is_safe_to_repeat(delivery, context, now=now):
@@ -116,7 +116,7 @@ def _resolve_doubt(delivery: Delivery, context: RepeatContext, *, now: float) ->
     can_look_up = context.can_look_up and not isinstance(delivery.operation, Edit | Delete | CloseStream)
     if can_look_up and now <= delivery.expires_at + LONGEST_WAIT_S:
         visible_within_s = idempotency.visible_within_s if isinstance(idempotency, Readback) else 0.0
-        # Counted from the end of the attempt: until then it could still arrive.
+        # The time is counted from the end of the attempt, because the message could still arrive until then.
         visible_in = delivery.updated_at + visible_within_s - now
         return Wait(visible_in) if 0 < visible_in <= visible_within_s else LookUp()
     if may_send and delivery.policy.on_unknown == "resend":
@@ -125,7 +125,7 @@ def _resolve_doubt(delivery: Delivery, context: RepeatContext, *, now: float) ->
 
 
 def _is_safe_to_repeat(delivery: Delivery, context: RepeatContext, *, now: float) -> bool:
-    """Whether sending it again cannot show it twice, however long the message takes to arrive."""
+    """Whether a second send cannot show the message twice, even if that send takes the longest possible time."""
     match delivery.idempotency:
         case Keyed() as keyed:
             first_try_at = delivery.first_try_at if delivery.first_try_at is not None else delivery.created_at
@@ -139,17 +139,40 @@ def _is_safe_to_repeat(delivery: Delivery, context: RepeatContext, *, now: float
             assert_never(never)
 
 
+class Conclusion(msgspec.Struct, frozen=True):
+    """What to record after a call: the next states of the delivery in order, and new deliveries right after it."""
+
+    states: tuple[Delivery, ...]
+    plan: tuple[Delivery, ...] = ()
+
+
+def conclusion(
+    delivery: Delivery, outcome: Outcome, *, now: float, jitter: float = 0.0, in_doubt: bool = False
+) -> Conclusion:
+    """What to record after a call: the next states, and the replacement or the notice that is needed.
+
+    `jitter` is a random number from 0 to 1, so that many deliveries do not retry at the same moment. `in_doubt`: an
+    earlier attempt may have arrived, even if this one did not.
+    """
+    if (replaced := replacement_post(delivery, outcome, now=now, in_doubt=in_doubt)) is not None:
+        after, post = replaced
+        return Conclusion((after,), (post,))
+    return concluded(*after_call(delivery, outcome, now=now, jitter=jitter, in_doubt=in_doubt))
+
+
+def concluded(*states: Delivery) -> Conclusion:
+    """These states, and the notice to the user if the last state needs a notice."""
+    notice = missing_part_notice(states[-1], now=states[-1].updated_at)
+    return Conclusion(states, () if notice is None else (notice,))
+
+
 def after_call(
     delivery: Delivery, outcome: Outcome, *, now: float, jitter: float, in_doubt: bool = False
 ) -> tuple[Delivery, ...]:
-    """The states of a delivery after an attempt, in order; usually one.
-
-    `jitter` is a random number from 0 to 1, so that many deliveries do not retry at the same moment. `in_doubt`: an
-    earlier attempt may have arrived; that this one did not proves nothing about that one.
-    """
+    """The next states of a delivery after an attempt, in order; usually one. The arguments are as in `conclusion`."""
     match outcome:
         case Delivered():
-            return (moved(delivery, State.DELIVERED, now=now, receipt=outcome.receipt, error=""),)
+            return (_delivered(delivery, outcome.receipt, now=now),)
         case Refused() if in_doubt:
             ambiguous = moved(delivery, State.AMBIGUOUS, now=now, error=outcome.reason)
             return ambiguous, moved(ambiguous, State.UNKNOWN, now=now)
@@ -157,8 +180,8 @@ def after_call(
             return (moved(delivery, State.FAILED, now=now, error=outcome.reason),)
         case NotNow():
             not_before = now + wait_after(outcome.retry_after, delivery.attempt - delivery.deferred_tries, jitter)
-            # A wait that the platform asked for costs no attempt. `attempt` grows all the same, because the ledger
-            # tells attempts apart by their number.
+            # If the platform asked to wait, the attempt does not count. `attempt` still grows, because the ledger
+            # needs a different number for each attempt.
             deferred_tries = delivery.deferred_tries + is_plausible(outcome.retry_after)
             to = State.AMBIGUOUS if in_doubt else State.RETRY
             return (
@@ -174,25 +197,31 @@ def after_call(
 
 
 def after_lookup(delivery: Delivery, found: Receipt | None, *, now: float) -> Delivery:
-    """An ambiguous delivery after the platform was asked: it arrived, or it surely did not."""
+    """The next state of an ambiguous delivery after a lookup: it arrived, or it certainly did not."""
     if found is not None:
-        return moved(delivery, State.DELIVERED, now=now, receipt=found, error="")
+        return _delivered(delivery, found, now=now)
     return moved(delivery, State.RETRY, now=now, not_before=None)
 
 
+def _delivered(delivery: Delivery, receipt: Receipt, *, now: float) -> Delivery:
+    if isinstance(delivery.operation, Post) and (lost := delivery.operation.degraded):
+        receipt = replace(receipt, degraded=f"{lost}; {receipt.degraded}" if receipt.degraded else lost)
+    return moved(delivery, State.DELIVERED, now=now, receipt=receipt, error="")
+
+
 def after_failed_lookup(delivery: Delivery, outcome: Outcome, *, now: float, jitter: float) -> Delivery:
-    """An ambiguous delivery after the lookup gave no answer: ask again later."""
+    """The next state of an ambiguous delivery after a lookup without an answer: the lookup is repeated later."""
     retry_after = outcome.retry_after if isinstance(outcome, NotNow) else None
     return moved(delivery, State.AMBIGUOUS, now=now, not_before=now + wait_after(retry_after, 4, jitter))
 
 
 def is_plausible(retry_after: float | None) -> bool:
-    """Whether the wait that a platform asked for makes sense."""
+    """Whether the wait that a platform asked for is a number in the allowed range."""
     return retry_after is not None and math.isfinite(retry_after) and 0 <= retry_after <= LONGEST_WAIT_S
 
 
 def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
-    """The seconds until the next attempt: as the platform asked if that makes sense, otherwise exponential backoff."""
+    """The seconds until the next attempt: as the platform asked if that is plausible, else an exponential backoff."""
     backoff = min(LONGEST_BACKOFF_S, FIRST_WAIT_S * 2.0 ** min(max(attempt - 1, 0), 20))
     if retry_after is not None and is_plausible(retry_after):
         return retry_after + jitter * min(FIRST_WAIT_S, retry_after)
@@ -204,11 +233,12 @@ def wait_after(retry_after: float | None, attempt: int, jitter: float) -> float:
 def replacement_post(
     delivery: Delivery, outcome: Outcome, *, now: float, in_doubt: bool = False
 ) -> tuple[Delivery, Delivery] | None:
-    """For some refusals: the superseded delivery, and a new message with the same body. None for all others.
+    """Replace a refused operation. Returns the superseded delivery, and a new message with the same body; else None.
 
-    A new message replaces an edit whose message is gone, and a stream that the platform refuses to open; not if an
-    earlier attempt may have opened one (`in_doubt`), because then the text could be there twice. If the message exists
-    but cannot be edited, nothing replaces the edit: the message may show most of the text, and the user is notified.
+    A new message replaces the edit of a message that no longer exists. It also replaces a stream that the platform
+    refuses to open, but not if an earlier attempt may have opened one (`in_doubt`): then the text could be there twice.
+    If a message exists but cannot be edited, nothing replaces the edit: the message may already show most of the text,
+    and the user is notified.
     """
     refused = delivery.operation
     match outcome, refused:
@@ -218,8 +248,9 @@ def replacement_post(
             pass
         case _:
             return None
+    degraded = "the platform refused the stream" if isinstance(refused, OpenStream) else ""
     post = plan(
-        Post(target=refused.target, body=refused.body),
+        Post(target=refused.target, body=refused.body, degraded=degraded),
         turn_id=delivery.turn_id,
         ordinal=-delivery.ordinal,
         policy=delivery.policy,
@@ -228,16 +259,11 @@ def replacement_post(
     return moved(delivery, State.SUPERSEDED, now=now, error=outcome.reason), post
 
 
-def degradation(replaced: Durable) -> str:
-    """What users lose if a new message replaces this operation, for `Receipt.degraded`; "" if they see the same."""
-    return "the platform refused the stream" if isinstance(replaced, OpenStream) else ""
-
-
 def missing_part_notice(delivery: Delivery, *, now: float) -> Delivery | None:
-    """The line that notifies the user that a part may be missing, if there should be one. A turn has at most one.
+    """The line that notifies the user of a missing part; None if none is needed. A turn has at most one such line.
 
-    There is none for parts that were too old, for deletions, for parts of a cancelled turn, and for a notice itself. If
-    nobody can tell whether the notice arrived it is sent again: twice is better than never.
+    None is needed for parts that were too old, for deletions, for parts of a cancelled turn, and for a notice itself.
+    If it is unknown whether the notice arrived, the notice is sent again: twice is better than never.
     """
     is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
     if not delivery.policy.is_reported:
@@ -251,6 +277,6 @@ def missing_part_notice(delivery: Delivery, *, now: float) -> Delivery | None:
         Post(target=delivery.operation.target, body=body),
         turn_id=delivery.turn_id,
         ordinal=NOTICE_ORDINAL,
-        policy=msgspec.structs.replace(delivery.policy, on_unknown="resend", on_dead="skip"),
+        policy=replace(delivery.policy, on_unknown="resend", on_dead="skip"),
         now=now,
     )

@@ -1,7 +1,7 @@
-"""What the senders of one courier share: ledger, clock, connected channels, background tasks.
+"""What the senders of one courier share: ledger, clock, connected channels, settings, and work in the background.
 
-It owns waiting for a ledger that cannot be written, and the work that remains when a sender is cancelled: that runs as
-a background task, so that a second cancellation cannot interrupt it.
+It waits while the ledger cannot be written. When a sender is stopped, its last writes run here in the background, so
+that a second cancellation cannot interrupt them.
 """
 
 from __future__ import annotations
@@ -9,115 +9,144 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from tailrace.deliveries import FINAL
+import msgspec
+
+from tailrace.deliveries import Policy, Query
 from tailrace.delivery.pace import PacedChannel
-from tailrace.errors import Fenced, LedgerError, LedgerLost, LedgerUnavailable
+from tailrace.errors import Fenced, LedgerError, LedgerUnavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from tailrace.capabilities import Capabilities
     from tailrace.deliveries import Delivery
+    from tailrace.operations import Target
     from tailrace.ports import Channel, Clock, Ledger
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 5.0
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
 class SystemClock:
-    """The clocks of this machine."""
+    """The clocks of this machine. On Linux `monotonic` counts the time in which the machine sleeps."""
 
-    def wall(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
+    wall = staticmethod(time.time)
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        monotonic = staticmethod(partial(time.clock_gettime, time.CLOCK_BOOTTIME))
+    else:
+        monotonic = staticmethod(time.monotonic)
 
-    def monotonic(self) -> float:
-        """Seconds since some moment. Never goes back."""
-        return time.monotonic()
+
+class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of new deliveries. A delivery that is already recorded keeps its own policy.
+
+    The fields are those of `tailrace.deliveries.Policy`.
+    """
+
+    on_unknown: Literal["hold", "resend"] = "hold"
+    on_dead: Literal["skip", "halt"] = "skip"
+    max_attempts: int = 20
+    max_age_s: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise UsageError(f"max_attempts is {self.max_attempts}; it must be at least 1")
+        if not self.max_age_s > 0:
+            raise UsageError(f"max_age_s is {self.max_age_s:g}; it must be greater than 0")
 
 
 class SenderContext:
     """The ledger, the clock and the channels.
 
-    `jitter` gives a random number from 0 to 1. `on_final` is called with each delivery that became final. `draining` is
-    true when no sender may start anything new.
+    `jitter` gives a random number from 0 to 1. `on_change` is called with each delivery after it was recorded.
+    `draining` is true when no sender may start anything new. `fenced` counts the senders that lost their lease.
     """
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, jitter: Callable[[], float], on_final: Callable[[Delivery], None]
+        self,
+        ledger: Ledger,
+        settings: CourierSettings,
+        clock: Clock,
+        *,
+        jitter: Callable[[], float],
+        on_change: Callable[[Delivery], None],
     ) -> None:
         self.ledger = ledger
         self.clock = clock
         self.jitter = jitter
-        self.on_final = on_final
+        self.on_change = on_change
         self.draining = False
+        self.fenced = 0
         self.channels: dict[str, PacedChannel] = {}
+        self._settings = settings
         self._known: dict[str, PacedChannel] = {}
         self._connected = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
 
     def connect(self, channel: Channel) -> None:
-        """The channel may be called from now on."""
+        """Allow calls to the channel from now on."""
         paced = PacedChannel(channel, self.clock, self.jitter, before=self._known.get(channel.name))
         self.channels[channel.name] = self._known[channel.name] = paced
         self._connected.set()
         self._connected = asyncio.Event()
 
     def disconnect(self, name: str) -> None:
-        """The channel may not be called until it is connected again; its deliveries wait."""
+        """Allow no calls to the channel until it is connected again. Its deliveries wait."""
         self.channels.pop(name, None)
-
-    def capabilities(self, name: str) -> Capabilities | None:
-        """The capabilities of a channel that was connected at some time."""
-        known = self._known.get(name)
-        return known.channel.capabilities if known is not None else None
-
-    async def channel(self, name: str) -> PacedChannel:
-        """The channel, as soon as it is connected."""
-        while (channel := self.channels.get(name)) is None:
-            await self.next_connection()
-        return channel
 
     async def next_connection(self) -> None:
         """Wait until another channel is connected."""
         await self._connected.wait()
 
-    async def retry_while_unavailable(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """The result of a ledger call, repeated while the ledger is unavailable."""
+    def capabilities(self, target: Target) -> Capabilities:
+        """What the channel can do in this chat. Raises `UsageError` if the channel was never connected."""
+        known = self._known.get(target.channel)
+        if known is None:
+            raise UsageError(f"the channel {target.channel!r} was never connected: start and connect it first")
+        return known.capabilities(target)
+
+    def policy(self, target: Target) -> Policy:
+        """The policy of a new delivery to this target. Raises `UsageError` if the channel was never connected."""
+        settings = self._settings
+        return Policy(
+            idempotency=self.capabilities(target).idempotency,
+            on_unknown=settings.on_unknown,
+            on_dead=settings.on_dead,
+            max_attempts=settings.max_attempts,
+            max_age_s=settings.max_age_s,
+        )
+
+    async def deliveries_of(self, turn_id: str) -> list[Delivery]:
+        """All recorded deliveries of a turn, in their order."""
+        known: list[Delivery] = []
+        query, after = Query(turn_id=turn_id), None
+        while page := await self.ledger.find(query, after=after):
+            known += page
+            after = page[-1].position
+        return sorted(known, key=lambda delivery: delivery.position)
+
+    async def retry_while_unavailable(
+        self, call: Callable[P, Awaitable[Result]], *args: P.args, **options: P.kwargs
+    ) -> Result:
+        """Call the ledger, again and again while it is unavailable. Returns the result."""
         pause = _FIRST_PAUSE_S
         while True:
             try:
-                return await call()
+                return await call(*args, **options)
             except LedgerUnavailable as error:
                 _log.warning("the ledger cannot be written: %s", error)
                 await asyncio.sleep(pause * (0.5 + self.jitter() / 2))
                 pause = min(_LONGEST_PAUSE_S, 2 * pause)
 
-    async def record(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
-        """Record the next states of a delivery; the first of `states` is the one last seen.
-
-        They are recorded even if the caller is cancelled meanwhile.
-        """
-        try:
-            await self.record_until_done(*states, plan=plan)
-        except asyncio.CancelledError:
-            self.run_in_background(self.record_until_done(*states, plan=plan))
-            raise
-
-    async def record_until_done(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
-        """Record the next states of a delivery, as soon as the ledger can be written."""
-        await self.retry_while_unavailable(lambda: self.ledger.move(*pairwise(states), plan=plan))
-        if states[-1].state in FINAL:
-            self.on_final(states[-1])
-
     def run_in_background(self, work: Coroutine[None, None, None]) -> None:
-        """Run work that must be done even if its caller is cancelled."""
+        """Run work that must be completed even if its caller is cancelled."""
         task = asyncio.create_task(self._logging_errors(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -126,14 +155,12 @@ class SenderContext:
         try:
             await work
         except Fenced:
-            pass  # it is recorded already, or another owner has the row
-        except LedgerLost:
-            pass  # the ledger itself has reported it; the next process adopts the row
+            pass  # the change is recorded already, or another owner has the conversation
         except LedgerError as error:
-            _log.warning("an outcome could not be recorded: %s", error)
+            _log.warning("an outcome could not be recorded; the next owner finds the delivery open: %s", error)
 
     async def drain_background(self, timeout_s: float) -> None:
-        """Wait for the background tasks; after the timeout cancel them, and the next owner adopts their rows."""
+        """Wait for the work in the background. After the timeout cancel it; the next owner then adopts its rows."""
         until = self.clock.monotonic() + timeout_s
         while self._background and (remaining := until - self.clock.monotonic()) > 0:
             await asyncio.wait(self._background, timeout=remaining)

@@ -1,8 +1,8 @@
 """Copies of the files to send: an agent may delete its own file before it is sent.
 
-A copy is named by hashes of the delivery's id and of the content, never by the agent's file name, and only its owner
-may read it. So the same file sent again is the same delivery, wherever it lies by then, and another file is another. If
-no copy can be made (disk full, file gone) that delivery fails, and the text around it is still sent.
+The name of a copy is made of hashes of the delivery's id and of the content, never of the agent's file name. So when a
+turn is repeated, the same content is the same delivery, even if the file has moved. Only the owner of the copy may read
+it. If no copy can be made (disk full, no such file), that delivery fails, and the other parts are still sent.
 """
 
 from __future__ import annotations
@@ -12,24 +12,28 @@ import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tailrace.deliveries import UNDELIVERED, Delivery, fingerprint_of
 from tailrace.operations import PostMedia
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _BLOCK_SIZE = 1 << 20
 
 
 class Spool:
-    """A directory with a copy of each file that is to be sent."""
+    """A directory with a copy of each file to send. `sync` is called to write a file or a directory to the disk."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, sync: Callable[[int], None] = os.fsync) -> None:
         self._directory = directory
+        self._sync = sync
 
     async def copy_file(self, delivery: Delivery) -> Delivery:
-        """Copy the file of the delivery. Returns the delivery with the path of the copy, or with an error and no
-        path."""
+        """Copy the file of a delivery. The result has the path of the copy; if that failed, an error and no path."""
         media = delivery.operation
         if not isinstance(media, PostMedia) or media.path is None:
             return delivery
@@ -73,11 +77,18 @@ class Spool:
                     content.update(block)
                     copy.write(block)
                 copy.flush()
-                os.fsync(copy.fileno())
-            return unfinished.replace(self._directory / f"{name}-{content.hexdigest()}")
+                self._sync(copy.fileno())
+            kept = unfinished.replace(self._directory / f"{name}-{content.hexdigest()}")
+            # The ledger has the path on disk, so the name of the copy must be on disk too: power may be lost.
+            directory = os.open(self._directory, os.O_RDONLY)
+            try:
+                self._sync(directory)
+            finally:
+                os.close(directory)
         except OSError:
             unfinished.unlink(missing_ok=True)
             raise
+        return kept
 
 
 def _hashed_id(delivery: Delivery) -> str:

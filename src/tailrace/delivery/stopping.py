@@ -1,9 +1,9 @@
 """What the signals SIGINT and SIGTERM do, in every command and in programs that run for long.
 
-The first signal asks to stop in good order; a later one ends the process at once. A process that is ended at once
-leaves what a killed one leaves: the ledger has everything that the next process needs to go on.
+The first signal asks to stop in good order; a later one ends the process at once. Nothing is lost then: the ledger has
+everything that the next process needs to continue, as after a kill.
 
-Everything here is for the main thread, where Python runs signal handlers.
+Use everything here in the main thread, where Python runs signal handlers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 def handles_signals(
     handler: Callable[[int, FrameType | None], None], signals: tuple[signal.Signals, ...] = STOPPING
 ) -> Iterator[tuple[signal.Signals, ...]]:
-    """Call `handler` for these signals while the block runs; afterwards the handlers from before are back.
+    """Call `handler` for these signals while the block runs; afterwards restore the earlier handlers.
 
-    A signal that is ignored stays ignored: `nohup` and a shell start background jobs so that Ctrl-C does not reach
-    them. Gives the others.
+    A signal that the process ignores stays ignored: a script starts its background jobs with SIGINT ignored, so that
+    Ctrl-C does not end them. Yields the signals that are handled.
     """
     caught = tuple(number for number in signals if signal.getsignal(number) is not signal.SIG_IGN)
     before = {number: signal.signal(number, handler) for number in caught}
@@ -44,10 +44,10 @@ def handles_signals(
 def stops_on_signals(
     signals: tuple[signal.Signals, ...] = STOPPING, *, exit_after_s: float | None = None, last_words: str = ""
 ) -> Iterator[asyncio.Event]:
-    """Give an event that the first of these signals sets; the next one ends the process. For use in a running loop.
+    """Yield an event that the first of these signals sets; the next signal ends the process. Needs a running loop.
 
-    With `exit_after_s` the process also ends when that time has passed since the first signal. `last_words` go to
-    standard error when the process ends at once.
+    With `exit_after_s` the process also ends that many seconds after the first signal. When it ends at once, it writes
+    `last_words` to standard error.
     """
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -55,7 +55,7 @@ def stops_on_signals(
         exit_at_once(1, last_words)
 
     def ask(*_: object) -> None:
-        # Set here and not in the loop, so that a loop that hangs cannot keep the process.
+        # Changed in the signal handler and not in the loop: the process must end even if the loop hangs.
         for number in caught:
             signal.signal(number, leave if last_words else signal.SIG_DFL)
         if exit_after_s is not None:
@@ -67,11 +67,11 @@ def stops_on_signals(
 
 
 class TurnStop:
-    """How urgently Ctrl-C has asked the running turn of an agent to stop. An agent may ignore any one way of asking.
+    """How often Ctrl-C was pressed to stop the running turn of an agent. An agent may ignore one way of stopping it.
 
-    The first press sets `first`, the second sets `second`. If the loop has not noticed a press when the next one comes,
-    the agent blocks the loop: then only a KeyboardInterrupt in the agent's own code reaches it, and one more press
-    kills the process as it would without us.
+    The first press sets `first`, the second sets `second`. If the loop has not handled a press when the next one comes,
+    the agent blocks the loop. Then only a KeyboardInterrupt in the agent's own code can stop it, and one more press
+    ends the process, as Python would do without this class.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -104,7 +104,7 @@ def stop_handling(signals: tuple[signal.Signals, ...] = STOPPING) -> None:
 
 
 def exit_later(delay_s: float, exit_code: int, last_words: str = "") -> None:
-    """End the process after a delay, unless it has ended by itself: tasks and threads that hang cannot keep it."""
+    """End the process after a delay if it still runs then. Tasks and threads that hang cannot prevent that."""
     clock = threading.Timer(delay_s, exit_at_once, args=(exit_code, last_words))
     clock.daemon = True
     clock.start()

@@ -1,7 +1,8 @@
-"""Notices that the event loop does not answer, and logs where it hangs: some code blocks it.
+"""Notices that some code blocks the event loop, and logs where.
 
-While the loop is blocked nothing can be sent, answered or timed out, and no task can report it. So a thread pings the
-loop again and again. If no answer comes in time, it logs the stack of the loop's thread, once per block.
+While the loop is blocked nothing can be sent or answered, no timeout works, and no task can report the problem. So a
+thread pings the loop again and again. If no answer comes in time, the thread logs the stack of the loop's thread, once
+for each time that the loop is blocked.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Watches the running loop while the `with` block runs. `timeout_s` is how long the loop may leave a ping
-    unanswered."""
+    """Watches the running loop while the `with` block runs. The loop must answer a ping within `timeout_s`."""
 
     def __init__(self, *, timeout_s: float = 5.0) -> None:
         self._timeout_s = timeout_s
@@ -52,7 +52,7 @@ class Watchdog:
                 return
 
     def _ping(self) -> bool:
-        """Ping the loop after a pause. Returns False when the watch has ended."""
+        """Ping the loop after a pause. Returns False when the block has ended."""
         try:
             return self._signals.get(timeout=self._timeout_s / 2) != "stop"
         except Empty:

@@ -1,1 +1,1 @@
-"""Ledgers: the durable record of deliveries and of what is known of their arrival."""
+"""Ledgers: the durable record of turns and deliveries, and of what the platforms answered."""

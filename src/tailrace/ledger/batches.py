@@ -1,8 +1,8 @@
-"""Applies the changes of one transaction: single rows of different conversations by one statement, all others alone.
+"""Applies the changes of one transaction: many changes of single rows by one statement, all others one by one.
 
-Most changes are of one row: a new delivery, or one in its next state. Those of different conversations are independent,
-so their order does not matter and one statement can make many of them. If that statement refuses one row it does not
-say which. Then the transaction is rolled back and made again, each change alone.
+Most changes concern one row: a new delivery, or a delivery in its next state. If such rows belong to different
+conversations, their order does not matter, and one statement can change many of them. But if that statement refuses a
+row, it does not say which one. Then the transaction is rolled back, and all changes are made again one by one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from tailrace.ledger.transitions import RowWriter
 
 RowChange: TypeAlias = tuple[Delivery | None, Delivery]
-"""A change of one row: (last seen, next), or (None, new)."""
+"""A change of one row: (the row as last seen, its next state), or (None, the new row)."""
 
 
 class BatchRefused(Exception):
-    """One row of several that one statement changes was refused."""
+    """One statement was to change several rows, and at least one of them was refused."""
 
 
 class LedgerChange(msgspec.Struct, eq=False):
     """One submitted change, the future of its caller, and its result.
 
-    `compound`: it needs several statements; if one fails, those before it must be undone. `single`: it changes one row,
-    and can be combined with others.
+    `compound`: the change needs several statements; if one of them fails, the earlier ones must be undone. `single`:
+    the change concerns one row, and can be combined with others.
     """
 
     apply: Callable[[], Any]
@@ -43,7 +43,7 @@ class LedgerChange(msgspec.Struct, eq=False):
 
 
 def apply_batch(batch: Sequence[LedgerChange], rows: RowWriter, apply_alone: Callable[[LedgerChange], None]) -> None:
-    """Make the changes with the same result as one after the other. Raises `BatchRefused` if that is not possible."""
+    """Make the changes; the result is the same as one by one. Raises `BatchRefused` if a combined row was refused."""
     gathered: dict[str, list[LedgerChange]] = {}
     conversations: set[str] = set()
 
@@ -54,8 +54,7 @@ def apply_batch(batch: Sequence[LedgerChange], rows: RowWriter, apply_alone: Cal
         conversations.clear()
 
     for change in batch:
-        query = rows.query_for_many(*change.single) if change.single is not None else None
-        if query is None or change.single is None:
+        if change.single is None:
             flush()
             apply_alone(change)
             continue
@@ -63,7 +62,7 @@ def apply_batch(batch: Sequence[LedgerChange], rows: RowWriter, apply_alone: Cal
         if conversation in conversations:
             flush()
         conversations.add(conversation)
-        gathered.setdefault(query, []).append(change)
+        gathered.setdefault("record" if change.single[0] is None else "move", []).append(change)
     flush()
 
 
@@ -76,7 +75,7 @@ def _apply_many(
     try:
         results = rows.apply_many(query, [change.single for change in changes if change.single is not None])
     except (UnicodeError, OverflowError, TypeError) as error:
-        # One has a value that no column can hold. Applied alone, it gets its own error.
+        # One of them has a value that no column can hold. When it is applied alone, its caller gets the error.
         raise BatchRefused from error
     if results is None:
         raise BatchRefused

@@ -1,7 +1,7 @@
 """When the write-ahead log is copied into the main file (a checkpoint), and how long the log may get.
 
-It only decides; the writer makes the checkpoint, and no other connection does: before SQLite 3.51.3, two connections
-that checkpoint at the same moment can lose commits.
+This module only decides. The writer makes the checkpoints, and no other connection does: before SQLite 3.51.3, two
+connections that make a checkpoint at the same moment can lose commits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class Checkpoints:
     """Decides when a checkpoint is due: after about `frames` pages, estimated from the number of changes.
 
-    If the log grows beyond `alarm_bytes`, another process probably holds an old state open; that is logged.
+    If the log grows beyond `alarm_bytes`, a warning is logged: another process probably reads an old state for long.
     """
 
     def __init__(self, path: Path, *, frames: int, alarm_bytes: int) -> None:
@@ -31,8 +31,7 @@ class Checkpoints:
         self._length = 0
 
     def are_due(self, changes: int, length: int) -> bool:
-        """Whether a checkpoint is due after more `changes`, with a log of `length` bytes. Warns if the log is too
-        long."""
+        """Whether a checkpoint is due after these `changes`. Warns if the log, of `length` bytes, is too long."""
         self._changes += changes
         if length > self._alarm_at:
             _log.warning(
@@ -45,7 +44,7 @@ class Checkpoints:
         return self._changes >= self._every or length > self._length + self._frames * _PAGE
 
     def made(self, frames: int, length: int) -> None:
-        """A checkpoint was made. Its number of pages tells how many changes fill `frames` pages."""
+        """Record that a checkpoint of `frames` pages was made. That shows how many pages a change needs."""
         self._every = min(max(self._changes * self._frames // max(frames, 1), 1), 20 * self._frames)
         self._changes = 0
         self._length = length

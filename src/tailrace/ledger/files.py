@@ -1,10 +1,10 @@
 """The files of a ledger: their paths, permissions, owner lock, and high-water mark.
 
-Beside `<path>` and SQLite's own files (`-wal`, `-shm`) there are `<path>.lock`, locked by the one process that writes,
-and `<path>.mark`, the number of acknowledged commits. SQLite drops a damaged tail of its log silently; the mark,
-written after each commit, shows that. This module does not know the content of the ledger.
+SQLite's own files are `<path>`, `<path>-wal` and `<path>-shm`. Beside them is `<path>.lock`, which the one process that
+writes has locked, and `<path>.mark` with the number of acknowledged commits. If the end of the log is damaged, SQLite
+drops its last commits silently; the mark shows that they are missing. This module does not know what is in the ledger.
 
-It never opens a file that SQLite has open: closing that would release SQLite's own locks on it.
+It never opens a file that SQLite has open: closing it would release SQLite's own locks on that file.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ else:
 
 _LOCKED_ERRORS = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
-# O_CLOEXEC exists on POSIX, O_BINARY on Windows.
-_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = os.O_RDWR | os.O_CREAT
+for _flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"):  # the first two exist on POSIX, the third on Windows
+    _FLAGS |= getattr(os, _flag, 0)
 
 
 def data_directory() -> Path:
-    """The directory of this platform for the data of a program and user."""
+    """The directory for the data of programs of this user, on this operating system."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -65,18 +66,24 @@ def make_folder(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Create an empty file that only its owner may read, whatever the umask. SQLite gives its own files the same
-    mode."""
-    if path.exists() and path.stat().st_size > 0:
-        return
-    for other in (wal_of(path), path.with_name(f"{path.name}.mark")):
-        if other.exists() and other.stat().st_size > 0:
-            raise LedgerUnusable(
-                f"{path} is {'empty' if path.exists() else 'gone'}, but {other.name} shows that there was a ledger. "
-                "Put the file back or restore the newest copy. To start an empty ledger, move the files named after it "
-                "away."
-            )
-    os.close(_private(path))
+    """Create an empty file if there is none. Only its owner may read the files of the ledger.
+
+    The mode is set even if another umask was in force when a file was made or restored. SQLite gives its new files the
+    mode of the ledger file.
+    """
+    if path.is_symlink():
+        raise _refused(path, OSError(errno.ELOOP, ""))
+    if not path.exists() or path.stat().st_size == 0:
+        for other in (wal_of(path), path.with_name(f"{path.name}.mark")):
+            if other.exists() and other.stat().st_size > 0:
+                raise LedgerUnusable(
+                    f"{path} is {'empty' if path.exists() else 'gone'}, but {other.name} shows that there was a "
+                    "ledger. Put the file back or restore the newest copy. To start an empty ledger, move the files "
+                    "named after it away."
+                )
+        os.close(_private(path))
+    for file in (path, wal_of(path), path.with_name(f"{path.name}-shm")):
+        _make_private(file)
 
 
 def _private(path: Path) -> int:
@@ -84,12 +91,21 @@ def _private(path: Path) -> int:
         descriptor = os.open(path, _FLAGS, _PRIVATE_FILE)
     except OSError as error:
         raise _refused(path, error) from error
-    with suppress(OSError):  # A file of another user keeps its mode; it is enough that it can be written.
-        path.chmod(_PRIVATE_FILE)
+    _make_private(path)
     return descriptor
 
 
+def _make_private(path: Path) -> None:
+    with suppress(OSError):  # Another user's file keeps its mode: only write access is needed.
+        path.chmod(_PRIVATE_FILE)
+
+
 def _refused(path: Path, error: OSError) -> LedgerUnusable:
+    if error.errno == errno.ELOOP:
+        return LedgerUnusable(
+            f"{path} is a symbolic link, which could lead to a file of another user. Remove it, or name another path "
+            "for the ledger."
+        )
     return LedgerUnusable(
         f"{path} cannot be written ({error.strerror}). Give this user permission to write there, or name another path "
         "for the ledger."
@@ -97,7 +113,7 @@ def _refused(path: Path, error: OSError) -> LedgerUnusable:
 
 
 class OwnerLock:
-    """The lock of the one process that writes. The kernel frees it, however the process ends."""
+    """The lock of the one process that writes. The kernel frees it when the process ends, also after a kill."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _private(path.with_name(f"{path.name}.lock"))
@@ -116,7 +132,7 @@ class OwnerLock:
     if sys.platform == "win32":
 
         def _lock(self) -> None:
-            # Far behind the process id, so that other processes can read it.
+            # The locked byte is far behind the process id, so that other processes can read that id.
             os.lseek(self._descriptor, 1 << 20, os.SEEK_SET)
             msvcrt.locking(self._descriptor, msvcrt.LK_NBLCK, 1)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -132,7 +148,7 @@ class OwnerLock:
         return int(written) if written.isdigit() else None
 
     def release(self) -> None:
-        """Free the lock. The file stays: if it were deleted, two processes could hold locks of that name."""
+        """Free the lock. The lock file stays: if it were deleted, two processes could lock two files of that name."""
         os.close(self._descriptor)
 
 
@@ -145,15 +161,22 @@ class HighWaterMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkFile:
-    """The mark on disk. It is never ahead of the ledger, so it needs no sync of its own."""
+    """The mark on disk.
+
+    It is written after each commit, so it never counts more commits than the ledger has. It needs no sync: after a loss
+    of power it may count fewer. It is made and synced before the first commit, and then overwritten in place; all its
+    bytes are in one sector, which a disk writes completely or not at all. So a ledger with commits has a mark, unless
+    somebody removed it.
+    """
 
     _LINE = re.compile(rb"([0-9a-f]{32}) (\d{20}) (\d{20})\n")
 
     def __init__(self, path: Path) -> None:
+        self._folder = path.parent
         self._descriptor = _private(path.with_name(f"{path.name}.mark"))
 
     def read(self) -> HighWaterMark | None:
-        """Read the mark. None if the file is new, or was truncated by a loss of power."""
+        """Read the mark. None if the file has no valid mark."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         found = self._LINE.fullmatch(os.read(self._descriptor, 256))
         return found and HighWaterMark(ledger_id=found[1].decode(), epoch=int(found[2]), commits=int(found[3]))
@@ -168,8 +191,14 @@ class MarkFile:
             os.pwrite(self._descriptor, line, 0)
 
     def sync(self) -> None:
-        """Sync the mark, so that there is one, perhaps an older one, after a loss of power."""
+        """Sync the mark, and the folder that has its name."""
         os.fsync(self._descriptor)
+        if sys.platform != "win32":
+            folder = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def close(self) -> None:
         """Close the file."""
@@ -194,7 +223,7 @@ class FileIdentity:
         return found
 
     def check(self) -> None:
-        """Raise `LedgerLost` if a file was deleted or replaced: what is written now would be lost."""
+        """Raise `LedgerLost` if a file was deleted or replaced, because new writes would be lost."""
         try:
             same = self._stat() == self._opened
         except OSError:

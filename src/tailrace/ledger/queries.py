@@ -1,17 +1,17 @@
 """The SQL of the ledger: named queries from the `.sql` files in `sql/`.
 
-Owns reading the files and splitting them into statements.
+This module reads the files, and replaces each `{name}` in a query by the query of that name.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 from functools import cache
 from importlib.resources import files
 
 _ROW = re.compile(r"\(VALUES (\([?, ]+\))\)")
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"\{(\w+)\}")
 
 
 @cache
@@ -23,25 +23,12 @@ def queries() -> dict[str, str]:
         _preface, *cut = _NAME.split(text)
         for title, body in zip(cut[::2], cut[1::2], strict=True):
             assert title not in found, f"two queries are named {title}"
-            found[title] = body.strip()
+            # A query can contain parts that come earlier in the files.
+            found[title] = _PART.sub(lambda part: found[part[1]], body.strip())
     return found
 
 
 @cache
 def for_rows(name: str, count: int) -> str:
-    """The named query for one row of values, extended to `count` rows."""
+    """The named query, which has values for one row, changed to take the values of `count` rows."""
     return _ROW.sub(lambda row: f"(VALUES {', '.join([row[1]] * count)})", queries()[name])
-
-
-def statements(text: str) -> list[str]:
-    """Split a text into statements. `executescript` would commit the open transaction, so each one runs alone."""
-    found: list[str] = []
-    gathered = ""
-    *pieces, rest = text.split(";")
-    for piece in pieces:
-        gathered += f"{piece};"
-        if sqlite3.complete_statement(gathered):
-            found.append(gathered.strip())
-            gathered = ""
-    assert not f"{gathered}{rest}".strip(), f"a statement has no end: {gathered}{rest}"
-    return found

@@ -1,33 +1,44 @@
-"""The reader: one thread with a read-only connection, so that no query waits for the disk or delays a write.
+"""The reader: one thread with a read-only connection, so that queries and writes do not wait for each other.
 
-Each query is one short statement with a deadline, because a reader that holds an old state lets the log grow without
-bound. It needs no lock: the command line reads while a service writes.
+Each query is one short statement with a deadline: while a query reads an old state, the log can only grow. The reader
+needs no lock, so the command line can read while a service writes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace.deliveries import Delivery, OpenConversation, Query, State, Turn, TurnState
-from tailrace.errors import LedgerUnusable
-from tailrace.ledger.connection import apply_settings, connect, single_value
+from tailrace.deliveries import Delivery, OpenConversation, Query, State, Turn
+from tailrace.errors import LedgerClosed, LedgerUnusable
+from tailrace.ledger.connection import connect, run, single_value
 from tailrace.ledger.files import default_path, wal_of
 from tailrace.ledger.queries import queries
-from tailrace.ledger.rows import AFTER_ALL, find_query, from_query, to_delivery, to_open_conversation, to_turn
-from tailrace.ledger.schema import check_origin, migrations
+from tailrace.ledger.rows import (
+    AFTER_ALL,
+    encoded_epochs,
+    find_query,
+    from_query,
+    to_delivery,
+    to_open_conversation,
+    to_turn,
+)
+from tailrace.ledger.schema import check_origin
 from tailrace.ledger.sqlite_errors import TRANSACTION_ERRORS, opening_error, runtime_error, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tailrace.ledger.connection import Connect, Connection, Row, Value
-    from tailrace.ledger.schema import Migration
+    import apsw
 
+    from tailrace.ledger.connection import Connect, Row, Value
+
+_log = logging.getLogger(__name__)
 _STEPS_PER_CHECK = 10_000
 _LONG_LOG = 16 << 20
 """Longer than SQLite leaves the log when it can restart it: `journal_size_limit` of the writer."""
@@ -36,12 +47,13 @@ _LONG_LOG = 16 << 20
 class SqliteReader:
     """Reads the ledger at `path`. `deadline_s` is how long one query may take."""
 
-    def __init__(self, path: Path, connection: Connection, *, deadline_s: float) -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, *, deadline_s: float) -> None:
         self._path = path
         self._connection = connection
         self._deadline_s = deadline_s
         self._deadline = 0.0
         self._closed = False
+        self._damaged: set[str] = set()
         self._yields = False
         self._sql = queries()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tailrace-ledger-reader")
@@ -51,14 +63,12 @@ class SqliteReader:
     async def open(
         cls, path: Path | str | None = None, *, connect: Connect = connect, deadline_s: float = 5.0
     ) -> SqliteReader:
-        """Read the ledger at `path`, whether or not a process writes it. Raises `LedgerUnusable` if there is none."""
+        """Open the ledger at `path` for reading, also while it is written. Raises `LedgerUnusable` if there is none."""
         path = default_path() if path is None else Path(path)
-        return await asyncio.to_thread(cls.open_blocking, path, connect, migrations(), deadline_s=deadline_s)
+        return await asyncio.to_thread(cls.open_blocking, path, connect, deadline_s=deadline_s)
 
     @classmethod
-    def open_blocking(
-        cls, path: Path, connect: Connect, steps: Sequence[Migration], *, deadline_s: float
-    ) -> SqliteReader:
+    def open_blocking(cls, path: Path, connect: Connect, *, deadline_s: float) -> SqliteReader:
         """Like `open`, but blocking."""
         if not path.exists():
             raise LedgerUnusable(
@@ -68,8 +78,8 @@ class SqliteReader:
             try:
                 connection = connect(path, readonly=True)
                 exit_stack.callback(connection.close)
-                check_origin(connection, path, steps)
-                apply_settings(connection, "reader_settings")
+                check_origin(connection, path)
+                run(connection, "reader_settings")
                 version = single_value(connection, "user_version")
             except TRANSACTION_ERRORS as error:
                 raise opening_error(error, path) from error
@@ -104,10 +114,32 @@ class SqliteReader:
         rows = await self._query("open_conversations", {"after": after, "limit": limit})
         return [to_open_conversation(row) for row in rows]
 
-    async def interrupted_turns(self, *, before_epoch: int, state: TurnState, limit: int = 256) -> list[Turn]:
-        """Turns in that state of an owner before that epoch."""
-        rows = await self._query("interrupted_turns", (before_epoch, state.value, limit))
-        return [to_turn(row, path=self._path) for row in rows]
+    async def interrupted_turns(
+        self, *, leases: Sequence[int] = (), conversation: str | None = None, limit: int = 256
+    ) -> list[Turn]:
+        """See `Ledger.interrupted_turns`. `leases` are the epochs of the current leases."""
+        return await self._turns("interrupted_turns", conversation, limit, leases=encoded_epochs(leases))
+
+    async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
+        """See `Ledger.accepted_turns`."""
+        return await self._turns("accepted_turns", conversation, limit)
+
+    async def _turns(self, query: str, conversation: str | None, limit: int, **wanted: Value) -> list[Turn]:
+        # SQLite sorts blobs after texts, so all names are between "" and b"".
+        first, last = ("", b"") if conversation is None else (conversation, conversation)
+        found: list[Turn] = []
+        for row in await self._query(query, {"first": first, "last": last, "limit": limit, **wanted}):
+            try:
+                found.append(to_turn(row, path=self._path))
+            except LedgerUnusable as damage:
+                if row[0] not in self._damaged:
+                    _log.error("%s It is left out.", damage)
+                self._damaged.add(row[0])
+        return found
+
+    async def has_open(self, conversation: str) -> bool:
+        """Whether the conversation has open deliveries or running turns."""
+        return bool((await self._query("has_open", (conversation,)))[0][0])
 
     async def turn(self, turn_id: str) -> Turn | None:
         """The turn with that id, if there is one."""
@@ -117,8 +149,7 @@ class SqliteReader:
     async def check(self) -> None:
         """Check the whole file. Raises `LedgerUnusable` if it is damaged.
 
-        The log cannot be restarted during the check. If the log gets too long, the check stops with
-        `LedgerUnavailable`.
+        During the check, the log can only grow. If it gets too long, the check stops with `LedgerUnavailable`.
         """
         self._yields = True
         found = await self._run(lambda: single_value(self._connection, "quick_check"), deadline_s=float("inf"))
@@ -132,7 +163,7 @@ class SqliteReader:
     def release(self) -> None:
         """Like `close`, but blocking."""
         self._closed = True
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.shutdown()
         self._connection.close()
 
     async def _query(self, query: str, parameters: Sequence[Value] | Mapping[str, Value]) -> list[Row]:
@@ -148,9 +179,15 @@ class SqliteReader:
             return query()
 
         try:
+            self._refuse_if_closed()
             return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
         except TRANSACTION_ERRORS as error:
+            self._refuse_if_closed()
             raise runtime_error(error, self._path) or error from error
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise LedgerClosed(f"{self._path} is closed.")
 
     def _is_late(self) -> bool:
         if self._closed or time.monotonic() > self._deadline:

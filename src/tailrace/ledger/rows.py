@@ -1,7 +1,7 @@
 """Converts rows to values and values to rows. Only this module knows the columns.
 
-The order of the columns is that of the queries in `sql/`. A row that cannot be decoded, or that has another fingerprint
-than it was recorded with, is damaged: it is refused by name and never sent.
+The columns have the same order as in the queries in `sql/`. A row is damaged if it cannot be decoded, or if its content
+does not match its fingerprint. Such a row is never sent; an error names it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tailrace.deliveries import (
     OPEN,
+    TURN_OPEN,
     UNDELIVERED,
     Delivery,
     OpenConversation,
@@ -26,6 +27,7 @@ from tailrace.deliveries import (
     fingerprint_of,
 )
 from tailrace.errors import LedgerUnusable
+from tailrace.inbound import InboundMessage
 from tailrace.operations import (
     Body,
     CloseStream,
@@ -42,23 +44,23 @@ from tailrace.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tailrace.ledger.connection import Row, Value
 
 AFTER_ALL = 2**62
-"""A position behind every row."""
+"""A position after all rows."""
 
 _SPACING = 16
 
 
 def next_position(highest: int) -> int:
-    """The position of a new row at the end. Between two such rows there is room for replacements and notices."""
+    """The position of a new last row. Some positions before it stay free, for replacements and notices."""
     return highest - highest % _SPACING + _SPACING
 
 
 def positions_behind(position: int) -> range:
-    """The free positions between that row and the next one."""
+    """The positions between this row and the next one, for replacements and notices."""
     return range(position + 1, next_position(position))
 
 
@@ -67,6 +69,7 @@ _POLICY = msgspec.json.Decoder(Policy)
 _RECEIPT = msgspec.json.Decoder(Receipt)
 _SNAPSHOT = msgspec.json.Decoder(Snapshot)
 _TARGET = msgspec.json.Decoder(Target)
+_MESSAGE = msgspec.json.Decoder(InboundMessage)
 _NOTHING = Body(text="")
 _STATES = {state.value: state for state in State}
 
@@ -76,13 +79,23 @@ def encoded(value: msgspec.Struct) -> str:
     return _ENCODER.encode(value).decode()
 
 
-# Each row has a policy, and a process has only a few different ones.
+def encoded_epochs(epochs: Sequence[int]) -> str:
+    """Encode epochs for a query."""
+    return _ENCODER.encode(epochs).decode()
+
+
+# Cached, because each row has a policy but a process has only a few different policies.
 _encoded_policy = lru_cache(maxsize=256)(encoded)
 _decoded_policy = lru_cache(maxsize=256)(_POLICY.decode)
 
 
 def _column(value: msgspec.Struct | None) -> str | None:
     return None if value is None else encoded(value)
+
+
+def starts_message(delivery: Delivery) -> bool:
+    """Whether the delivery is `sending` and creates a new message. A cancelled turn must not have such a row."""
+    return delivery.state is State.SENDING and isinstance(delivery.operation, Post | PostMedia | OpenStream)
 
 
 def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
@@ -94,7 +107,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
         delivery.ordinal,
         target.conversation,
         target.channel,
-        delivery.state._value_,  # `value` takes five times as long, and every change reads it
+        delivery.state._value_,  # `value` is five times slower, and each change reads it
         delivery.attempt,
         delivery.deferred_tries,
         delivery.epoch,
@@ -114,7 +127,7 @@ def from_delivery(delivery: Delivery) -> tuple[Value, ...]:
 
 
 def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
-    """The columns that a move writes, then the values that it must find."""
+    """The columns that a move writes, then the values that the row must have before."""
     return (
         after.state._value_,
         after.attempt,
@@ -130,11 +143,12 @@ def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
         before.state._value_,
         before.epoch,
         before.attempt,
+        starts_message(after),
     )
 
 
 def state_of(row: Row) -> State | None:
-    """The state of a delivery's row; None if only a newer version knows it."""
+    """The state of a delivery's row; None for a state of a newer version."""
     return _STATES.get(row[3])
 
 
@@ -167,7 +181,7 @@ def to_delivery(row: Row, *, path: object) -> Delivery:
 
 
 def to_sendable(row: Row, *, path: object) -> Delivery:
-    """Decode a delivery that may be sent: also check its fingerprint."""
+    """Decode a delivery that may be sent. Also checks its fingerprint."""
     delivery = to_delivery(row, path=path)
     if delivery.state in OPEN and fingerprint_of(delivery.operation) != delivery.fingerprint:
         raise damaged(delivery.id, path)
@@ -187,48 +201,52 @@ def from_turn(turn: Turn) -> tuple[Value, ...]:
     return (
         turn.turn_id,
         encoded(turn.target),
+        turn.conversation,
         turn.state.value,
-        turn.input,
+        "" if turn.message is None else encoded(turn.message),
+        turn.arrival,
         encoded(turn.snapshot),
         turn.attempt,
         turn.epoch,
+        int(turn.is_cancelled),
         turn.updated_at,
     )
 
 
 def to_turn(row: Row, *, path: object) -> Turn:
-    """Decode a turn. `path` is for the error if the row is damaged, or of a newer version."""
+    """Decode a turn. `path` is for the error if the row is damaged, or was written by a newer version."""
     try:
         return Turn(
             turn_id=row[0],
             target=_TARGET.decode(row[1]),
             state=TurnState(row[2]),
-            input=row[3],
-            snapshot=_SNAPSHOT.decode(row[4]),
-            attempt=row[5],
-            epoch=row[6],
-            updated_at=row[7],
-            last_ordinal=row[8],
+            message=_MESSAGE.decode(row[3]) if row[3] else None,
+            arrival=row[4],
+            snapshot=_SNAPSHOT.decode(row[5]),
+            attempt=row[6],
+            epoch=row[7],
+            is_cancelled=bool(row[8]),
+            updated_at=row[9],
+            last_ordinal=row[10],
         )
-    except ValueError as error:
-        raise LedgerUnusable(f"{path}: the row of turn {row[0]} cannot be read: {error}") from error
+    except (ValueError, TypeError) as error:
+        raise LedgerUnusable(f"{path}: the row of turn {row[0]} cannot be read: {error}.") from error
 
 
 def to_open_conversation(row: Row) -> OpenConversation:
-    """The row of a first open delivery as its conversation."""
-    conversation, channel, state, epoch, not_before, updated_at = row
+    """Decode a conversation from the row of its first open delivery. If that is damaged, the chat is ""."""
+    name, channel, target, state, not_before, updated_at = row
+    try:
+        chat = _TARGET.decode(target or "").chat
+    except ValueError:
+        chat = ""
     return OpenConversation(
-        name=conversation,
-        channel=channel,
-        state=state,
-        epoch=epoch,
-        not_before=not_before,
-        updated_at=updated_at,
+        name=name, channel=channel, chat=chat, state=state, not_before=not_before, updated_at=updated_at
     )
 
 
 def from_query(query: Query, *, among: Iterable[State], limit: int) -> dict[str, Value]:
-    """The parameters of a query for deliveries in these states."""
+    """The parameters of the SQL for `query`, restricted to the states `among`."""
     states = sorted(set(among) if query.states is None else query.states & set(among))
     return {
         "states": _ENCODER.encode(states).decode(),
@@ -241,8 +259,11 @@ def from_query(query: Query, *, among: Iterable[State], limit: int) -> dict[str,
 
 
 def without_body(operation: str) -> str:
-    """An operation's column without its content; the target stays."""
-    return encode_operation(without_content(decode_operation(operation.encode()))).decode()
+    """The column of an operation without its text and files; the target stays. A damaged column becomes empty."""
+    try:
+        return encode_operation(without_content(decode_operation(operation.encode()))).decode()
+    except ValueError:
+        return ""
 
 
 def without_content(operation: Durable) -> Durable:
@@ -256,12 +277,27 @@ def without_content(operation: Durable) -> Durable:
             return operation
 
 
-FindQuery = Literal["find", "find_of_turn", "find_undelivered"]
+FindQuery = Literal["find", "find_of_turn", "find_open", "find_undelivered"]
 
 
 def find_query(query: Query) -> FindQuery:
     """The name of the SQL query that can use an index for this filter."""
     if query.turn_id is not None:
         return "find_of_turn"
-    is_undelivered = query.states is not None and query.states <= UNDELIVERED
-    return "find_undelivered" if query.conversation is not None and is_undelivered else "find"
+    if query.conversation is None or query.states is None:
+        return "find"
+    if query.states <= UNDELIVERED:
+        return "find_undelivered"
+    return "find_open" if query.states <= OPEN else "find"
+
+
+def matches_turn(turn: Turn, query: Query) -> bool:
+    """Whether an ended turn without deliveries matches the query."""
+    return (
+        turn.state not in TURN_OPEN
+        and query.states is None
+        and query.turn_id in {None, turn.turn_id}
+        and query.conversation in {None, turn.conversation}
+        and query.channel in {None, turn.target.channel}
+        and (query.before is None or turn.updated_at < query.before)
+    )

@@ -13,28 +13,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.errors import LedgerUnusable
-from tailrace.ledger.connection import single_value
-from tailrace.ledger.queries import queries, statements
+from tailrace.ledger.connection import run, single_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from tailrace.ledger.connection import Connection
+    import apsw
 
 APPLICATION_ID = 0x7472616C
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """The step to `version`. Its last statement writes that version into the file header."""
+    """The change of the schema to `version`. Its last statement writes the version into the file header."""
 
     version: int
-    statements: tuple[str, ...]
-
-
-def migration(version: int, text: str) -> Migration:
-    """The migration to `version` with the statements of this text."""
-    return Migration(version=version, statements=(*statements(text),))
+    sql: str
 
 
 @cache
@@ -42,16 +35,16 @@ def migrations() -> tuple[Migration, ...]:
     """All migrations in order."""
     folder = files(__package__).joinpath("sql", "migrations")
     texts = {entry.name: entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.name.endswith(".sql")}
-    return tuple(migration(int(name[:4]), texts[name]) for name in sorted(texts))
+    return tuple(Migration(version=int(name[:4]), sql=texts[name]) for name in sorted(texts))
 
 
-def check_origin(connection: Connection, path: Path, steps: Sequence[Migration]) -> None:
+def check_origin(connection: apsw.Connection, path: Path) -> None:
     """Refuse a file of another program, or of a newer version of tailrace."""
     application, version = single_value(connection, "application_id"), single_value(connection, "user_version")
     blank = application == version == 0 and single_value(connection, "schema_objects") == 0
     if application != APPLICATION_ID and not blank:
         raise LedgerUnusable(f"{path} is a database of another program. Name another path for the ledger.")
-    newest = steps[-1].version
+    newest = migrations()[-1].version
     if version > newest:
         raise LedgerUnusable(
             f"{path} was written by a newer tailrace (version {version} of the file, this one knows {newest}). "
@@ -59,16 +52,14 @@ def check_origin(connection: Connection, path: Path, steps: Sequence[Migration])
         )
 
 
-def migrate(connection: Connection, steps: Sequence[Migration]) -> None:
-    """Migrate the file to the newest version. If the process is killed, the next opening continues."""
-    sql = queries()
-    for step in steps:
+def migrate(connection: apsw.Connection) -> None:
+    """Migrate the file to the newest version. After a kill, the next opening continues."""
+    for step in migrations():
         if step.version <= single_value(connection, "user_version"):
             continue
-        connection.execute(sql["begin"])
-        for statement in step.statements:
-            connection.execute(statement)
+        run(connection, "begin")
+        connection.execute(step.sql).fetchall()
         assert single_value(connection, "user_version") == step.version, (
             f"migration {step.version} does not write its version"
         )
-        connection.execute(sql["commit"])
+        run(connection, "commit")

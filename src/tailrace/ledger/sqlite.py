@@ -1,8 +1,8 @@
 """The ledger in a SQLite file, with a writer thread, a reader thread and a file lock.
 
-Owns the opening, the order of calls, and the snapshots that wait for the next change. The rest is in modules of its
-own: `files` (lock, mark, permissions), `schema` (versions), `transitions` (what a change does), `writer` (commits),
-`reader` (queries).
+This module opens the ledger, keeps the order of calls, and keeps snapshots until the next change. Other modules do the
+rest: `files` (lock, mark, permissions), `leases`, `schema` (versions), `transitions` (what a change does), `writer`
+(commits), `reader` (queries).
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from tailrace.deliveries import TurnState
-from tailrace.errors import LedgerError, LedgerLost, LedgerUnavailable, LedgerUnusable
+from msgspec.structs import replace
+
+from tailrace.errors import Fenced, LedgerClosed, LedgerError, LedgerLost, LedgerUnavailable, LedgerUnusable
 from tailrace.ledger.checkpoints import Checkpoints
 from tailrace.ledger.connection import connect
 from tailrace.ledger.files import default_path
+from tailrace.ledger.leases import Leases
 from tailrace.ledger.opening import LedgerLimits, OpenedLedger, open_files
 from tailrace.ledger.rows import encoded
 from tailrace.ledger.transitions import Move, check_end, check_moves, check_plan
@@ -28,7 +30,17 @@ from tailrace.ledger.writer import OnLost, Writer, end_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tailrace.deliveries import Delivery, Inbound, OpenConversation, Query, Snapshot, Turn
+    from tailrace.deliveries import (
+        Accepted,
+        Delivery,
+        Lease,
+        OpenConversation,
+        Query,
+        Snapshot,
+        Turn,
+        TurnState,
+    )
+    from tailrace.inbound import InboundMessage
     from tailrace.ledger.batches import RowChange
     from tailrace.ledger.connection import Connect
     from tailrace.ledger.reader import SqliteReader
@@ -38,9 +50,11 @@ _CHECK_AGAIN_S = 60.0
 _DEFAULTS = LedgerLimits()
 _log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 
 class SqliteLedger:
-    """The ledger at one path, owned by one process. Created by `open`."""
+    """The ledger at one path, owned by one process. Use `open` to create it."""
 
     def __init__(self, opened: OpenedLedger, *, clock: Clock | None, on_lost: OnLost, limits: LedgerLimits) -> None:
         files = opened.files
@@ -52,13 +66,13 @@ class SqliteLedger:
         self._rows = opened.rows
         checkpoints = Checkpoints(files.path, frames=limits.checkpoint_frames, alarm_bytes=limits.alarm_bytes)
         self._writer = Writer(files, self._rows, self._loop, checkpoints=checkpoints, on_lost=on_lost)
-        self._snapshots: dict[str, str] = {}
+        self._snapshots: dict[str, tuple[int, str]] = {}
         self._flush: asyncio.TimerHandle | None = None
         self._closing: asyncio.Future[None] | None = None
         self._check: asyncio.Future[None] | None = None
         if opened.checker is not None:
             self._check = asyncio.ensure_future(self._check_file(opened.checker))
-        self.epoch = self._rows.epoch
+        self._leases = Leases(files.mark.epoch)
 
     @classmethod
     async def open(
@@ -74,9 +88,9 @@ class SqliteLedger:
         """Open the ledger at `path` as its only owner. Creates the file if there is none.
 
         Raises `LedgerInUse` if another process has it open, and `LedgerUnusable` if the file cannot be trusted. A
-        ledger that was restored from an older copy, or that lost its last commits, opens only with `adopt_restored`:
-        then everything open becomes ambiguous. `on_lost` is called from another thread if the ledger fails while in
-        use; by default the process ends there.
+        ledger that was restored from an older copy, or that lost its last commits, can be opened only with
+        `adopt_restored`; all open deliveries then become ambiguous. If the ledger fails while in use, `on_lost` is
+        called from another thread; by default it ends the process.
         """
         path = default_path() if path is None else Path(path)
         opening = asyncio.ensure_future(
@@ -85,68 +99,97 @@ class SqliteLedger:
         try:
             opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread cannot be stopped, so close what it opens.
+            # The thread goes on and cannot be stopped. Close the ledger that it opens.
             opening.add_done_callback(_close_opened)
             raise
         return cls(opened, clock=clock, on_lost=on_lost, limits=limits)
 
-    async def accept(self, inbound: Inbound) -> str:
+    async def accept(self, message: InboundMessage) -> Accepted:
         """See `Ledger.accept`."""
         self._refuse_if_overloaded()
-        turn_id: str = await self._change(partial(self._rows.accept, inbound, self._wall()), compound=True)
-        return turn_id
+        return await self._change(partial(self._rows.accept, message, self._wall()), compound=True)
 
-    async def begin(self, turn: Turn) -> Turn:
+    async def cancel(self, turn_id: str) -> None:
+        """See `Ledger.cancel`."""
+        await self._change(partial(self._rows.cancel, turn_id))
+
+    async def acquire(self, conversation: str) -> Lease:
+        """See `Ledger.acquire`. Never raises `Fenced`: no other process has the file."""
+        self._refuse_if_closed()
+        self._submit_snapshots()  # they belong to the lease that ends now
+        lease = self._leases.acquire(conversation)
+        await self._wait_for_submitted()
+        return replace(lease, has_open=await self._reader.has_open(conversation))
+
+    def release(self, lease: Lease) -> None:
+        """See `Ledger.release`."""
+        self._leases.release(lease)
+
+    async def begin(self, lease: Lease, turn: Turn) -> Turn:
         """See `Ledger.begin`."""
-        begun: Turn = await self._change(partial(self._rows.begin, turn, self._wall()))
-        return begun
+        return await self._change(partial(self._rows.begin, lease, turn, self._wall()), lease=lease)
 
-    def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
+    def save_snapshot(self, lease: Lease, turn_id: str, snapshot: Snapshot) -> None:
         """See `Ledger.save_snapshot`."""
-        with suppress(UnicodeEncodeError):  # it cannot be stored
-            self._snapshots[turn_id] = encoded(snapshot)
+        with suppress(Fenced, UnicodeEncodeError):  # drop a snapshot that cannot be stored
+            self._leases.check(lease)
+            self._snapshots[turn_id] = lease.epoch, encoded(snapshot)
         if self._flush is None and self._snapshots and self._closing is None:
             self._flush = self._loop.call_later(self._limits.snapshot_s, self._submit_snapshots)
 
-    async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
+    async def end(self, lease: Lease, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
         """See `Ledger.end`."""
         check_end(state)
-        check_plan(plan)
-        change = partial(self._rows.end, turn, state, tuple(plan), self._wall())
-        recorded: list[Delivery] = await self._change(change, compound=bool(plan))
-        return recorded
+        new = check_plan(lease, plan)
+        change = partial(self._rows.end, lease, turn, state, new, self._wall())
+        return await self._change(change, lease=lease, compound=bool(new))
 
-    async def plan(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+    async def plan(self, lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """See `Ledger.plan`."""
-        check_plan(deliveries)
+        new = check_plan(lease, deliveries)
         self._refuse_if_overloaded()
-        single = (None, deliveries[0]) if len(deliveries) == 1 else None
-        change = partial(self._rows.plan, tuple(deliveries))
-        recorded: list[Delivery] = await self._change(change, compound=len(deliveries) > 1, single=single)
-        return recorded
+        single = (None, new[0]) if len(new) == 1 else None
+        change = partial(self._rows.plan, new)
+        return await self._change(change, lease=lease, compound=len(new) > 1, single=single)
 
-    async def move(self, *moves: Move, plan: Sequence[Delivery] = ()) -> list[Delivery]:
+    async def move(
+        self,
+        lease: Lease,
+        *moves: Move,
+        plan: Sequence[Delivery] = (),
+        hold_s: float = 0.0,  # noqa: ARG002 -- the file lock has no deadline, so there is nothing to extend
+    ) -> list[Delivery]:
         """See `Ledger.move`."""
-        check_moves(moves, plan)
-        single = moves[0] if len(moves) == 1 and not plan else None
-        change = partial(self._rows.move, moves, tuple(plan))
-        moved: list[Delivery] = await self._change(change, compound=len(moves) + len(plan) > 1, single=single)
-        return moved
+        notices = check_moves(lease, moves, plan)
+        single = moves[0] if len(moves) == 1 and not notices else None
+        change = partial(self._rows.move, moves, notices)
+        compound = len(moves) + len(notices) > 1
+        return await self._change(change, lease=lease, compound=compound, single=single)
 
-    async def adopt(self, conversation: str, *, now: float, limit: int) -> list[Delivery]:
+    async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:
         """See `Ledger.adopt`."""
-        adopted: list[Delivery] = await self._change(partial(self._rows.adopt, conversation, now, limit))
-        return adopted
+        return await self._change(partial(self._rows.adopt, lease, now, limit), lease=lease)
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
         """See `Ledger.open_conversations`."""
         await self._wait_for_submitted()
         return await self._reader.open_conversations(after=after, limit=limit)
 
-    async def interrupted_turns(self, *, state: TurnState = TurnState.RUNNING, limit: int = 256) -> list[Turn]:
+    async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
         """See `Ledger.interrupted_turns`."""
         await self._wait_for_submitted()
-        return await self._reader.interrupted_turns(before_epoch=self.epoch, state=state, limit=limit)
+        leases = self._leases.epochs(conversation)
+        return await self._reader.interrupted_turns(leases=leases, conversation=conversation, limit=limit)
+
+    async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
+        """See `Ledger.accepted_turns`."""
+        await self._wait_for_submitted()
+        return await self._reader.accepted_turns(conversation=conversation, limit=limit)
+
+    async def turn(self, turn_id: str) -> Turn | None:
+        """See `Ledger.turn`."""
+        await self._wait_for_submitted()
+        return await self._reader.turn(turn_id)
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
         """See `Ledger.find`."""
@@ -155,8 +198,8 @@ class SqliteLedger:
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """See `Ledger.prune`."""
-        pruned: int = await self._change(partial(self._rows.prune, query, limit, bodies=bodies), compound=True)
-        return pruned
+        change = partial(self._rows.prune, query, limit, self._wall(), bodies=bodies)
+        return await self._change(change, compound=True)
 
     async def close(self) -> None:
         """See `Ledger.close`."""
@@ -165,7 +208,7 @@ class SqliteLedger:
             if self._check is not None:
                 self._check.cancel()
             self._closing = self._loop.run_in_executor(None, self._release)
-        # Shielded: a cancelled caller must not leave it half closed.
+        # Shielded: if the caller is cancelled, closing must still be completed.
         await asyncio.shield(self._closing)
 
     def _release(self) -> None:
@@ -179,11 +222,21 @@ class SqliteLedger:
                 "New work is refused until they are written."
             )
 
-    def _change(
-        self, apply: Callable[[], Any], *, compound: bool = False, single: RowChange | None = None
-    ) -> asyncio.Future[Any]:
+    def _refuse_if_closed(self) -> None:
         if self._closing is not None:
-            raise LedgerUnavailable(f"{self._opened.files.path} is closed.")
+            raise LedgerClosed(f"{self._opened.files.path} is closed.")
+
+    def _change(
+        self,
+        apply: Callable[[], Result],
+        *,
+        lease: Lease | None = None,
+        compound: bool = False,
+        single: RowChange | None = None,
+    ) -> asyncio.Future[Result]:
+        self._refuse_if_closed()
+        if lease is not None:
+            self._leases.check(lease)
         if self._snapshots:
             self._submit_snapshots()
         return self._writer.submit(apply, compound=compound, single=single)
@@ -193,15 +246,13 @@ class SqliteLedger:
             self._flush.cancel()
             self._flush = None
         if self._snapshots:
-            self._writer.submit_unawaited(
-                partial(self._rows.save_snapshots, list(self._snapshots.items()), self._wall())
-            )
+            snapshots = [(turn_id, *snapshot) for turn_id, snapshot in self._snapshots.items()]
+            self._writer.submit_unawaited(partial(self._rows.save_snapshots, snapshots, self._wall()))
             self._snapshots = {}
 
     async def _wait_for_submitted(self) -> None:
-        """Wait for earlier changes, so that a query sees them. Their errors go to their own callers."""
-        if self._closing is not None:
-            raise LedgerUnavailable(f"{self._opened.files.path} is closed.")
+        """Wait for earlier changes, so that a query sees them. Their own callers get their errors."""
+        self._refuse_if_closed()
         await self._writer.wait_for_submitted()
 
     async def _check_file(self, checker: SqliteReader) -> None:

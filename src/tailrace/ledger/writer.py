@@ -1,9 +1,9 @@
 """The writer thread: it takes all waiting changes, makes them in one transaction, and commits once for all of them.
 
-Owns when a commit happens, what the callers get, and what happens after an error. A caller gets its result only when
-the commit is on disk, the mark is written, and the files are still the ones that were opened. If a change cannot be
-made the transaction is rolled back and the changes are made again one by one, so that only that change fails.
-`transitions` owns what a change does to the rows.
+It decides when to commit, what the callers get, and what happens after an error. A caller gets its result only when
+the commit is on disk, the mark is written, and the files are still the ones that were opened. If a change fails, the
+transaction is rolled back and the changes are made again one by one, so that only that change fails. `transitions`
+decides what a change does to the rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import apsw
+
     from tailrace.ledger.checkpoints import Checkpoints
-    from tailrace.ledger.connection import Connection
     from tailrace.ledger.files import FileIdentity, HighWaterMark, MarkFile
     from tailrace.ledger.transitions import RowWriter
 
@@ -42,14 +43,14 @@ _log = logging.getLogger(__name__)
 
 
 def end_process(error: LedgerError) -> None:
-    """Print the error and end the process at once: only a new process can find out what is in the ledger."""
+    """Print the error and end the process at once, because only a new process can find out what the ledger has."""
     with suppress(OSError):
         os.write(2, f"tailrace: {error}\n".encode("utf-8", "replace"))
     os._exit(1)
 
 
 class _RolledBack(Exception):
-    """The transaction was rolled back. `for_all`: any other change would fail in the same way now."""
+    """The transaction was rolled back. `for_all`: all other changes would fail in the same way now."""
 
     def __init__(self, error: BaseException, *, for_all: bool) -> None:
         super().__init__()
@@ -58,9 +59,9 @@ class _RolledBack(Exception):
 
 
 class WriterFiles(msgspec.Struct):
-    """The connection that only the writer uses, and the files that prove what it committed."""
+    """The connection that only the writer uses, and the files that show what was committed."""
 
-    connection: Connection
+    connection: apsw.Connection
     path: Path
     identity: FileIdentity
     mark_file: MarkFile
@@ -110,7 +111,7 @@ class Writer:
         return future
 
     def submit_unawaited(self, apply: Callable[[], Any]) -> None:
-        """Submit a change without a caller that waits."""
+        """Submit a change; no caller waits for its result."""
         self._submitted += 1
         self._queue.put(LedgerChange(apply))
 
@@ -122,7 +123,7 @@ class Writer:
             await waiter
 
     def fail(self, error: LedgerError) -> None:
-        """The ledger is lost: every later call raises this error, and `on_lost` is called."""
+        """Mark the ledger as lost and call `on_lost`. Every later call raises this error."""
         if self._lost is None:
             self._lost = error
             self._on_lost(error)
@@ -156,7 +157,7 @@ class Writer:
         self.fail(LedgerLost(f"{self._files.path} can no longer be written ({error!r}). Start tailrace again."))
 
     def _next_batch(self) -> tuple[list[LedgerChange], bool]:
-        """Wait for a change; return all waiting changes, and whether more may come."""
+        """Wait for a change. Returns all waiting changes, and False after the last one."""
         batch: list[LedgerChange] = []
         change = self._queue.get()
         with suppress(Empty):
@@ -186,13 +187,14 @@ class Writer:
             _refuse(batch, self._lost)
 
     def _commit(self, batch: Sequence[LedgerChange], *, combined: bool) -> None:
-        """Run one transaction. Raises `_RolledBack` if nothing was changed, `LedgerLost` if that is unknown."""
+        """Run one transaction. Raises `_RolledBack` if nothing was committed, `LedgerLost` if that is unknown."""
         files = self._files
         mark = replace(files.mark, commits=files.mark.commits + 1)
         begun = False
         try:
             self._execute(self._sql["begin"])
-            is_owner = self._execute(self._sql["count_commit"], (mark.epoch, mark.commits)).rowcount
+            self._execute(self._sql["count_commit"], (mark.epoch, mark.commits))
+            is_owner = files.connection.changes() == 1
             begun = True
             if is_owner:
                 self._apply_all(batch, combined=combined)
@@ -202,7 +204,7 @@ class Writer:
         if not is_owner:
             self._roll_back()
             raise Fenced(f"{files.path} is written by another owner. This process must end.")
-        # After the commit and before any caller gets its result: the files may have been deleted or replaced.
+        # This check is after the commit and before the callers get results: a commit into a deleted file is lost.
         files.identity.check()
         files.mark = mark
         try:
@@ -238,16 +240,16 @@ class Writer:
                 self._execute(self._sql["keep_savepoint"])
 
     def _resolve_error(self, error: BaseException, mark: HighWaterMark, *, for_all: bool) -> None:
-        """Find out whether a transaction with an error was committed. Returns if it was, raises if not."""
+        """Find out whether a transaction with an error was committed. If it was not, raises an error."""
         path = self._files.path
         verdict = runtime_error(error, path)
         if isinstance(verdict, LedgerLost):
             raise verdict from error
         try:
             self._roll_back()
-            commits = self._execute(self._sql["read_ledger"]).fetchone()[3]
+            commits = self._execute(self._sql["read_ledger"]).get[3]
         except TRANSACTION_ERRORS as second:
-            if for_all:  # It did not even begin, so nothing was committed.
+            if for_all:  # the transaction did not begin, so nothing was committed
                 raise _RolledBack(verdict or error, for_all=True) from second
             commits = None
         if commits == mark.commits:
@@ -277,12 +279,12 @@ class Writer:
             self._execute(self._sql["rollback"])
 
     def _checkpoint_if_due(self, changes: int) -> None:
-        """Make a checkpoint if one is due. One that fails for lack of space is tried again; a failed sync is fatal."""
+        """Make a checkpoint if one is due. Without space on the disk, it is tried again; a failed sync is fatal."""
         length = self._files.identity.wal_size
         if self._lost is not None or not self._checkpoints.are_due(changes, length):
             return
         try:
-            _busy, frames, _copied = self._execute(self._sql["checkpoint"]).fetchone()
+            _busy, frames, _copied = self._execute(self._sql["checkpoint"]).get
             self._checkpoints.made(frames, length)
         except TRANSACTION_ERRORS as error:
             verdict = runtime_error(error, self._files.path)
@@ -291,7 +293,7 @@ class Writer:
 
 
 def _copy_of(error: BaseException) -> BaseException:
-    """A copy of the error for one more caller, because a raised exception keeps its traceback."""
+    """A copy of the error. Each caller needs its own, because raising an exception adds a traceback to it."""
     if isinstance(error, Fenced | LedgerError):
         return type(error)(str(error))
     return error

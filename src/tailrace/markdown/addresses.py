@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 # An address has no spaces, angle brackets, backticks or characters that change the text direction. A round bracket is
-# part of it if it is closed in it. Punctuation at its end belongs to the sentence.
+# part of the address if its partner is too. Punctuation at the end of an address belongs to the sentence.
 _OUTSIDE = r"\s<>`\"()\u202a-\u202e\u2066-\u2069"
 _IN_BRACKETS = rf"\([^{_OUTSIDE}]*\)"
 ADDRESS = re.compile(
@@ -29,5 +29,5 @@ def split_addresses(text: str) -> list[tuple[str, bool]]:
 
 
 def percent_encode(characters: str) -> str:
-    """Percent-encode characters of an address. It still leads to the same page."""
+    """Percent-encode characters of an address. The address still leads to the same page."""
     return "".join(f"%{byte:02X}" for byte in characters.encode("utf-8", "replace"))

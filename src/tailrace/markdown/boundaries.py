@@ -1,4 +1,4 @@
-"""Boundaries at which a text may be cut: their kinds, the best first, and their positions, the last first."""
+"""Finds the boundaries at which a text may be cut: the best kind first, and within a kind the last position first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tailrace.markdown import graphemes
 from tailrace.markdown.lookahead import Lookahead
 
 _SPACES = re.compile(r"[^\S\n\r\u00a0\u202f]+")
-# Brackets and quotes may follow the stop. In scripts without spaces the stop alone ends a sentence.
+# Brackets and quotes may follow the full stop. In scripts without spaces no space must follow it.
 _SENTENCE = re.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？｡．]+[」』”’）】]*")
 
 
@@ -25,7 +25,7 @@ class Boundary(IntEnum):
 
 
 def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
-    """The positions of one kind at which the text before fits, the last first. The rest of the text begins there."""
+    """The positions of one kind at which the rest may begin, the last first. The text before each position fits."""
     match boundary:
         case Boundary.BLANK_LINE | Boundary.LINE:
             wanted = boundary is Boundary.BLANK_LINE
@@ -39,7 +39,7 @@ def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
 
 
 def _match_ends(ahead: Lookahead, pattern: re.Pattern[str]) -> list[int]:
-    """Where the text continues after each match and its spaces, without line ends: they are better boundaries."""
+    """Where the text continues after each match and its spaces. Line ends are left out: they are better boundaries."""
     source = ahead.source
     positions = []
     for found in pattern.finditer(source, ahead.first_cut + 1, min(ahead.max_end + 1, len(source))):

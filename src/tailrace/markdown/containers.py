@@ -1,7 +1,7 @@
 """The quotes and list items around a position, and how to open them again in another part.
 
 The meaning of a line depends on its containers: four spaces are code at the top level and a paragraph in a list item.
-So a part that begins inside containers opens them again with the same columns.
+So a part that begins inside containers opens them again, with the same indentation.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 from tailrace.markdown.outline import OutlineBlock
 
 _MARKER = re.compile(r"\d{1,9}[.)]|[-+*]")
-_WIDEST_INDENT = 3  # with one more column before a marker it is indented code
-_WIDEST_PAD = 4  # with one more column after a marker CommonMark reads the rest as indented code
+_WIDEST_INDENT = 3  # if one more column is before a marker, the line is indented code
+_WIDEST_PAD = 4  # if one more column is after a marker, the rest of the line is indented code
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +26,7 @@ class Container(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_quote(self) -> bool:
-        """Whether it is a quote, which marks every line; a list item marks only its first line."""
+        """Whether the container is a quote. A quote marks every line, a list item only its first line."""
         return self.marker == ">"
 
 
@@ -64,7 +64,7 @@ def _indent(before: str, containers: Sequence[Container]) -> int:
     spaces = len(before) - len(before.rstrip(" "))
     if spaces < len(before):
         if before.rstrip(" ")[-1] != ">":
-            return 0  # on the line of another marker: the spaces are its padding
+            return 0  # another marker is before it on this line: the spaces are the padding of that marker
         spaces -= 1
     for container in reversed(containers):
         if container.is_quote:
@@ -80,7 +80,7 @@ def open_on_one_line(containers: Sequence[Container]) -> str:
         if container.is_quote:
             line += "> "
             continue
-        # Widen by padding. Where that would read as code, indent the first marker of the line.
+        # Reach the width by padding after the marker. Padding that would make code goes before the line's first marker.
         pad = min(container.width - len(container.marker), _WIDEST_PAD)
         rest = container.width - len(container.marker) - pad
         line += " " * (0 if line.strip(" >") else min(rest, _WIDEST_INDENT)) + container.marker + " " * pad
@@ -88,9 +88,9 @@ def open_on_one_line(containers: Sequence[Container]) -> str:
 
 
 def open_on_own_lines(containers: Sequence[Container]) -> str:
-    """The lines that open the containers before content that has its own indentation, one line for each item.
+    """The lines that open the containers before content with indentation of its own, one line for each item.
 
-    An item without content has a padding of one column, so the missing columns go before the marker.
+    On such a line the padding after a marker counts as one column, so the other columns go before the marker.
     """
     lines = [""]
     for nth, container in enumerate(containers):
@@ -105,7 +105,7 @@ def open_on_own_lines(containers: Sequence[Container]) -> str:
 
 
 def line_prefix(containers: Sequence[Container]) -> str:
-    """The beginning of every further line inside the containers."""
+    """How every line inside the containers begins, except the lines that open them."""
     return "".join("> " if item.is_quote else " " * item.width for item in containers)
 
 

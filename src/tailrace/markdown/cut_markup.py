@@ -1,7 +1,7 @@
 """The markup that a cut adds: what closes the part before it and what opens the part after it.
 
-Owns how it is written: fences, table headers, container markers, heading marks, inline styles. `cutting` decides where
-to cut.
+This module owns how fences, table headers, container markers, heading marks and inline styles are written. `cutting`
+decides where to cut.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _FENCE = re.compile("`+|~+")
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """The markup at the beginning of a part, before its slice of the source.
 
-    `shown` is in the part. `hidden` is set if that markup is too long to show: the parser reads it instead, so that the
-    text keeps its meaning. `styles` are the inline markers that are opened again; they may still be dropped. `in_row`
-    means that the rest of a table row follows, without its header.
+    `shown` is markup that the part contains. If the markup is too long for the part, it is in `hidden`: only the parser
+    reads it, so that the text keeps its meaning. `styles` are the inline markers that are opened again; they may still
+    be dropped. `in_row` means that the rest of a table row follows, without its header.
     """
 
     shown: str = ""
@@ -49,7 +49,7 @@ class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
     """A position where the source might be cut, and what is open there.
 
     The slice before the cut ends at `end`, the slice after it begins at `at`; between them is whitespace. `leaf` is the
-    block at the position that is not a container.
+    innermost block at the position, if that block is not a container.
     """
 
     source: str
@@ -67,7 +67,7 @@ class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
-    """The markup that a cut adds: `closed` at the end of the part before it, `opening` before the rest at `resume`."""
+    """The markup that a cut adds: `closed` ends the part before it, `opening` begins the part from `resume` on."""
 
     closed: str
     opening: Opening
@@ -76,12 +76,12 @@ class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def added(self) -> str:
-        """The added markup, which may take at most half of a part. The indentation of a cut line is not counted."""
+        """The markup that may take at most half of a part. The indentation of a line that is cut is not counted."""
         return self.opening.text + self.closed if self.wrapper is None else self.wrapper
 
 
 def cut_markups(point: CutPoint) -> Iterator[CutMarkup]:
-    """The markup that a cut may add, the best first; each further one is shorter."""
+    """The different markup that a cut may add. The best comes first, and each one is shorter than the one before."""
     boundary = point.leaf.kind if point.leaf else ""
     if point.leaf and boundary == "fence":
         yield from _fence_markups(point, point.leaf)
@@ -116,7 +116,7 @@ def _fence_markups(point: CutPoint, fence: OutlineBlock) -> Iterator[CutMarkup]:
         wrapper = f"{opened}\n{line_prefix(containers)}{marker}"
         yield CutMarkup(closed=closed, opening=Opening(shown=opened + rest_of_line), resume=point.at, wrapper=wrapper)
     unseen = Opening(hidden=f"{before}{marker}\n{rest_of_line}")
-    resume = skip_spaces(source, point.at)  # code without its fence is cut like text
+    resume = skip_spaces(source, point.at)  # code that is shown without its fence is cut like text
     yield CutMarkup(closed=closed, opening=unseen, resume=resume)
     yield CutMarkup(closed="", opening=unseen, resume=resume)
 
@@ -124,7 +124,7 @@ def _fence_markups(point: CutPoint, fence: OutlineBlock) -> Iterator[CutMarkup]:
 def _fence_indent(source: str, fence: OutlineBlock, containers: Sequence[Container]) -> int:
     line = source.rfind("\n", 0, fence.start) + 1
     if source[line : fence.start].strip(" \t>"):
-        return 0  # on the line of a list marker
+        return 0  # the fence is on the line of a list marker
     return min(max(fence.start - skip_prefix(source, line, containers), 0), 3)
 
 
@@ -169,14 +169,14 @@ def _reopen_containers(point: CutPoint) -> tuple[str, int]:
         content += 1
     if any(not container.is_quote for container in point.containers):
         return _reopen_in_item(point, content)
-    # Quotes mark every line, except a line that continues a paragraph without the mark.
+    # Each line of a quote has its mark, except a line that continues a paragraph without it.
     own = _count_quote_marks(point.source, point.at)
     missing = "> " * max(len(point.containers) - own, 0)
     return missing, content if point.leaf and not own else point.at
 
 
 def _reopen_in_item(point: CutPoint, content: int) -> tuple[str, int]:
-    """The same for a line inside a list item; `content` is where the line begins after its indentation."""
+    """As `_reopen_containers`, for a line inside a list item. After its indentation the line begins at `content`."""
     containers = point.containers
     quotes = [nth for nth, container in enumerate(containers) if container.is_quote]
     if point.item_follows and not quotes and content - point.at <= 3:
@@ -186,8 +186,8 @@ def _reopen_in_item(point: CutPoint, content: int) -> tuple[str, int]:
         )  # with so little indentation, a nested item is also an item at the top level and looks better alone
     own = _count_quote_marks(point.source, point.at)
     if own:
-        # The line has its quote marks: items around them open before it on the same line, items inside on a line
-        # before.
+        # The line has its quote marks. Items around the quotes are opened on the same line. If there are items inside
+        # the quotes, all containers are opened on lines before.
         if own == len(quotes) and quotes == list(range(quotes[0], len(containers))):
             return open_on_one_line(containers[: quotes[0]]), content
         return open_on_own_lines(containers), point.at

@@ -1,4 +1,4 @@
-"""The rules that forbid a cut, one function each, and the rule that says it is too early to decide.
+"""The rules that forbid a cut, and the rule that says that it is too early to decide. Each rule is one function.
 
 Each function takes the lookahead, a cut point and the kind of its boundary, and returns a `NoCut` or None. The rules
 look at structure only: `cutting` parses both sides to see whether a cut changes how the text reads.
@@ -22,7 +22,7 @@ _BARE_MARKER = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)]|#{1,6})?[ \t]*")
 _BEGUN_ENTITY = re.compile(r"&#?[0-9A-Za-z]*\Z")
 _LONGEST_ENTITY = 32
 
-# Characters that may begin a line of another block. To tell, the whole line or its first word must be known.
+# Characters that may begin a line of another block. The whole line or its first word must be known to decide that.
 _LINE_STARTERS = tuple("-=*_`~|:<[")
 _WORD_STARTERS = tuple("#+>0123456789")
 BLOCK_STARTERS = frozenset(_LINE_STARTERS + _WORD_STARTERS) | frozenset(" \t\r\n")
@@ -41,7 +41,7 @@ NEED_MORE, FORBIDDEN = NoCut.NEED_MORE, NoCut.FORBIDDEN
 
 
 def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Return why the first rule forbids the cut; None if no rule does."""
+    """The reason of the first rule that forbids the cut; None if no rule does."""
     for rule in (_splits_unbreakable, _empties_style, _follows_bare_marker, _cuts_code, _should_move, _is_too_early):
         reason = rule(ahead, point, boundary)
         if reason is not None:
@@ -50,7 +50,7 @@ def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut 
 
 
 def _splits_unbreakable(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Characters, links, code spans, addresses and escapes stay whole. A cut inside a word is never before a space."""
+    """Do not cut a character, link, code span, address or escape. Do not cut a word just before a space."""
     source = ahead.source
     if not graphemes.is_boundary(source, point.at) or not graphemes.is_boundary(source, point.end):
         return FORBIDDEN
@@ -64,7 +64,7 @@ def _splits_unbreakable(ahead: Lookahead, point: CutPoint, boundary: Boundary) -
 
 def _empties_style(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
     if len(set(point.styles)) < len(point.styles):
-        return FORBIDDEN  # closed and opened again, two markers of one kind would be a marker of another kind
+        return FORBIDDEN  # `*` and `*` side by side would be read as `**`
     for style in ahead.outline.styles:
         if style.start < point.end and style.end > point.at:
             width = len(style.marker)
@@ -74,7 +74,7 @@ def _empties_style(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> No
 
 
 def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """A cut inside a line is neither in its indentation nor behind a bare list marker: that would be an empty item."""
+    """Do not cut a line in its indentation, or just after a list marker, which would leave an empty item."""
     if point.begins_line:
         return None
     line = max(ahead.source.rfind("\n", 0, point.end) + 1, ahead.base)
@@ -83,7 +83,7 @@ def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary)
 
 
 def _cuts_code(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Cut code at line ends and tables between rows. Cut inside a line or row only if it exceeds a part."""
+    """Cut code only at line ends, and tables only between rows. A line or row that exceeds a part may be cut inside."""
     leaf = point.leaf
     if leaf is None:
         return None
@@ -100,7 +100,7 @@ def _cuts_code(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut |
 
 
 def _check_code_line(ahead: Lookahead, leaf: OutlineBlock, at: int) -> NoCut | None:
-    """A fence keeps its first line, and a closing fence never begins a part."""
+    """Keep an opening fence and its first line of code together. A closing fence must not begin a part."""
     if leaf.kind == "indented":
         return None
     begins_part = not ahead.source[ahead.base : leaf.start].strip(" \t>")
@@ -142,7 +142,7 @@ def is_too_wide(ahead: Lookahead, markup: CutMarkup) -> bool:
 
 
 def _should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """A code block, table or list item that fits a part moves to the next one, if the part before is full enough."""
+    """Do not cut a code block, table or list item that fits the next part, if this part is full enough without it."""
     for block in ahead.outline.blocks:
         if not (ahead.base < block.start < point.end and block.end > point.at and block.moves_whole):
             continue
@@ -164,7 +164,7 @@ def _is_too_early(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCu
         if unclosed_runs(ahead.outline, leaf.start, point.end, with_links_and_code=True):
             return NEED_MORE
     elif boundary is not Boundary.LINE or point.at < ahead.last_line:
-        return None  # the rest is a block of its own, unless its line has only begun
+        return None  # the rest is certainly a block of its own
     begun = (
         _BEGUN_ENTITY.search(ahead.source, max(point.end - _LONGEST_ENTITY, 0))
         if boundary is Boundary.CHARACTER

@@ -1,12 +1,12 @@
 """Decide where to cut.
 
-The decision is a `TextCut`, or `NoCut`, or a new `Opening` if styles that were opened again turn out to match
-nothing. It depends only on the lookahead, and the lookahead only on the text (see `splitter`). So the parts never
-depend on how the text arrived.
+The decision is a `TextCut`, or `NoCut`, or a new `Opening` if nothing closes a style that was opened again. It depends
+only on the lookahead, and the lookahead only on the text (see `splitter`). So the parts never depend on how the text
+arrived.
 
 Positions are tried from the best kind of boundary to the worst, and within one kind from the last that fits. A cut is
-allowed if no rule of `cut_rules` forbids it and both sides still read as they did together. To parse both sides is the
-one test for the many ways in which the rest of a text can turn into a list, a heading or a closing fence.
+allowed if no rule of `cut_rules` forbids it and both sides, parsed alone, read as they did together. This test finds
+all the ways in which the rest of a text can turn into a list, a heading or a closing fence.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tailrace.markdown.lookahead import Lookahead
 from tailrace.markdown.outline import Outline, read_outline
 from tailrace.markdown.same_reading import StyledText, merge, styled_text
 
-# How many positions of one kind are tried, and how many of them by parsing both sides.
+# How many positions of one kind are tried, and how many of them may fail because the text would change.
 _MAX_POSITIONS = 256
 _MAX_PARSES = 8
-_MAX_LAST_POSITIONS = 32  # if no cut is allowed, each of these is parsed
+_MAX_LAST_POSITIONS = 32  # how many positions the last resort tries for each opening
 
 
 class TextCut(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ def closing_fence(outline: Outline) -> str:
 
 
 class _CutSearch:
-    """The search for one cut. `fallback` is the first balanced cut that only changes how the text reads."""
+    """The search for one cut. `fallback` is the first cut that leaves no fence open but changes how the text reads."""
 
     def __init__(self, ahead: Lookahead) -> None:
         self.ahead = ahead
@@ -141,7 +141,7 @@ class _CutSearch:
         return NoCut.CHANGES_TEXT
 
     def build_cut(self, point: CutPoint, markup: CutMarkup, opened: str | None = None) -> TextCut | None:
-        """Build the cut at a point; None if it does not fit. `opened` replaces the markup that the part opens with."""
+        """Build the cut at a point; None if the part does not fit. `opened` replaces the opening of the part."""
         ahead = self.ahead
         opened = ahead.opening.text if opened is None else opened
         reopened = point.leaf is not None and point.leaf.kind == "fence" and point.leaf.start < ahead.base
@@ -160,7 +160,7 @@ class _CutSearch:
         )
 
     def _resume(self, point: CutPoint, markup: CutMarkup) -> int:
-        """Where the next slice begins: after whitespace, and after indentation that leaves no room."""
+        """Where the next slice begins: after whitespace; after indentation too, if it leaves no room for text."""
         source, measurer = self.ahead.source, self.ahead.measurer
         visible = len(source) - len(source[markup.resume :].lstrip())
         boundary_at = graphemes.last_boundary(source, visible, markup.resume)
@@ -174,7 +174,7 @@ class _CutSearch:
         return visible if no_room and not in_fence else markup.resume
 
     def _cannot_change_text(self, point: CutPoint) -> bool:
-        """Whether the text around the point surely reads the same after a cut, without parsing it again."""
+        """Whether it is certain, without parsing again, that a cut at the point does not change how the text reads."""
         if point.containers or point.styles or self.ahead.hides_wrapper:
             return False
         leaf = point.leaf
@@ -197,21 +197,21 @@ class _CutSearch:
         return merge(styled_text(self.ahead.source, self.ahead.base, self.ahead.parse_from))
 
     def _keeps_code_lines(self, cut: TextCut) -> bool:
-        """Whether to cut code at this line end, even if the part stays short. Not if the next line exceeds a part."""
+        """Whether to cut code at this line end although the part is short. False if the next line exceeds a part."""
         ahead = self.ahead
         leaf = ahead.code_at(cut.end + ahead.base)
         if leaf is None or ahead.hides_wrapper:
             return False
         has_ended = leaf.kind == "indented" or leaf.content_end < leaf.end
         if has_ended and leaf.end <= ahead.max_end:
-            return False  # the text continues after the code, where another boundary may fill the part better
+            return False  # the code ends within the part: a boundary after it may fill the part better
         return check_long_line(ahead, ahead.cut_point(cut.resume + ahead.base)) is not None
 
     def _is_balanced(self, cut: TextCut) -> bool:
         return not closing_fence(read_outline(cut.opened + self.ahead.text[: cut.end] + cut.closed))
 
     def _last_resort(self) -> TextCut:
-        """Cut anywhere, because no rule allows a cut: first without the opening, then inside links and code spans."""
+        """Cut anywhere, as the rules forbid every cut. If necessary, drop the opening or cut a link or code."""
         ahead = self.ahead
         for unbreakable in dict.fromkeys((tuple(ahead.unbreakable), ())):
             for opened in dict.fromkeys((ahead.opening.text, "")):
@@ -229,7 +229,7 @@ class _CutSearch:
         return None
 
     def _cut_one_character(self) -> TextCut:
-        """Cut as much bare text as fits, at least one code point, even inside a visible character."""
+        """Take as much text without markup as fits, at least one code point, even if that cuts a visible character."""
         ahead = self.ahead
         visible = len(ahead.text) - len(ahead.text.lstrip())
         at = ahead.base + max(ahead.measurer.fitting_length("", ahead.text), visible + 1)

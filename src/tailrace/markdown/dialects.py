@@ -1,7 +1,7 @@
 """The dialects that a text can be rendered to, and the measurer of rendered text.
 
-A dialect is a function from Markdown to a `Body`, with another one that measures the body if a limit applies to more
-than its text. The splitter measures only through a `Measurer` and never counts source characters itself.
+A dialect is a function that renders Markdown to a `Body`. If a limit applies to more than the body's text, a second
+function measures the body. The splitter measures only with a `Measurer` and never counts source characters itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailrace.markdown.plain import plain
 from tailrace.markdown.telegram import telegram
 from tailrace.operations import Body
 
-_MAX_GUESSES = 6  # more guesses are seldom better than halving
+_MAX_GUESSES = 6  # after so many guesses, halving is usually as fast
 
 
 def text_size(body: Body, unit: str) -> int:
@@ -70,7 +70,7 @@ def render(text: str, dialect: str) -> Body:
 class Measurer:
     """Measures rendered text against a limit.
 
-    With `lines`, a body may also have no more lines than that: each line counts as at least its share of the limit.
+    With `lines`, a body may have at most `lines` lines: each line counts as at least `limit / lines`.
     """
 
     def __init__(self, limit: int, unit: str, dialect: str, *, lines: int | None = None) -> None:
@@ -82,7 +82,7 @@ class Measurer:
         self.is_verbatim = dialect == "markdown" and lines is None
         self._measure = renderer(dialect).measure
         self._line = limit // lines if lines else 0
-        self._rendered = "", Body(text="")  # of the last call: a text that was measured is often rendered next
+        self._rendered = "", Body(text="")  # the last text and its body: a measured text is often rendered next
 
     def body(self, text: str) -> Body:
         """The text as it will be sent."""
@@ -98,7 +98,7 @@ class Measurer:
         if self.is_verbatim:
             return units.size(text, self.unit)
         body = self.body(text)
-        # One line of the source cannot be cut between lines, however many lines its body has.
+        # A single line of the source cannot be cut between lines, so it counts as one line.
         return self.body_size(body) if "\n" in text.strip() else max(self._measure(body, self.unit), self._line)
 
     def body_size(self, body: Body) -> int:
@@ -110,11 +110,11 @@ class Measurer:
         return self.size(text) <= self.limit
 
     def spare_characters(self, text: str) -> int:
-        """How many more characters surely fit after the text."""
+        """How many more characters certainly fit after the text."""
         return max(self.limit - units.size(text, self.unit), 0) // self.max_character_size
 
     def source_size(self, text: str) -> int:
-        """The size of the text as written. The length of added markup is limited by it."""
+        """The size of the text before rendering. Limits for added markup use this size."""
         return units.size(text, self.unit)
 
     def fitting_length(self, opened: str, text: str) -> int:
@@ -127,8 +127,9 @@ class Measurer:
 def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
     """The length up to which a text fits, found with few calls of `size`.
 
-    A body grows nearly as its text does, so the length is close to what the sizes on both sides suggest. Each guess
-    goes a little beyond that, to one side or the other, to close in. After too many guesses the rest is halved.
+    A body grows nearly as its text does, so a guess between two known lengths is computed from their sizes. Each guess
+    goes a little further, so that the next one lies between closer lengths. After too many guesses the distance is
+    halved.
     """
     fits, exceeds, size_fits, size_exceeds = 0, length, 0, size(length)
     if size_exceeds <= limit:

@@ -32,7 +32,7 @@ _LINE_MARK = re.compile(r"^( *(?:\d+(?=\.))?)(?=(?:#{1,3}|-#|>(?:>>)?|[-+]|\.) )
 
 
 def _begins(word: str) -> str:
-    """A pattern for the word, or for its beginning at the end of a text, which the next text may complete."""
+    """A pattern for the word, and for its beginning at the end of a text, because later text may complete the word."""
     return rf"{word}|(?:{'|'.join(word[:length] for length in range(len(word)))})\Z"
 
 
@@ -42,7 +42,7 @@ _TOKEN = re.compile(r"<(?=[@#:]|[at]:|id:|/[^<>\n]*(?::|\Z)|(?:[at]|id?)?\Z)")
 _IN_ADDRESS = re.compile(rf"[<>]|{_MENTION.pattern}", re.IGNORECASE)
 _IN_STYLED_ADDRESS = re.compile(rf"[*~]|{_IN_ADDRESS.pattern}", re.IGNORECASE)
 _IN_TARGET = re.compile(rf"[\s\"\\()`|]|[.,:;'\]]\Z|{_IN_STYLED_ADDRESS.pattern}", re.IGNORECASE)
-# Brackets in the text of a link must be in pairs, and an address in it would keep it from being a link.
+# Discord reads no link if brackets in its text are not in pairs, or if its text contains an address.
 _LINK_TEXT = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])*")
 
 
@@ -50,7 +50,7 @@ def discord(source: str) -> Body:
     """The text as Discord's Markdown."""
     source = replace_surrogates(source)
     if graphemes.is_one_character(character := source.strip()):
-        return Body(text=character)  # one character alone is no markup, and must fit any limit
+        return Body(text=character)  # one character alone is no markup; without escapes it fits any limit
     rendered = layout_text(parse(source), _leaf_lines, bullet="- ")
     return Body(text=rendered if rendered.strip() else _literal(source.strip()))
 
@@ -106,13 +106,13 @@ def _neighbours(inlines: tree.Inlines, nth: int) -> tuple[str, str]:
 
 
 def _emphasis(rendered: str, before: str, after: str) -> str:
-    """Underscores, which never read as half of a strong mark; stars where Discord takes no underscores."""
+    """Emphasis with underscores, as a star may be read as half of `**`. Stars where Discord ignores underscores."""
     in_word = before.isalnum() or after.isalnum()
     return _styled("*" if in_word or "_" in rendered.replace("\\_", "") or rendered.endswith("~~") else "_", rendered)
 
 
 def _styled(mark: str, rendered: str) -> str:
-    """Mark each line by itself: a quote or an item has its own marks between the lines."""
+    """Put the marks around each line, because a quote or an item adds marks of its own between the lines."""
 
     def marked(words: str) -> str:
         before = ZERO_WIDTH_SPACE if words[0] == mark[0] else ""
@@ -154,9 +154,9 @@ def _link(link: tree.Link, open_styles: frozenset[type]) -> str:
 
 
 def _address(url: str, open_styles: frozenset[type]) -> str:
-    """An address that can be followed; in angle brackets if Discord would not find its end."""
+    """An address that people can click, in angle brackets if Discord would not find its end otherwise."""
     if "`" in url:
-        return _escaped(url)  # code would begin there
+        return _escaped(url)  # a backtick would begin code
     url = (_IN_STYLED_ADDRESS if open_styles else _IN_ADDRESS).sub(_encoded, url)
     return url if ADDRESS.fullmatch(url) else f"<{url}>"
 
@@ -172,7 +172,7 @@ def _code_span(code: str) -> str:
 
 
 def _text(text: str, open_styles: frozenset[type] = frozenset()) -> str:
-    """Escape text. An address in it needs no escapes, and they would break it."""
+    """Escape text, but not the addresses in it: escapes would break them."""
     pieces = split_addresses(text)
     return "".join(_address(piece, open_styles) if is_address else _escaped(piece) for piece, is_address in pieces)
 

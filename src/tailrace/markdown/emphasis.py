@@ -1,7 +1,7 @@
 """Find delimiters without a match that later text may still close.
 
-Emphasis, links and code spans exist only once they are closed. Owns CommonMark's left-flanking rule, which decides
-whether a delimiter run can open emphasis, and the closers that open runs need.
+Emphasis, links and code spans exist only once they are closed. This module owns CommonMark's left-flanking rule, which
+decides whether a delimiter run can open emphasis, and the delimiters that close open runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class DelimiterRun(msgspec.Struct, frozen=True, gc=False):
 def unclosed_runs(outline: Outline, start: int, end: int, *, with_links_and_code: bool = False) -> list[DelimiterRun]:
     """The runs between `start` and `end` that later text might close.
 
-    With `with_links_and_code`, also the beginnings of links and code spans: worth waiting for, but plain text if they
-    are not closed in time.
+    With `with_links_and_code`, the beginnings of links and code spans are included. They stay plain text if no later
+    text closes them.
     """
     found = []
     open_brackets = _open_brackets(outline) if with_links_and_code else frozenset[int]()
@@ -87,7 +87,7 @@ def _may_become_code(source: str, run: DelimiterRun) -> bool:
 
 
 def _open_brackets(outline: Outline) -> frozenset[int]:
-    """The brackets that may still begin a link: open, or closed and followed by the start of a target."""
+    """The brackets that may still begin a link: not closed yet, or closed and followed by `(` or by no text yet."""
     found: set[int] = set()
     opened: list[int] = []
     for at in outline.unmatched:

@@ -1,6 +1,7 @@
 """Collect a text and the ranges marked on it, for platforms that take styles beside the text.
 
-Owns the offsets: ranges are in UTF-16, not empty, within the text and without whitespace at their edges.
+This module owns the offsets: ranges count UTF-16 units, are not empty, are within the text, and have no whitespace at
+their edges.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from bisect import bisect_left
 
 from tailrace.operations import Entity
 
-_SPACE = "".join(map(chr, range(33)))  # platforms take control characters for spaces
+_SPACE = "".join(map(chr, range(33)))  # platforms treat control characters as spaces
 
-_WIDE = re.compile("[\U00010000-\U0010ffff]")  # two units each
+_WIDE = re.compile("[\U00010000-\U0010ffff]")  # these take two UTF-16 units
 
 
 class EntityText:
@@ -24,7 +25,7 @@ class EntityText:
         self.position = 0
 
     def write(self, text: str) -> None:
-        """Add to the end."""
+        """Add text at the end."""
         self._pieces.append(text)
         self.position += len(text)
 
@@ -38,7 +39,7 @@ class EntityText:
         text = "".join(self._pieces).rstrip(_SPACE)
         wide = [] if text.isascii() else [found.start() for found in _WIDE.finditer(text)]
         entities = []
-        for start, end, entity in reversed(self._marks):  # the inner of two was marked first
+        for start, end, entity in reversed(self._marks):  # of two nested ranges, the inner one was marked first
             covered = text[start:end].lstrip(_SPACE)
             first = min(end, len(text)) - len(covered)
             last = first + len(covered.rstrip(_SPACE))

@@ -1,9 +1,9 @@
 """Find blank lines between top-level blocks without parsing.
 
-Most parts end at such a line, and to parse the whole lookahead for them would be most of the work. Other parts are
-parsed only from there on. A line that follows a blank line and begins in the first column is outside every list item,
-quote, table and paragraph; only a fence or an HTML block can contain it. So it is enough to follow the fences. Where
-that is not enough, the result is None and the parser is used.
+Most parts end at such a line, so the whole lookahead need not be parsed for them, which would be most of the work. For
+other parts, only the text after such a line is parsed. A line that follows a blank line and begins in the first column
+is outside every list item, quote, table and paragraph; only a fence or an HTML block can contain it. So it is enough to
+find the fences. If that is not enough, the result is None and the caller uses the parser.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 _SPACED_BLANK_LINE = re.compile(r"\n[ \t]+\n")
-_FENCE_RUN = re.compile(r"([`~])\1{2,}")  # not anchored to the line start: the search would try every line
+_FENCE_RUN = re.compile(r"([`~])\1{2,}")  # without `^`, which would make the search try every line
 _FIRST_COLUMN = re.compile(r"^[^ \t\n]", re.MULTILINE)
 # The kinds of HTML blocks that continue over blank lines.
 _LONG_HTML = re.compile(r"^ {0,3}<(?:pre|script|style|textarea|[!?])", re.MULTILINE | re.IGNORECASE)
 
-_MAX_CACHED = 512  # pieces, for the messages that are being written
+_MAX_CACHED = 512  # pieces, of the messages that are being written
 _MAX_CACHED_LENGTH = 4_000  # characters; longer pieces are rare and take much memory
 
 T = TypeVar("T")
 
-# A blank line at the top level before a line that cannot be another item of the list before it.
+# A blank line before a line that begins in the first column and cannot be a further item of the list before it.
 _BLOCKS_APART = re.compile(r"\n\n(?=[^\s\-+*\d]|\*\*)")
 
 
 class TopLevelBreak(NamedTuple):
     """A blank line at the top level: the text before it ends at `end`, the text after it begins at `resume`.
 
-    `is_last` means that no blank line after it that fits could be a better boundary.
+    `is_last` means that the text that fits has no later blank line, which could be a better boundary.
     """
 
     end: int
@@ -41,13 +41,13 @@ class TopLevelBreak(NamedTuple):
 
 
 def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
-    """The last blank line that is surely between two top-level blocks, with the text before it fitting.
+    """The last blank line that is certainly between two top-level blocks and has a text before it that fits.
 
     `fits` is how many characters fit; the text has at least one visible character after them.
     """
     if "\r" in text or ("<" in text and _LONG_HTML.search(text)):
         return None
-    reach = fits  # whitespace at its end does not count as text before it
+    reach = fits  # whitespace before the blank line need not fit
     while text[reach].isspace():
         reach += 1
     fences = _fences(text, reach)
@@ -123,7 +123,7 @@ def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
         line_end = text.find("\n", run.end())
         rest = text[run.end() : line_end if line_end >= 0 else None]
         if not marker:
-            if not (run[1] == "`" and "`" in rest):  # a code span
+            if not (run[1] == "`" and "`" in rest):  # that would be a code span
                 indent, marker, opened = before, run[0], line_start
         elif run[0].startswith(marker) and not rest.strip():
             # An indented fence may be in a list item, and a line in the first column ends the item and the fence.
@@ -132,7 +132,7 @@ def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
             found.append((opened, run.end() + len(rest)))
             marker = ""
     if marker:
-        # An unclosed fence ends at a line in the first column if it is indented, else at the end of the text.
+        # An unclosed fence ends at the end of the text. If it is indented, a line in the first column may end it.
         first_column = _FIRST_COLUMN.search(text, opened, until) if indent else None
         if first_column:
             return None

@@ -8,14 +8,14 @@ import regex
 
 _CLUSTER = regex.compile(r"\X")
 _BLANKS = regex.compile(r"[ \t]+")
-# Characters of these categories never join their neighbours, except the flags below.
+# Characters of these categories never join their neighbours, except the flags in `_is_unjoined`.
 _UNJOINED_CATEGORIES = frozenset(("Lu", "Ll", "Nd", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Pc", "Sm", "Sc", "So", "Zs"))
 # Kana, Chinese characters and Hangul syllables: most of the letters that have no case and never join.
 _UNJOINED_RANGES = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9fff"), ("\uac00", "\ud7a3"))
 
 
 def last_boundary(text: str, at: int, start: int = 0) -> int:
-    """The last boundary between two clusters that is at most `at`; `start` counts as one.
+    """The last boundary between two clusters that is at most `at`; `start` counts as a boundary.
 
     A boundary depends on the text before it and on the one character after it, so nothing after that is read.
     """
@@ -42,7 +42,7 @@ def skip_spaces(text: str, at: int) -> int:
     """The end of the spaces that begin at `at`, on the same line. A space with a combining mark is not a space."""
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_boundary(text, at + 1):
         blanks = _BLANKS.match(text, at)
-        at = max(at + 1, blanks.end() - 1 if blanks else 0)  # every space before another space is alone
+        at = max(at + 1, blanks.end() - 1 if blanks else 0)  # a space before another space is a cluster of its own
     return at
 
 
@@ -57,5 +57,5 @@ def _is_unjoined(character: str) -> bool:
     if character.isascii():
         return True
     if unicodedata.category(character) in _UNJOINED_CATEGORIES:
-        return not "\U0001f1e6" <= character <= "\U0001f1ff"  # flags are pairs of these
+        return not "\U0001f1e6" <= character <= "\U0001f1ff"  # a flag is a pair of these characters
     return any(first <= character <= last for first, last in _UNJOINED_RANGES)

@@ -1,8 +1,8 @@
 """The dialect `html`: a fragment for web pages that contains only the tags written here.
 
-Owns how a syntax tree becomes HTML; other dialects use it with `HtmlRules` of their own (see `matrix`). Text and code
-are escaped, and HTML of the source is shown as text. An image becomes a link, because browsers load images at once: an
-attacker who controls the agent's text could put secrets of the reader into the address.
+This module owns how a syntax tree becomes HTML; other dialects use it with their own `HtmlRules` (see `matrix`). Text
+and code are escaped, and HTML of the source is shown as text. An image becomes a link, because browsers load images at
+once: an attacker who controls the agent's text could put secrets of the reader into the address.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a client accepts in HTML: which links, which tables, how much nesting.
 
     `break_mentions` is applied to all text that is not code. `checkbox` is the tag that shows whether a task is done.
-    Clients refuse HTML that is nested too deeply. So quotes and lists get no tags inside more than
-    `max_container_depth` open tags, and styles none inside more than `max_style_depth`. One link may be inside those.
+    Clients refuse HTML that is nested too deeply. So inside `max_container_depth` open tags, quotes and lists get no
+    tags. Inside `max_style_depth` open tags, styles get none either; only a link may be nested one level deeper.
     """
 
     links: Callable[[str], bool]
@@ -86,7 +86,7 @@ class _HtmlWriter:
         self.in_link = False
 
     def blocks(self, blocks: tree.Blocks, *, mark: str = "", in_item: bool = False) -> None:
-        """Write the blocks, the first one after the mark of the item around it."""
+        """Write the blocks. `mark` is the mark of the item that contains them; it comes before the first block."""
         if mark and not (blocks and isinstance(blocks[0], tree.Paragraph)):
             self._text(mark)
         for nth, block in enumerate(blocks):

@@ -1,8 +1,8 @@
 """Write blocks as lines, for platforms whose markup is text: quotes, items, tables and blank lines.
 
-Each dialect writes the text of a line. Items have no blank lines, which would end the list on these platforms. Code is
-never indented, even in an item, because its indentation would show. A table is code with aligned columns if these fit a
-screen, else one paragraph a row.
+Each dialect writes the text of a line. Items have no blank lines, because a blank line would end the list on these
+platforms. Code is never indented, even in an item, because people would see the indentation. A table becomes code with
+aligned columns if they fit a screen, else one paragraph for each row.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tailrace.markdown.tables import aligned_lines, aligned_width, labelled_rows
 Leaf: TypeAlias = tree.Paragraph | tree.Heading | tree.CodeBlock
 
 TASK_MARKS = {None: "", False: "☐ ", True: "☑ "}
-"""The mark of an item by whether it is done; None for an item that is not a task."""
+"""The mark of an item, by its `done`: True, False, or None for an item that is not a task."""
 
 ZERO_WIDTH_SPACE = "\u200b"
-RULE = "———"  # not longer than the shortest rule in the source, so that it fits wherever that did
+RULE = "———"  # as long as the shortest rule in Markdown, so that it fits wherever the source did
 _WIDEST_TABLE = 80
 _FENCE = re.compile("`{3,}")
 
@@ -87,7 +87,7 @@ class _Layout:
 
 
 def _row_text(row: Sequence[tuple[tree.Inlines, tree.Inlines]]) -> tree.Inlines:
-    """The cells of a row, each on a line after its column's label."""
+    """The cells of a row, one on each line, after the label of its column."""
     inlines: list[tree.Inline] = []
     for label, value in row:
         colon = (tree.Text(": "),) if label and value else ()
@@ -101,13 +101,13 @@ def text_lines(text: str) -> list[TextLine]:
 
 
 def code_lines(code: str, language: str = "") -> list[TextLine]:
-    """The lines of a code block; a zero-width space breaks the fences in it."""
+    """The lines of a code block. A fence inside the code is broken by zero-width spaces."""
     code = _FENCE.sub(lambda fence: ZERO_WIDTH_SPACE.join(fence[0]), code.rstrip("\n"))
     return [TextLine(line, code=True) for line in (f"```{language}", *code.split("\n"), "```")] if code.strip() else []
 
 
 def mark_lines(shown: str, mark: Callable[[str], str]) -> str:
-    """Mark each line of the text by itself, without the spaces around it: a mark must touch its words."""
+    """Mark each line of the text, but not the spaces around the line: a mark must touch the words."""
     lines = []
     for line in shown.split("\n"):
         words = line.strip()

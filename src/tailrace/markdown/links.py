@@ -1,7 +1,7 @@
 """The policy on link texts and targets for all dialects: a reader must see where a link leads.
 
-The target is written after the text if the platform cannot link to it or if the text names another address. Invisible
-characters are removed from a link's text if they change the text direction, and are percent-encoded in its target;
+The target is written after the text if the platform cannot link to it or if the text names another address. Characters
+that change the text direction are removed from a link's text. Invisible characters in its target are percent-encoded.
 `parsing` does both for every link and image.
 """
 
@@ -20,7 +20,7 @@ _AFTER_HOST = re.compile(r"[/?#].*", re.DOTALL)
 _AS_BROWSERS_READ = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": ".", "\\": "/"})
 _OPENING, _CLOSING = "\"'<([{«“‘„", "\"'>)]}»”’.,;:!?"
 _NAME = re.compile(r"(?:[^\s@/?#:]+@)?(?:[\w-]+\.)+([^\W\d_]{2,}|xn--[\w-]+)(?::\d+)?(?:[/?#]\S*)?")
-# File names look like addresses. An ending that is also a country's is still more likely a file's.
+# File names look like addresses. Some of these endings are countries too, but a file name is more likely.
 _FILE_ENDINGS = frozenset(
     (
         *("c", "cc", "cpp", "cs", "css", "csv", "go", "h", "html", "ini", "ipynb", "java", "js", "json", "jsx", "kt"),
@@ -53,7 +53,7 @@ def scheme(url: str) -> str:
 
 
 def link_as_text(text: str, url: str) -> str:
-    """A link as text: `text (url)`, or one of them if the other adds nothing."""
+    """A link as text: `text (url)`, or only one of the two if the other one adds nothing."""
     if not url or url in (text, f"mailto:{text}"):
         return text
     return f"{text} ({url})" if text.strip() else url
@@ -67,7 +67,7 @@ def deceives(text: str, url: str) -> bool:
 
 
 def _normalized(text: str) -> str:
-    """The text as readers and browsers understand it: without invisible characters, in normal width."""
+    """The text as readers and browsers understand it: no invisible characters, normal instead of wide characters."""
     if not text.isascii():
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
         text = unicodedata.normalize("NFKC", text)
@@ -87,11 +87,11 @@ def _leads_to(named: str, target: str) -> bool:
 
 
 def _bare_address(address: str) -> str:
-    """The part of an address to compare: without scheme, `www.`, password and the slash at its end."""
+    """The part of an address that is compared: without scheme, `www.`, password and the slash at its end."""
     address = _normalized(address).casefold()
     url_scheme = scheme(address)
     if _PORT.match(address, len(url_scheme)):
-        url_scheme = ""  # it was a host
+        url_scheme = ""  # it is not a scheme but a host, because a port follows
     elif url_scheme:
         address = address[len(url_scheme) + 1 :]
     address = _BEFORE_HOST.sub("", address, count=1)

@@ -1,7 +1,7 @@
-"""The text that a cut is decided from: from the start of a part to some way past the limit, parsed.
+"""The parsed text from which a cut is decided. It reaches from the start of a part to a position after the limit.
 
-Owns the facts about this text: what is code, what may not be broken, what is open at a position, which blocks have
-ended. It decides nothing: `boundaries` proposes positions, `cut_rules` forbids some of them, `cutting` chooses.
+This module owns the facts about this text: what is code, what must not be cut, what is open at a position, which blocks
+have ended. It decides nothing: `boundaries` proposes positions, `cut_rules` forbids some of them, `cutting` chooses.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
 
 
 class Lookahead:
-    """The text of the next part so far, parsed behind the markup that the part opens with.
+    """The text of the next part so far, parsed together with the opening of the part.
 
     `final` means that no more text will come. `exhausted` means that the lookahead has its largest size, so the
-    decision cannot wait for more text. `source` is the opening and the text; `base` is where the text begins in it, and
-    all offsets count in `source`. `parse_from` is where a top-level block is known to begin. The text before it is not
-    parsed, because no position there is better.
+    decision cannot wait for more text. `source` is the opening and the text. All offsets count from the start of
+    `source`, and the text begins at `base`. At `parse_from` a top-level block begins. The text before it is not parsed,
+    because no position there is a better cut.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Lookahead:
         self.parse_from = parse_from
         self.first_cut = self.base + parse_from
         self.source = opening.context + text
-        self._text_end = len(self.source)  # without the closers that are only parsed behind the text
+        self._text_end = len(self.source)  # the closers after it are only for the parser
         if exhausted and not final:
             self._drop_half_delimiter()
         self.outline = read_outline(self.source, parse_from)
@@ -52,29 +52,29 @@ class Lookahead:
 
     @property
     def text(self) -> str:
-        """The text, without the opening and without the closers that are only parsed behind it."""
+        """The text, without the opening before it and the closers after it."""
         return self.source[self.base : self._text_end]
 
     @cached_property
     def fitting_length(self) -> int:
-        """How many characters of the text fit, without added markup; the same for every lookahead of a part."""
+        """How many characters of the text fit, if a cut adds no markup. The same for every lookahead of a part."""
         return self.measurer.fitting_length(self.opening.text, self.text)
 
     @cached_property
     def max_end(self) -> int:
-        """The offset up to which the text fits, without added markup."""
+        """The offset up to which the text fits, if a cut adds no markup."""
         max_end = self.base + self.fitting_length
         row_end = self.source.find("\n", self.base)
         return min(max_end, row_end) if self.opening.in_row and row_end >= 0 else max_end
 
     @property
     def hides_wrapper(self) -> bool:
-        """Whether the part continues code or a table without its fence or header, because they are too long."""
+        """Whether the part continues code without its fence or a table without its header, because that is too long."""
         return self.opening.hidden is not None
 
     @cached_property
     def kept_styles(self) -> tuple[str, ...]:
-        """The styles of the opening that are closed later or may still be; the others match nothing."""
+        """The styles of the opening that the text closes, or may still close."""
         if not self.opening.styles:
             return ()
         unmatched = set(self.outline.unmatched)
@@ -91,9 +91,9 @@ class Lookahead:
         return tuple(kept)
 
     def _drop_half_delimiter(self) -> None:
-        """Drop a delimiter at the end of the text: it may be half of a closer, and half a closer closes something else.
+        """Drop a delimiter at the end of the text: half of a closer would close something else.
 
-        The cut is well before it.
+        This does not affect the cut, which is before that place.
         """
         beyond = self.source[self.max_end + 1 :].rstrip(" \t\r\n*_~`[<\\")
         if beyond.strip():
@@ -101,7 +101,7 @@ class Lookahead:
             self._text_end = len(self.source)
 
     def _close_open_styles(self) -> None:
-        """Parse the text as if every open style were closed at its end, because it cannot wait for more text."""
+        """Parse the text as if every open style were closed at its end, because the cut cannot wait for more text."""
         leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
         if leaf is None or self.paragraph_ended(leaf):
             return
@@ -119,7 +119,7 @@ class Lookahead:
             open_styles = [run for run in open_styles if run not in still_open]
 
     def paragraph_ended(self, block: OutlineBlock) -> bool:
-        """Whether a complete line after the paragraph is known, so that the paragraph cannot continue."""
+        """Whether the text has a complete line after the paragraph, so that the paragraph cannot continue."""
         end_of_line = self.source.find("\n", block.end - 1) + 1
         return self.final or 0 < end_of_line < self.last_line
 
@@ -128,7 +128,7 @@ class Lookahead:
         return self.final or (block.end <= self.last_line and block.end < len(self.source))
 
     def is_movable(self, block: OutlineBlock) -> bool:
-        """Whether the block fits a part alone and the text before it fills a part at least to a third."""
+        """Whether the block fits a part of its own and the text before it fills at least a third of a part."""
         movable = self._movable.get((block.start, block.end))
         if movable is None:
             before = self.source[self.base : block.start].rstrip(" \t\r\n>")
@@ -147,7 +147,7 @@ class Lookahead:
 
     @cached_property
     def unbreakable(self) -> list[tuple[int, int]]:
-        """Spans that fit a part and so may not be cut: links, code spans, addresses, escapes. The last one first."""
+        """The links, code spans, addresses and escapes that fit a part and so must not be cut. The last one first."""
         addresses = [
             found.span() for found in _ADDRESS.finditer(self.source, self.base) if not self.code_at(found.start() + 1)
         ]
@@ -156,7 +156,7 @@ class Lookahead:
 
     @cached_property
     def line_starts(self) -> list[tuple[int, bool]]:
-        """The starts of the lines that fit, each with whether a blank line is before it. No line of code is blank."""
+        """The starts of the lines that fit. True marks a line after a blank line; in code there are no blank lines."""
         source, max_end = self.source, self.max_end
         starts: list[tuple[int, bool]] = []
         at, after_blank = self.first_cut, self.parse_from > 0
@@ -173,7 +173,7 @@ class Lookahead:
         return starts
 
     def is_prefix(self, at: int) -> bool:
-        """Whether only indentation and quote marks are before the offset on its line."""
+        """Whether the line of the offset has only indentation and quote marks before the offset."""
         line = self.source.rfind("\n", 0, at) + 1
         return not self.source[line:at].strip(" \t>")
 
@@ -189,7 +189,7 @@ class Lookahead:
         return found
 
     def cut_point(self, at: int) -> CutPoint:
-        """The cut point at an offset. In code the line end before it is kept; elsewhere it is left out."""
+        """The cut point at an offset. In code the part before keeps the line end; elsewhere it is left out."""
         in_code = self.code_at(at) is not None and not self.hides_wrapper
         end = at if in_code else len(self.source[:at].rstrip())
         around = [block for block in self.outline.blocks if block.start < end and block.end > at]

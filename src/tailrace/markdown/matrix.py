@@ -1,7 +1,8 @@
-"""The dialect `matrix`: a text that reads well alone, and the same as HTML of the subset in the specification.
+"""The dialect `matrix`: a text that reads well alone, and the same as HTML with the tags that the specification allows.
 
-Owns what a Matrix client accepts: the schemes of links, and no `@room` mention. Servers look for `@room` in all of the
-text, code included, so a zero-width space breaks it there; in the HTML code stays as written. `html` writes the HTML.
+This module owns what a Matrix client accepts: the schemes of links, and no `@room` mention. Servers look for `@room` in
+the whole text, also in code, so a zero-width space breaks it there. Code in the HTML stays as written. `html` writes
+the HTML.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tailrace.operations import Body
 
 _ROOM_MENTION = re.compile(r"@(?=room)", re.IGNORECASE)
 # An event has at most 65,536 bytes, and an edit carries text and HTML twice. A part of 7,500 bytes leaves room for both
-# and for the rest of the event, also if its HTML is larger than its text by this much.
+# and for the rest of the event, even if the HTML is larger than the text by this many bytes.
 _FREE_MARKUP = 1024
 
 
@@ -32,7 +33,7 @@ _RULES = HtmlRules(links=has_scheme("https", "http", "ftp", "mailto", "magnet"),
 
 
 def matrix(source: str) -> Body:
-    """The text as body and formatted body; only as body if HTML would add nothing."""
+    """The text as body and as HTML. The HTML is left out if it would add nothing to the text."""
     blocks = parse(source)
     text = plain_text(blocks)
     if not text.strip():
@@ -41,7 +42,7 @@ def matrix(source: str) -> Body:
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: its text, or its share of the JSON of an edit if that is more."""
+    """How much of a limit the body takes: the size of its text or a quarter of its edit in JSON, whichever is more."""
     edit_size = len(msgspec.json.encode(body.text)) + len(msgspec.json.encode(body.html or ""))
     return max(units.size(body.text, unit), -(-(edit_size - _FREE_MARKUP) // 4))
 

@@ -19,7 +19,7 @@ def close_open_markup(text: str) -> str:
     if not any(mark in last for mark in (*_DELIMITERS, "[")):
         return text
     before = text[: len(text) - len(last)]
-    # A delimiter at the very end may be half of one. If it was whole, closing the style puts it back.
+    # A delimiter at the very end may be incomplete, so it is removed. If it was complete, the added closer replaces it.
     kept = last.rstrip(_DELIMITERS + "\\").rstrip()
     if not kept:
         return before.rstrip() or text
@@ -42,7 +42,7 @@ def _close(outline: Outline) -> str:
 
 
 def _runs_to_close(runs: list[DelimiterRun]) -> list[DelimiterRun]:
-    """The runs to close, in order: the last of each kind, and none after an open code span."""
+    """The runs to close, in order: the last of each kind, and no run after the start of an open code span."""
     last_of_kind: dict[str, DelimiterRun] = {}
     for run in runs:
         if run.marker[0] in _DELIMITERS:

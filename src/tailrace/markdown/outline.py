@@ -1,7 +1,7 @@
 """Read a Markdown text with pyromark and note the ranges that a cut has to respect.
 
-Owns the translation of the parser's events (tagged dicts, byte offsets) to blocks, styles and unbreakable ranges in
-character offsets. `cutting` decides what may be cut.
+This module translates the parser's events (tagged dicts, byte offsets) to blocks, styles and unbreakable ranges with
+character offsets. `cutting` decides where to cut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STYLES = frozenset(("Emphasis", "Strong", "Strikethrough"))
 _INLINES = _STYLES | {"Link", "Image"}
 _DELIMITERS = "*_~[]`<"
 _CONTAINERS = frozenset(("BlockQuote", "Item"))
-# No answer is nested this deeply on purpose, and each cut point costs work for each container around it.
+# No answer is nested more deeply on purpose. Without a limit, a cut point inside many containers would cost much work.
 _MAX_DEPTH = 24
 
 
@@ -52,17 +52,17 @@ class OutlineBlock(msgspec.Struct, gc=False):
 
     @property
     def is_container(self) -> bool:
-        """Whether it contains other blocks."""
+        """Whether the block contains other blocks."""
         return self.kind in ("quote", "item")
 
     @property
     def is_code(self) -> bool:
-        """Whether its text is code, which keeps every byte."""
+        """Whether the text of the block is code, in which every byte is kept."""
         return self.kind in ("fence", "indented")
 
     @property
     def moves_whole(self) -> bool:
-        """Whether it moves to the next part instead of being cut, if it fits there."""
+        """Whether the block moves to the next part instead of being cut, if it fits there."""
         return self.kind in ("fence", "indented", "table", "item")
 
 
@@ -95,14 +95,14 @@ def with_line_feeds(text: str) -> str:
 
 
 def replace_surrogates(source: str) -> str:
-    """Replace each lone surrogate by one character, because the parser's UTF-8 cannot carry it."""
+    """Replace each lone surrogate by one character, because the parser reads UTF-8, which has no surrogates."""
     return source if source.isascii() else _SURROGATE.sub("\ufffd", source)
 
 
 def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozenset()) -> Iterator[Event]:
     """The parser's events as (tag, value, start, end), with offsets in characters of the source.
 
-    Text that is nested too deeply comes as a paragraph of HTML, which every dialect leaves as it was written. Parsing
+    Text that is nested too deeply is reported as a paragraph of HTML, which every dialect shows as written. Parsing
     begins at `parse_from`, where a top-level block must begin. Tags whose value is in `skip` are left out.
     """
     source = replace_surrogates(source[parse_from:])
@@ -137,9 +137,9 @@ def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozen
 
 
 def _continuation_bytes(source: str) -> list[int]:
-    """The offsets of the UTF-8 bytes that continue a character, for the way from byte offsets to character offsets."""
+    """The offsets of the UTF-8 bytes that continue a character, to convert byte offsets to character offsets."""
     data = source.encode()
-    if len(data) - len(source) < len(source) // 16:  # a few of them are found fastest one by one
+    if len(data) - len(source) < len(source) // 16:  # a few such bytes are found fastest one by one
         return [found.start() for found in _CONTINUED.finditer(data)]
     return list(compress(range(len(data)), data.translate(_CONTINUING)))
 
@@ -151,7 +151,7 @@ def _as_html(text: str, start: int, end: int) -> Iterator[Event]:
 
 
 def read_outline(source: str, parse_from: int = 0) -> Outline:
-    """Parse the text from a top-level block on and note what a cut has to respect."""
+    """Parse the text from the top-level block at `parse_from` on, and note what a cut has to respect."""
     return _Builder(source).build(parse_from)
 
 
@@ -234,7 +234,7 @@ class _Builder:
         self._inline(start, end)
         if start < self.unbreakable_until:
             return
-        # The parser skips the backslash of an escape, and reports an entity as the character it stands for.
+        # The parser skips the backslash of an escape, and reports an entity as the character that the entity means.
         if self.read_until < start and self.source[start - 1] == "\\":
             self.found.unbreakable.append((start - 1, start + 1))
         elif end - start != len(value):

@@ -1,7 +1,7 @@
 """Build the syntax tree of a text in one walk over the parser's events.
 
-Keeps as text what the parser would drop: link definitions, and cells of a row that have no column. Reference links and
-HTML stay text too: the definition of a reference may be in another part, and `List<T>` is not a tag.
+What the parser would drop is kept as text: link definitions, and cells of a row that have no column. Reference links
+and HTML stay text too, because the definition of a reference may be in another part, and `List<T>` is not a tag.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tailrace.markdown.fast_scan import cached_by_piece
 from tailrace.markdown.links import remove_bidi_overrides, visible_target
 from tailrace.markdown.outline import parse_events, replace_surrogates, tag_name, with_line_feeds
 
-# No answer is nested this deeply on purpose, and renderers are recursive.
+# No answer is nested more deeply on purpose. The renderers are recursive, so there must be a limit.
 _MAX_BLOCK_DEPTH = 24
 _MAX_INLINE_DEPTH = 16
 
@@ -47,7 +47,7 @@ class _Frame:
         self.value = value
         self.start = start
         self.end = end
-        self.words: list[str] = []  # not joined to one text yet
+        self.words: list[str] = []  # pieces of a text that are not joined yet
         self.inlines: list[tree.Inline] = []
         self.blocks: list[tree.Block] = []
         self.items: list[tree.ListItem] = []
@@ -60,7 +60,7 @@ class _Frame:
         self.inlines.append(inline)
 
     def take_inlines(self) -> tree.Inlines:
-        """Remove the inlines so far and return them."""
+        """Return the inlines so far and remove them from the frame."""
         self._join_words()
         taken = tuple(self.inlines)
         self.inlines.clear()
@@ -73,12 +73,12 @@ class _Frame:
 
 
 class _Builder:
-    """Builds the blocks in one walk over the events; `open` holds the frames from the document inward."""
+    """Builds the blocks in one walk over the events. `open` holds the open frames, the document first."""
 
     def __init__(self, source: str) -> None:
         self.source = replace_surrogates(source)
         self.open = [_Frame("Document", None, 0, len(source))]
-        self.skipped_depth = 0  # how many constructs are open inside of one that is kept as written
+        self.skipped_depth = 0  # how many constructs are open in source that is kept as written
         self.read_until = 0  # how far the events have covered the source
 
     def build(self) -> tree.Blocks:
@@ -117,7 +117,7 @@ class _Builder:
             self.open.append(_Frame(name, value, start, end))
             return
         if link_type.startswith("Collapsed") and self.source.startswith("[]", end):
-            end += 2  # the parser leaves it out of the range
+            end += 2  # the parser leaves the `[]` out of the range
         self.open[-1].words.append(with_line_feeds(self.source[start:end]))
         self._skip_until(end)
 
@@ -180,12 +180,12 @@ class _Builder:
             parent.blocks.append(tree.Quote(tuple(frame.blocks)))
 
     def _extra_cells(self, row: _Frame) -> tree.Cells:
-        """The cells without a column as written: the parser skips them."""
+        """The cells that have no column, as written. They are added here because the parser skips them."""
         rest = self.source[self.read_until : row.end].strip().removesuffix("|").removeprefix("|").strip()
         return ((tree.Text(rest),),) if rest else ()
 
     def _add_definitions(self, until: int) -> None:
-        """Add the link definitions before an offset as written: the parser skips them."""
+        """Add the link definitions before an offset, as written, because the parser skips them."""
         gap = self.source[self.read_until : until].strip(" \t\r\n>")
         if gap.startswith("[") and "]:" in gap:
             self.open[-1].blocks.append(tree.Definition(with_line_feeds(gap)))
@@ -216,7 +216,7 @@ def _without_overrides(inlines: tree.Inlines) -> tree.Inlines:
             case tree.Strong(inner) | tree.Emphasis(inner) | tree.Strike(inner):
                 cleaned.append(type(inline)(_without_overrides(inner)))
             case _:
-                cleaned.append(inline)  # an image inside a link is cleaned already
+                cleaned.append(inline)  # an image was already cleaned when it ended
     return tuple(cleaned)
 
 

@@ -12,9 +12,9 @@ from tailrace.operations import Body
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One message's share of a text.
 
-    `text` is Markdown that is valid alone: `opened`, a slice of the source, `closed`. `body` is `text` rendered for the
-    dialect, `size` its size in the unit. `seam` is the whitespace of the source that was left out after the slice;
-    `lead`, on the first part only, the whitespace before it.
+    `text` is Markdown that is valid alone: it is `opened`, then a slice of the source, then `closed`. `body` is `text`
+    rendered for the dialect, and `size` is its size in the unit. `seam` is the whitespace of the source that was left
+    out after the slice. Only the first part has a `lead`: the whitespace before its slice.
     """
 
     text: str
@@ -32,5 +32,5 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def join(parts: Iterable[Part]) -> str:
-    """The source that was split, exactly."""
+    """Exactly the source that was split."""
     return "".join(part.lead + part.source + part.seam for part in parts)

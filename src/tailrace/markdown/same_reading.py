@@ -1,4 +1,4 @@
-"""Compare how two texts read, apart from line ends, to find out whether a cut changed the text."""
+"""Compare how two texts read, without regard to line ends, to find out whether a cut changes the text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tailrace.markdown.outline import parse_events, tag_name
 
 StyledText = list[tuple[str, str]]
-"""Runs of text, each with what is around it: styles, links, code and quotes."""
+"""Runs of text. Before each run are the names of what is around it: styles, links, code and quotes."""
 
 _STYLES = {
     "Emphasis": "e",

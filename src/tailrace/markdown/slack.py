@@ -1,8 +1,8 @@
 """The dialect `slack`: Markdown for `markdown_text`, and the same in Slack's own `mrkdwn` for `text`.
 
-Owns `mrkdwn`: one mark for each style, no headings, no tables, no languages. A mark cannot be escaped, so a plain star
-may read as one. `&`, `<` and `>` of the agent are always escaped: the only angle brackets are those of our links and
-quotes, so that no text mentions anybody. `slack_markdown` makes the other form.
+This module owns `mrkdwn`: one mark for each style, no headings, no tables, no languages. A mark cannot be escaped, so
+Slack may read a plain star as a mark. `&`, `<` and `>` of the agent are always escaped: the only angle brackets are
+those of our links and quotes, so an agent's text cannot mention people. `slack_markdown` makes the Markdown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def slack(source: str) -> Body:
     """The text as `mrkdwn` and as Markdown."""
     source = replace_surrogates(source)
     if graphemes.is_one_character(character := source.strip()):
-        return Body(text=character, markdown=character)  # one character is no mention, and must fit any limit
+        return Body(text=character, markdown=character)  # one character is no mention; as it is, it fits any limit
     text = layout_text(parse(source), _leaf_lines, bullet="• ")
     return Body(text=text if text.strip() else _escaped(source.strip()), markdown=safe_markdown(source))
 
@@ -60,7 +60,7 @@ def _text_lines(rendered: str) -> list[TextLine]:
 def _inlines(inlines: tree.Inlines, open_styles: frozenset[type] = frozenset()) -> str:
     """The inlines as text; `open_styles` are the kinds of styles around them.
 
-    Slack reads a mark only at the edge of a word, so a zero-width space makes an edge where there is none.
+    Slack reads a mark only at the edge of a word. Inside a word, a zero-width space makes such an edge.
     """
     rendered = ""
     styled = False
@@ -88,9 +88,7 @@ def _inline(
         case tree.Text(text) | tree.InlineHtml(text):
             return _escaped(text)
         case tree.CodeSpan(text):
-            return (
-                _escaped(text) if "`" in text else f"`{_escaped(text)}`"
-            )  # a mark cannot be inside marks of its own kind
+            return _escaped(text) if "`" in text else f"`{_escaped(text)}`"  # a backtick cannot be inside backticks
         case tree.Link(url=url, inlines=inlines):
             return _link(url, inlines, open_styles)
         case tree.Image(url=url, alt=alt):
@@ -102,7 +100,7 @@ def _inline(
 
 
 def _link(url: str, inlines: tree.Inlines, open_styles: frozenset[type]) -> str:
-    """A link, without styles in its text; text and target if Slack cannot link to it."""
+    """A link, without styles in its text. If Slack cannot link to the target, the text and then the target."""
     text = tree.visible_text(inlines)
     if scheme(url) not in SCHEMES or deceives(text, url):
         return _inlines(inlines, open_styles) + _escaped(link_as_text(text, url).removeprefix(text))

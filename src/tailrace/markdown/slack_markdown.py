@@ -1,8 +1,8 @@
 """Make Markdown safe for Slack's `markdown_text` and change as little of it as possible.
 
-Slack reads Markdown there, and also its own `<…>` tokens, so that `<!channel>` notifies everybody. So every `<` of the
-source is escaped. The rest stays as written wherever it can: a message streams by appending, so a longer text must
-begin as the shorter one did. Only links that need it are rewritten.
+In that field Slack reads Markdown and also its own `<…>` tokens: `<!channel>` would notify everybody. So every `<` of
+the source is escaped. Nearly everything else stays as written, because a stream only appends: the output for a longer
+text must begin with the output for the shorter text. A link is only rewritten if it could hide its target.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEMES = frozenset(("http", "https", "mailto"))
 
 _ENTITY = re.compile(r"&#?\w+;")
 _RUN_OF_MARKS = re.compile(r"[\\`*_~\[\]|]+")
-# Slack resolves no entities in a target, so an ampersand stays as it is.
+# Slack does not decode entities in a target, so an ampersand stays as it is.
 _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
 
@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
 
 
 class _Link:
-    """A link or an image; `first` is where it begins in the copy, `words` collects its text."""
+    """A link or an image. It begins at the index `first` of the copied pieces; `words` collects its text."""
 
     def __init__(self, link: dict[str, str], end: int, first: int) -> None:
         self.kind = link["link_type"]
@@ -71,12 +71,12 @@ class _Link:
 
     @property
     def can_be_link(self) -> bool:
-        """Whether Slack links to such targets and the text does not name another address."""
+        """Whether Slack makes links to such a target and the text does not name another address."""
         return scheme(self.url) in SCHEMES and not deceives(self.text, self.url)
 
     @property
     def can_stay(self) -> bool:
-        """Whether it may stay as written."""
+        """Whether the link may stay as written."""
         shows_all = self.text == "".join(self.words) and visible_target(self.url) == self.url
         return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_link
 
@@ -90,7 +90,7 @@ class _Link:
 
 
 class _SafeCopy:
-    """Copies the source in one walk over the events; `at` is how far it is copied."""
+    """Copies the source in one walk over the events. The source before `at` is already copied."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -141,7 +141,7 @@ class _SafeCopy:
         elif tag == "Code" or self.in_code:
             written = escape(written, quote=False)
         elif written == value or not _ENTITY.fullmatch(written):
-            # Slack resolves entities here.
+            # Slack decodes entities in text, so `&`, `<` and `>` are escaped.
             written = _escaped(written) if "://" in written else escape(written, quote=False)
         self.out.append(written)
         self.at = end

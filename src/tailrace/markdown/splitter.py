@@ -1,7 +1,7 @@
 """Split a text that arrives in pieces of any size into parts that fit.
 
-Owns the buffer and the lookahead: at which lengths of the text a decision is tried. Those lengths depend only on the
-text and not on how it arrived, so the parts do too. `cutting` decides.
+This module owns the buffer, and decides at which lengths of the text `cutting` is asked for a cut. These lengths, and
+so the parts too, depend only on the text and not on the pieces in which it arrived.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tailrace.markdown.fast_scan import TopLevelBreak, last_top_level_break
 from tailrace.markdown.lookahead import Lookahead
 from tailrace.markdown.part import Part
 
-_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # the group reaches up to the text that follows
-_MARKDOWN_SPACE = " \t\r\n"  # Markdown takes other characters that Python calls space for text
+_BLANK_LINES = re.compile(r"(?<=\S)[^\S\n]*\n\s*\n(?=(\s*\S))")  # the group reaches into the next text
+_MARKDOWN_SPACE = " \t\r\n"  # Python counts more characters as space, but Markdown reads those as text
 _MIN_ROOM = 8  # characters; one visible character may have that many code points
 _SELDOM_SHARE = 16
 _FIRST_STEP = 16  # characters; each further step is twice as long
@@ -27,9 +27,9 @@ _FIRST_STEP = 16  # characters; each further step is twice as long
 class Splitter:
     """Splits a text that arrives in pieces into parts, each at most `limit` as rendered.
 
-    `feed` returns the parts that are certain so far, `close` the rest. The parts are the same however the text was fed.
-    With `lines`, no rendered part has more lines than that. With `at_paragraphs`, the text is also cut at each blank
-    line outside code.
+    `feed` returns the parts that are certain so far, `close` the rest. The parts do not depend on the pieces in which
+    the text was fed. With `lines`, no rendered part has more lines than `lines`. With `at_paragraphs`, the text is also
+    cut at each blank line outside code.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Splitter:
         self._pending: list[str] = []
         self._text = ""
         self._start = 0  # where the current part begins in `_text`
-        self._length = 0  # of all text from there on, pending included
+        self._length = 0  # of all text from `_start` on, pending text included
         self._lead: str | None = None  # None until the first visible character
         self._line_broken = False  # a line ended after the last visible character
         self._begin_part(NO_OPENING)
@@ -65,12 +65,12 @@ class Splitter:
         self._lookahead = 0  # how much text the next decision needs; 0 until the text exceeds the limit
         self._step = max(_FIRST_STEP, self._measurer.limit // 32)
         self._max_lookahead = 0
-        self._known_to_fit = 0  # a length that fits, although a shorter one did not
-        self._fitting_length: int | None = None  # the length that fits, as the first lookahead found
+        self._known_to_fit = 0  # a length that is known to fit, although a shorter one did not fit
+        self._fitting_length: int | None = None  # the length that fits; the first lookahead measures it
         self._parse_from: int | None = None  # a position where a top-level block begins; None until searched
         self._scanned = 0  # blank lines were searched up to here
         self._check_at = 0  # no decision is possible before the text is longer than this
-        self._needs_visible = False  # and none before a visible character arrives
+        self._needs_visible = False  # no decision is possible before a visible character arrives
 
     def feed(self, text: str) -> list[Part]:
         """Take the next piece of the text; return the parts that are certain now."""
@@ -98,7 +98,7 @@ class Splitter:
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the open part exceeds the limit and only the cut is not decided yet."""
+        """Whether the open part exceeds the limit, but the place of the cut is not decided yet."""
         return self._lookahead > 0
 
     @property
@@ -108,9 +108,9 @@ class Splitter:
         return self._opening.text + self._text[self._start :]
 
     def cut(self) -> list[Part]:
-        """Cut at the best boundary of what was fed, although more would fit; [] if there is no good one.
+        """Cut at the best boundary of the text so far, although more would fit; [] if there is no good boundary.
 
-        For a caller that cannot wait. These parts depend on when `cut` was called, not on the text alone.
+        For a caller that cannot wait. These parts do not only depend on the text, but also on the time of the call.
         """
         self._join_pending()
         if self._lead is None and not self._take_lead():
@@ -122,7 +122,7 @@ class Splitter:
                 return []
             measurer = Measurer(min(size - 1, self._measurer.limit), self._measurer.unit, self._measurer.dialect)
             if not measurer.fits(text[: len(text) - len(text.lstrip()) + 1]):
-                return []  # one visible character behind its indentation
+                return []  # the text is one visible character after its indentation
             decision = decide(Lookahead(text, self._opening, measurer, final=False, exhausted=True))
             if isinstance(decision, Opening):
                 self._begin_part(decision)
@@ -153,7 +153,7 @@ class Splitter:
         if not self._text.strip():
             self._needs_visible = True
             return False
-        # Indentation has a meaning and stays with its line, unless it leaves hardly any room.
+        # Indentation has a meaning and stays with its line, unless too little room would be left.
         line = self._text.rfind("\n", 0, len(self._text) - len(self._text.lstrip(_MARKDOWN_SPACE))) + 1
         visible = len(self._text) - len(self._text.lstrip())
         room = self._measurer.limit - self._measurer.source_size(self._text[line:visible])
@@ -186,7 +186,7 @@ class Splitter:
         return part
 
     def _next_cut(self, *, final: bool) -> TextCut | None:
-        """The next cut that is certain; else None, and `_check_at` says when to try again."""
+        """The next cut, if it is certain. Otherwise None, and `_check_at` says when to try again."""
         available = len(self._text) - self._start
         while True:
             exceeded = self._find_excess(available)
@@ -212,14 +212,14 @@ class Splitter:
                 self._step *= 2
 
     def _skip_delimiters(self, available: int) -> None:
-        """Do not end the lookahead inside a run of delimiters: half a closer closes something else."""
+        """Do not end the lookahead inside a run of delimiters: half of a closer would close something else."""
         while self._lookahead < min(self._max_lookahead, available + 1):
             if self._text[self._start + self._lookahead - 1] not in "*_~`":
                 break
             self._lookahead += 1
 
     def _fits_after_all(self) -> bool:
-        """Whether the text fits now, because markup that was incomplete at the limit has made it shorter."""
+        """Whether the text fits now: markup that was incomplete at the limit is complete now and takes less room."""
         if self._measurer.is_verbatim:
             return False
         if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._lookahead]):
@@ -240,7 +240,7 @@ class Splitter:
         return decide(ahead)
 
     def _find_excess(self, available: int) -> bool:
-        """Whether the text exceeds the limit, without whitespace at its end; if so, set the first lookahead."""
+        """Whether the text exceeds the limit without the whitespace at its end. If so, set the first lookahead."""
         if self._lookahead:
             return True
         start = self._start
@@ -264,22 +264,22 @@ class Splitter:
             if fits == available:
                 self._check_at = available + measurer.spare_characters(opened + text)
             return fits
-        # Text that grows when rendered exceeds the limit long before its source does. The sizes measured before tell
-        # how fast it grows. Text that does not grow exceeds it when its source does.
+        # Rendering makes some texts much longer, so that they exceed the limit long before their source does. The sizes
+        # so far say how much longer. All other texts exceed the limit only when their source does.
         length = max(measurer.limit // 8, self._known_to_fit)
         while length < available:
             size = measurer.size(opened + self._text[start : start + length + 1])
             if size > measurer.limit:
                 return length
             step = (measurer.limit - size) * length // max(size, length, 1)
-            # Text with little visible content is measured less and less often, because each time all is rendered.
+            # Measuring renders the whole text. So a long text with little visible content is measured less often.
             further = length + max(step, length // _SELDOM_SHARE - size, _FIRST_STEP)
             length = min(further, 2 * length + 1, measurer.limit) if length < measurer.limit else further
         self._check_at = length
         return available
 
     def _cut_at_top_level(self) -> TextCut | None:
-        """The cut at a top-level blank line, found without parsing; else `_parse_from` says where to parse from."""
+        """The cut at a top-level blank line, found without parsing. If None, parsing begins at `_parse_from`."""
         text = self._text[self._start : self._start + self._lookahead].rstrip()
         if self._measurer.fits(self._opening.text + text):
             return None  # nothing to cut yet
@@ -293,7 +293,7 @@ class Splitter:
         return None
 
     def _last_break(self, text: str) -> TopLevelBreak | None:
-        """The last break before which the text fits. It is nearly always the last of all, and that is checked first."""
+        """The last break with a text before it that fits. The last break of all is tried first: it often fits."""
         found = last_top_level_break(text, len(text) - 1)
         if found is None or (found.is_last and self._measurer.fits(text[: found.end])):
             return found
@@ -301,19 +301,21 @@ class Splitter:
         return found if found is not None and self._measurer.fits(text[: found.end]) else None
 
     def _paragraph_cut(self, available: int) -> TextCut | None:
-        """The next blank line outside code, if it comes before the limit."""
+        """The cut at the next blank line outside code, if it comes before the limit."""
         fitting_length = self._start + min(self._lookahead or available, available)
         for blank in _BLANK_LINES.finditer(self._text, self._start + self._scanned, fitting_length):
             resume = blank.end() - self._start
             seen = self._text[self._start : blank.end(1)]
-            ahead = Lookahead(seen, self._opening, self._measurer, final=True, exhausted=False)
             self._scanned = blank.start() + 1 - self._start
+            if not self._text[self._start : blank.start()].strip():
+                continue  # a part of nothing but the reopened markup would be blank
+            ahead = Lookahead(seen, self._opening, self._measurer, final=True, exhausted=False)
             if (cut := cut_outside_code(ahead, resume)) is not None:
                 return cut
         return None
 
     def _take_rest(self) -> TextCut:
-        """Take the rest as one part, or a cut of it if the added markup leaves no room for all."""
+        """Take the rest as one part. If the added markup leaves too little room, cut the rest."""
         while True:
             text = self._text[self._start :]
             ahead = Lookahead(text, self._opening, self._measurer, final=True, exhausted=False)
@@ -325,7 +327,7 @@ class Splitter:
 
 
 def _is_between_words(text: str, cut: TextCut) -> bool:
-    """Whether the cut is inside neither a word nor a table row, and the rest keeps its containers."""
+    """Whether the cut is between words. False if the rest is code without its fence or a row without its header."""
     return cut.opening.hidden is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
 
 

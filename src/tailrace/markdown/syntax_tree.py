@@ -63,11 +63,11 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
 
 class SoftBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line end without meaning; the dialect shows a space or a line end."""
+    """A line end inside a paragraph; the dialect shows it as a space or as a line end."""
 
 
 class HardBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line end that the author asked for."""
+    """A line end that the author marked, so that every dialect shows it."""
 
 
 class InlineHtml(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +81,7 @@ Inlines: TypeAlias = tuple[Inline, ...]
 
 
 class Paragraph(msgspec.Struct, frozen=True, gc=False):
-    """Running text; `tight` if it is the text of a list item without blank lines around it."""
+    """Running text. `tight` means that it is the text of a list item and has no blank lines around it."""
 
     inlines: Inlines
     tight: bool = False
@@ -120,20 +120,20 @@ class ListItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class List(msgspec.Struct, frozen=True, gc=False):
-    """Items, numbered from `first`, or with bullets if that is None."""
+    """Items, numbered from `first`, or with bullets if `first` is None."""
 
     items: tuple[ListItem, ...]
     first: int | None = None
 
     @property
     def tight(self) -> bool:
-        """Whether no blank lines are between its items."""
+        """Whether there are no blank lines between the items."""
         blocks = chain.from_iterable(item.blocks for item in self.items)
         return all(block.tight for block in blocks if isinstance(block, Paragraph))
 
 
 class Table(msgspec.Struct, frozen=True, gc=False):
-    """A table. A row has as many cells as the header, or more if more were written."""
+    """A table. A row has at least as many cells as the header, and more if the source has more."""
 
     alignments: tuple[Alignment, ...]
     header: Cells
@@ -163,7 +163,7 @@ Blocks: TypeAlias = tuple[Block, ...]
 
 
 def visible_text(inlines: Sequence[Inline]) -> str:
-    """The visible text alone: without styles, link targets and image addresses, with line feeds for line ends."""
+    """Only the visible text: no styles, link targets or image addresses. Line ends become line feeds."""
     return "".join(map(_visible_text, inlines))
 
 
@@ -178,7 +178,7 @@ def _visible_text(inline: Inline) -> str:
 
 
 def are_tight(before: Block, after: Block) -> bool:
-    """Whether no blank line belongs between two neighbours, because both are text or lists of a tight item."""
+    """Whether two neighbours have no blank line between them, because both are text or lists of a tight item."""
     return _is_tight(before) and _is_tight(after)
 
 

@@ -1,4 +1,4 @@
-"""Write tables where a platform has none: as aligned columns, or as one group of labelled lines for each row.
+"""Write tables for platforms without tables: as aligned columns, or as one group of labelled lines for each row.
 
 Each dialect chooses the layout and writes the markup in the cells.
 """
@@ -58,7 +58,7 @@ def aligned_lines(table: Table) -> list[str]:
 
 
 def labelled_rows(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
-    """The cells of each row as (label, value), either possibly empty. A table without rows has only labels."""
+    """The cells of each row as (label, value); each of the two may be empty. A table without rows has only labels."""
     rows = table.rows or ((),)
     labels = table.header if _has_room_for_labels(table) else ()
     groups = [list(zip_longest(labels, row, fillvalue=())) for row in rows]

@@ -1,9 +1,9 @@
 """The dialect `telegram`: text with its styles as entities.
 
-Nothing is escaped and no markup can be wrong. But Telegram refuses a message for an entity beyond its text or for a
-link that leads nowhere, and splits entities that overlap. The rules are from the source of its own library (td:
-MessageEntity.cpp, LinkManager.cpp, misc.cpp). What has no entity becomes text: lists, tables, rules, and targets that
-cannot be linked.
+Nothing needs an escape, and no markup can be wrong. But Telegram refuses a message with an entity that ends after its
+text, or with a link that is not valid, and splits entities that overlap. The rules are from the source of Telegram's
+library (td: MessageEntity.cpp, LinkManager.cpp, misc.cpp). What has no entity becomes text: lists, tables, rules, and
+targets that cannot be linked.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from tailrace.operations import Body
 
 _PHONE_WIDTH = 36  # columns of a table that a phone shows without wrapping
 _MAX_ENTITIES = 100  # the server drops further ones
-_MAX_URL_LENGTH = 2048  # undocumented; shared pages have no longer address
+_MAX_URL_LENGTH = 2048  # undocumented; pages that people share have shorter addresses
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
-# The library recognizes a host by its dot: it refuses a message with a link to `localhost`.
+# A host must have a dot: the library refuses a message with a link to `localhost`.
 _HOST = r"(?:[\w-]+\.)+[\w-]+(?::[1-9]\d{0,3}|:[1-5]\d{4})?"
 # A link to a user is a mention, and an agent's text must not notify anyone.
 _LINKABLE = re.compile(rf"(?:https?://{_HOST}|tg://(?!user\b)[a-z0-9_-]+)(?:[/?#]\S*)?", re.IGNORECASE)
-# The start of what Telegram reads as a mention; it looks for none in addresses and in code.
+# The start of what Telegram reads as a mention. Telegram does not look for mentions in addresses and in code.
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=[^ \n]|\Z)")
 # Telegram regards a message of only these characters as empty.
 _VISIBLE = re.compile(
     "[^\\x00-\\x20\\xa0\u030a\u0333\u033f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\ufeff\ufffc"
     "\U000e0000-\U000e007f]"
 )
-# Which entities stay if there are too many: without a link its target would be lost.
+# Which entities stay if there are too many. Links come first, because without its entity a link loses its target.
 _PRIORITY = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
 
 
 def telegram(source: str) -> Body:
     """The text and its entities."""
     if (source_text := replace_surrogates(source).strip()) == "@":
-        return Body(text=source_text)  # one character is no mention, and must fit any limit
+        return Body(text=source_text)  # one character is no mention; as it is, it fits any limit
     message = _MessageWriter()
     message.add_blocks(parse(source))
     text, entities = message.out.finish()
@@ -68,20 +68,20 @@ def break_mentions(text: str) -> str:
 
 
 def is_visible(text: str) -> bool:
-    """Whether the text has a character that Telegram shows; without one the message is empty to it."""
+    """Whether the text has a character that Telegram shows. Telegram treats a message without one as empty."""
     return _VISIBLE.search(text) is not None
 
 
 def _visible_source(source: str) -> str:
-    """The source as it is if Telegram shows any of it; else with a replacement character for each character."""
+    """The source as it is, if Telegram shows any of it. Otherwise one replacement character for each character."""
     return break_mentions(source) if is_visible(source) else re.sub(r"\S", "\ufffd", source)
 
 
 class _MessageWriter:
     """Writes a syntax tree in one walk. The start of a line is only written once the line has text.
 
-    `line_ends` are due before the next line; None within a line. `line_start` is what that line begins with if it
-    differs from the `prefix` of every line.
+    `line_ends` are due before the next line; None within a line. The next line begins with `line_start`, or with the
+    usual `prefix` if `line_start` is None.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class _MessageWriter:
         self.line_ends: str | None = ""
         self.line_start: str | None = None
         self.prefix = ""
-        self.styles: dict[str, int] = {}  # the open ones and where each began
+        self.styles: dict[str, int] = {}  # the open styles and where each began
         self.links = 0
         self.in_link = self.in_quote = False
 
@@ -135,7 +135,7 @@ class _MessageWriter:
             self.out.write(text.replace("\n", "\n" + self.prefix))
 
     def _begin_block(self) -> None:
-        """Begin a line if a list mark is before: Telegram's blocks do not begin after one."""
+        """Begin a new line after a list mark, because Telegram's blocks do not begin after a mark."""
         if self.line_start is not None:
             self._end_mark()
             self.line_ends = "\n"
@@ -164,7 +164,7 @@ class _MessageWriter:
             self._indent("> ", "> ")
             self.add_blocks(quote.blocks)
             if self.line_ends is not None:
-                self.line_start = line_start  # the quote is empty
+                self.line_start = line_start  # the quote is empty, so the start of the line is still due
         else:
             self._begin_block()
             start = self.out.position
@@ -234,7 +234,7 @@ class _MessageWriter:
         self.out.mark(style, self.styles.pop(style))
 
     def _add_code_span(self, text: str) -> None:
-        """Code is in no style and has none: end the open styles before it and begin them again after it."""
+        """Write code. Code cannot be inside a style, so the open styles end before it and begin again after it."""
         if self.in_link:
             self._write(break_mentions(text))
             return
@@ -263,7 +263,7 @@ class _MessageWriter:
             self.links += 1
 
     def _can_link(self, link: tree.Link | tree.Image, text: str) -> bool:
-        """Whether the text can link to the target. A link around an image cannot: the image has a target itself."""
+        """Whether the text can link to the target. It cannot if it contains an image, which has a target of its own."""
         if self.links == _MAX_ENTITIES or not is_linkable(link.url):
             return False
         return not _has_link(link.inlines) and not deceives(text, link.url)

@@ -1,8 +1,9 @@
 """The dialect `telegram_rich`: a Telegram message with headings, lists and tables.
 
-It is sent as HTML (`InputRichMessage.html`). Telegram accepts Markdown too, but reads dollar signs and brackets as
-formulas and footnotes, which agents do not mean. Owns the limits of such a message. Text and entities are those of
-the dialect `telegram`, for clients that cannot show the HTML; they may exceed an ordinary message and must then be cut.
+The message is sent as HTML (`InputRichMessage.html`). Telegram accepts Markdown too, but reads dollar signs and
+brackets as formulas and footnotes, which agents do not mean. This module owns the limits of such a message. Text and
+entities are those of the dialect `telegram`, for clients that cannot show the HTML; they may exceed an ordinary message
+and must then be cut.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from tailrace.markdown.telegram import break_mentions, is_linkable, is_visible, 
 from tailrace.operations import Body
 
 _MAX_COLUMNS = 20
-# A message has at most 32,768 characters and 500 blocks. These numbers keep a message of that length within 500. Blocks
-# after the first hundred take a share of the limit, so that they also count for a lower limit.
+# A message has at most 32,768 characters and 500 blocks. The first hundred blocks are free; each further one counts as
+# this many characters. So a message within the limit of characters has at most 500 blocks, also if the limit is lower.
 _FREE_BLOCKS = 100
 _BLOCK_SHARE = 82
 _TAG = re.compile(r"<[^>]*>")
 _BLOCK = re.compile(r"<(?:p|h[1-6r]|pre|blockquote|[uo]l|table|tr|li)\b")
-_ITEM = "<li>"  # one block, and another one for its content
+_ITEM = "<li>"  # counts twice: one block for the item, one for its content
 
 
 def _is_web(url: str) -> bool:
@@ -52,12 +53,12 @@ def telegram_rich(source: str) -> Body:
     body = telegram(source)
     html = to_html(parse(source), _RULES)
     if graphemes.is_one_character(replace_surrogates(source).strip()) or not is_visible(_visible(html)):
-        html = f"<p>{escape(body.text)}</p>"  # one character is no mention, and must fit any limit
+        html = f"<p>{escape(body.text)}</p>"  # one character is no mention; as it is, it fits any limit
     return msgspec.structs.replace(body, html=html)
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: the longer visible text of its two forms, or its blocks if that is more."""
+    """How much of a limit the body takes: its visible text in the longer form, or its blocks if they take more."""
     html = body.html or ""
     blocks = len(_BLOCK.findall(html)) + html.count(_ITEM)
     visible_size = max(units.size(body.text, unit), units.size(_visible(html), unit))

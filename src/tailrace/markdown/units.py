@@ -1,7 +1,7 @@
 """How platforms count text: code points, UTF-16 code units, or UTF-8 bytes.
 
-Lone surrogates, which no encoding allows, count like any character of their width. So text from a broken source is
-measured and not refused.
+Lone surrogates, which no encoding allows, count like other characters of the same width. So text from a broken source
+is measured and not refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def fitting_length(text: str, limit: int, unit: str) -> int:
     piece = text[: max(limit, 0)]
     excess = size(piece, unit) - limit
     while piece and excess > 0:
-        # No character is larger than this, so at least this many must be left out.
+        # No character is larger than `MAX_CHARACTER_SIZE`, so at least this many characters must be left out.
         drop = max(1, excess // MAX_CHARACTER_SIZE[unit])
         excess -= size(piece[-drop:], unit)
         piece = piece[:-drop]

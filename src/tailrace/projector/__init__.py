@@ -1,4 +1,4 @@
-"""One turn as it looks in one chat, over time: events and the clock in, operations out."""
+"""Decides what one chat shows of one turn, over time: takes events and the time, returns operations."""
 
 from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import Presentation, ProjectorSettings

@@ -1,7 +1,7 @@
 """The activity of a turn as lines for people: plan, tool calls, reasoning, status and notices, but not the answer.
 
-It owns which of these lines are current. `ToolCalls` makes the lines of tools; `LivePreview` decides when they are
-shown, and escapes them where they become Markdown.
+`TurnActivity` owns which of these lines are current. `ToolCalls` makes the lines of tools. `LivePreview` decides when
+the lines are shown, and escapes them for Markdown.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from tailrace.operations import Task
 
 _REASONING_LINE = 2 * LINE
-_REASONING_KEPT = 4 * _REASONING_LINE  # the end of the reasoning, enough to make a line of
+_REASONING_KEPT = 4 * _REASONING_LINE  # characters from the end of the reasoning, enough for one line
 _PLAN_MARKS = {"in_progress": "▶", "completed": "☑"}
 _TO_DO = "☐"  # also for an unknown status
-_SCOPES = ("session", "request", "turn")  # of usage; a later one tells better what the turn has cost
+_SCOPES = ("session", "request", "turn")  # of `Usage`; the one that describes the turn best is last
 
 
 class TurnActivity:
     """The activity of one turn. With `reasoning`, it includes the agent's reasoning.
 
-    Most open turns do nothing at the moment, so what needs memory is made when it is needed.
+    Most open turns are idle, so `ToolCalls` is only made when the first call begins.
     """
 
     __slots__ = ("_calls", "_notice", "_plan", "_reasoning", "_shows_reasoning", "_status", "_usage")
@@ -112,11 +112,11 @@ class TurnActivity:
         return self._calls.tasks() if self._calls is not None else ()
 
     def changed_tasks(self) -> tuple[Task, ...]:
-        """The tasks that are new or changed since the last call, shown or not."""
+        """The tasks, also hidden ones, that are new or have changed since this was last called."""
         return self._calls.changed_tasks() if self._calls is not None else ()
 
     def usage_line(self) -> str:
-        """The tokens and the cost of the turn, as far as the runtime reports them; "" if it reports none."""
+        """The tokens of the turn, as far as the runtime reports them; "" if it reports none."""
         if self._usage is None:
             return ""
         of_session = " in this session" if self._usage.scope == "session" else ""
@@ -150,7 +150,7 @@ class TurnActivity:
 
     def _feed_usage(self, event: Usage) -> None:
         if event.parent_tool_id is not None and event.scope != "request":
-            return  # the total of a subagent is not that of the turn
+            return  # the total of a subagent is not the total of the turn
         before = self._usage
         if before is not None and before.scope == event.scope == "request":
             event = Usage(

@@ -1,8 +1,8 @@
 """The answer of a turn as messages in order: text cut into messages, media, and notes such as errors.
 
-It owns which text is valid (without reasoning, silent replies and retracted text) and where one message ends and the
-next begins. `TurnMessages` decides which message carries it. The projector decides when a message is sent, and
-`LivePreview` how it looks until then.
+`AnswerText` owns which text is valid (without reasoning, silent replies and retracted text), and where one message ends
+and the next begins. `TurnMessages` decides which message gets which text. The projector decides when a message is sent,
+and `LivePreview` how the message looks until then.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class AnswerText:
-    """The answer of one turn. `earlier` are the messages that an earlier process left of it.
+    """The answer of one turn. `earlier` are the messages of this answer that an earlier process sent.
 
-    `keeps_appended` collects new text for `take_appended`; if it were never called, the list would only grow.
+    With `keeps_appended`, new text is collected for `take_appended`. Without calls of that method it would only grow.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ class AnswerText:
         self.messages = TurnMessages(limits, earlier)
         self.appended: list[str] = []  # new text since `take_appended`, blank lines between blocks included
         self.revision = 0  # changes whenever text is retracted or replaced
-        self.reasoning: list[str] = []  # text that the filter found to be reasoning, since it was last taken
+        self.reasoning: list[str] = []  # text that the filter recognised as reasoning; the projector takes it
         self._target = target
         self._limits = limits
         self._blocks = blocks
         self._keeps_appended = keeps_appended
         self._filter = SpeechFilter(silent)
         self._media: set[str] | None = None
-        self._has_earlier_runs = False  # a run that ended has text
+        self._has_earlier_runs = False  # whether a run that has ended has text
         self._begin_run()
 
     def _begin_run(self) -> None:
         self.run = TextRun(self._splitter)
-        self._laid_out = 0  # how many of its parts are messages
+        self._laid_out = 0  # how many parts of the run are messages
         self.appended.clear()
         self.messages.begin_run()
         if self._blocks is not None:
@@ -72,7 +72,7 @@ class AnswerText:
 
     @property
     def is_behind(self) -> bool:
-        """Whether an earlier process sent more text than was fed so far; then nothing is changed yet."""
+        """Whether an earlier process sent more text than was fed again so far. Until then no message is changed."""
         if not self.messages.has_earlier:
             return False
         return self._blocks is not None or not self.messages.covers_earlier(len(self.run.tail))
@@ -110,13 +110,13 @@ class AnswerText:
             self._lay_out()
 
     def break_text(self) -> None:
-        """End block and segment, because an event that is not text came."""
+        """End the block and the segment (see `text_run`), because an event that is not text came."""
         self._add(self._filter.end_block())
         self._note_appended(self.run.seal())
         self.run.end_segment()
 
     def close_block(self, text: str | None) -> None:
-        """Complete the open block. `text`, if given, is its whole text; if no block is open, it is a new block."""
+        """Complete the open block. `text`, if given, is its whole text; if no block is open, `text` is a new block."""
         if text is None:
             self._add(self._filter.end_block())
         else:
@@ -154,7 +154,7 @@ class AnswerText:
         return self._has_earlier_runs or self.run.has_text
 
     def unsent(self, *, waits_for_end: bool) -> Snapshot:
-        """The text that no message shows and no pending operation carries, and the message that shows its beginning."""
+        """The text that is not yet in a final or pending operation, and the message that shows its beginning."""
         texts: list[str] = []
         first: TurnMessage | None = None
         for message in self.messages.unfinished():
@@ -176,7 +176,7 @@ class AnswerText:
         return Snapshot(text="".join(texts), message_id=first.message_id, is_stream=first.is_stream)
 
     def add_media(self, media: Media) -> None:
-        """Add a medium behind the text, unless the turn has sent it before."""
+        """Add a medium after the text, unless the turn has already sent that medium."""
         addresses = {address for address in (media.url, media.path) if address}
         if not addresses or (self._media and addresses & self._media):
             return
@@ -197,7 +197,7 @@ class AnswerText:
             self.add_note(media.caption)
 
     def add_note(self, text: str) -> None:
-        """Add a text of our own, such as an error, behind the agent's text."""
+        """Add a text of our own, such as an error, after the agent's text."""
         self._end_run()
         limits = self._limits
         splitter = Splitter(limits.limit, limits.unit, limits.dialect, lines=limits.lines)
@@ -226,26 +226,26 @@ class AnswerText:
 
     @property
     def is_gathering(self) -> bool:
-        """Whether paragraphs wait for others to share a message with."""
+        """Whether paragraphs wait for more paragraphs, to share a message with them."""
         return self._blocks is not None and (self._blocks.has_waiting or self.run.has_sealed_tail)
 
-    def complete(self, text: str | None) -> None:
+    def complete(self, text: str | None, *, is_cancelled: bool = False) -> None:
         """Complete the answer. `text` becomes the answer if no text came before."""
         self._add(self._filter.end_block())
         if text and not self._has_text and not self._filter.is_silent:
             self._filter.reset_turn()
             self._add(self._filter.feed(text))
-        self._add(self._filter.close())
+        self._add(self._filter.close(is_cancelled=is_cancelled))
         self._end_run()
 
     def end(self) -> None:
-        """End the answer: drop the messages of an earlier process that it does not need."""
+        """End the answer: drop the messages of an earlier process that the answer does not need."""
         self._end_run()
         self.messages.drop_earlier()
 
     def cancel(self) -> None:
         """End the answer of a cancelled turn: finish the messages that people see, and begin none."""
-        self.complete(None)
+        self.complete(None, is_cancelled=True)
         self.end()
         self.messages.drop_unposted()
 
@@ -271,7 +271,7 @@ class AnswerText:
             self.messages.reopen_dropped()
 
     def _lay_out(self, *, gather: bool = True) -> None:
-        """Seal messages for the parts that have none yet."""
+        """Make sealed messages of the parts that have no message yet."""
         parts = self.run.parts[self._laid_out :]
         self._laid_out = len(self.run.parts)
         self.appended.clear()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Blocks:
-    """Takes parts, one for each paragraph; gives message bodies of at least `min_characters` where possible."""
+    """Takes parts, one for each paragraph; returns message bodies of at least `min_characters` where possible."""
 
     __slots__ = ("_measurer", "_min_characters", "_waiting")
 
@@ -29,7 +29,7 @@ class Blocks:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a paragraph waits for others."""
+        """Whether a paragraph waits for more paragraphs."""
         return bool(self._waiting)
 
     @property
@@ -46,9 +46,9 @@ class Blocks:
         self._waiting += parts
 
     def next(self, sent: BodyHash | None, *, gather: bool) -> tuple[Body, str] | None:
-        """The body and the source of the next message. `sent` is the body it already has, if it was sent before.
+        """The body and the source of the next message. `sent` is the body that was already sent for it, or None.
 
-        None if no message is ready; without `gather` a message is ready however short it is.
+        Returns None if no message is ready. Without `gather`, a short message is ready too.
         """
         count = self._count(sent, gather=gather)
         if count == 0:

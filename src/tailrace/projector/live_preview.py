@@ -1,7 +1,7 @@
 """Shows the message that is still being written: by edits, as a draft, as a stream, or not at all.
 
 It owns when the message begins, how often it is updated, which lines are below its text, and what happens to a stream
-that ends too early. `AnswerText` owns the text; the projector sends the final one, so an update may be lost.
+that ends too early. `AnswerText` owns the text. The projector sends the final text, so a lost update does no harm.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from tailrace.projector.next_action import NextAction
     from tailrace.projector.presentation import PresentationRules, ProjectorSettings
 
-_RENEWED_AFTER = 0.8  # of its lifetime, a stream or a draft is renewed
+_RENEWED_AFTER = 0.8  # the share of its lifetime after which a stream or a draft is renewed
 _NEVER = float("-inf")
-# Slack reads mentions and links in angle brackets, also in what an agent writes. Appended text is not rendered: the
-# body that closes the stream is.
+# Slack reads text in angle brackets as mentions and links, also text of an agent. Appended text is not rendered, so it
+# is escaped here. The body that closes the stream is rendered.
 _ESCAPES = {"slack": str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})}
 
 
 def edits_every_s(limits: Capabilities, target: Target) -> float:
-    """The minimum of seconds between two edits of a message in that chat."""
+    """The minimum time between two edits of a message in that chat."""
     rules = limits.edits
     if rules is None:
         return 0.0
@@ -68,12 +68,12 @@ class LivePreview:
         self._target = target
         self._message: TurnMessage | None = None
         self._preview_body: PreviewBody | None = None
-        self._body_revision = 0  # the revision of the answer that it shows
+        self._body_revision = 0  # the revision of the answer that the preview shows
         self._is_changed = False  # there is something that people do not see yet
         self._updated_at = _NEVER
         self._appending = ""  # the text of the pending append
-        self._unsent_tasks: tuple[Task, ...] = ()  # of an append that the platform did not take
-        self._is_broken = False  # what the stream shows is not known, or it takes no more text
+        self._unsent_tasks: tuple[Task, ...] = ()  # tasks of an append that the platform did not accept
+        self._is_broken = False  # it is unknown what the stream shows, or the stream takes no more text
         self._stream_revision = 0  # the revision of the answer that the stream began with
 
     def mark_changed(self) -> None:
@@ -98,7 +98,7 @@ class LivePreview:
 
     @property
     def waits_for_interval(self) -> bool:
-        """True while the next edit waits for its interval. More text changes nothing until then."""
+        """True while the next edit waits for its interval. Until then, more text changes nothing."""
         return self._is_changed and self.is_visible and not self._rules.shows_every_delta
 
     def next(self, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
@@ -170,7 +170,7 @@ class LivePreview:
         if body_hash(body) == message.shown:
             return IDLE
         self._updated_at = now
-        message.shown = None  # not known before the outcome
+        message.shown = None  # unknown until the outcome comes
         assert message.message_id is not None, "only a message that was posted is edited"
         return Edit(target=self._target, message_id=message.message_id, body=body)
 
@@ -198,9 +198,9 @@ class LivePreview:
         if self._is_broken or (now >= ends_at and not answer.cut()):
             return self._close_early(message, answer, activity, now)
         if message.is_sealed:
-            return WaitUntil(now)  # it was cut: the projector closes it, and the next message begins
+            return WaitUntil(now)  # `cut` sealed it: the projector closes it, and the next message begins
         if answer.run.is_over_limit:
-            self._is_changed = False  # text that may belong to the next message cannot be removed once appended
+            self._is_changed = False  # append nothing: this text may belong to the next message
         if self._is_changed or (answer.appended and not answer.run.is_over_limit):
             if now < (due := self._updated_at + max(rules.every_s, self._settings.edit_every_s)):
                 return WaitUntil(min(due, ends_at))
@@ -229,7 +229,7 @@ class LivePreview:
         return text.translate(escapes) if escapes is not None else text
 
     def _close_early(self, message: TurnMessage, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
-        """Close a stream that cannot go on; it continues by edits. Without edits nothing is shown until the end."""
+        """Close a stream that cannot continue; edits show the further text. Without edits, show nothing more now."""
         if self._limits.edits is None:
             return IDLE
         assert message.message_id is not None, "a stream has the id of its message"

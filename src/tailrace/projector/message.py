@@ -1,8 +1,8 @@
 """One message of a turn: its desired state, and its known state in the chat.
 
-`AnswerText` sets the desired text; outcomes of operations give the known state. The difference between the two is the
-next operation. So the chat gets the right message also after a refused edit, a retraction or a crash. A message is
-finished when both are equal, or when no operation can make them equal.
+`AnswerText` sets the desired text; outcomes of operations give the known state. The next operation is the one that
+makes the two states equal. So the chat gets the right message also after a refused edit, a retraction or a crash. A
+message is finished when both states are equal, or when no operation can make them equal.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from tailrace.operations import Durable, Outcome, Receipt, Target, Task
 
 EMPTY = Body(text="…")
-"""Shown in place of retracted text until there is other text, or where the message cannot be deleted."""
+"""Shown in place of retracted text, until there is other text. It stays if the message cannot be deleted."""
 
 
 class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     """One message. `body` is its final text, None while that is not known; `media` is set if it is a medium.
 
     `sent` is the last body of a durable operation, `shown` the last body that people may see. `pending` is the durable
-    operation without an outcome. A `frozen` message shows nothing more before its final text. A `dropped` one should
+    operation without an outcome. A `frozen` message is not updated before its final text. A `dropped` message should
     not exist.
     """
 
@@ -60,18 +60,18 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     posted_length: int = 0  # the length of the text in the operation that began it
 
     def unsent_part(self, text: str) -> str:
-        """`text` without the beginning that the message's own post contains, if that post is pending or was lost."""
+        """`text` without its beginning, if a pending or lost post of this message contains that beginning."""
         may_be_there = self.message_id is None and (self.pending is not None or self.lost)
         return text[self.posted_length :] if may_be_there else text
 
     @property
     def is_sealed(self) -> bool:
-        """Whether its final state is known."""
+        """Whether the final state of the message is known."""
         return self.dropped or self.body is not None or self.media is not None
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left to do for it."""
+        """Whether the message needs no further operation or outcome."""
         if self.pending is not None or not self.is_sealed:
             return False
         if self.lost:
@@ -86,7 +86,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def final_is_sent(self) -> bool:
-        """Whether the pending operation is the last one it needs; then the next message can be sent."""
+        """Whether the pending operation is the last one that the message needs. Then the next message can be sent."""
         match self.pending:
             case None:
                 return False
@@ -100,15 +100,16 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 return False
 
     def seal(self, body: Body) -> None:
-        """Set its final text."""
+        """Set the final text of the message."""
         self.body = body
         self.dropped = False
         self.lost = self.lost and _same_text(self.sent, body)
 
     def can_become(self, body: Body | None, *, edits: bool) -> bool:
-        """Whether it can get this text; with None, whether it can continue with text that is not known yet.
+        """Whether the message can get this text. None stands for a text that is not complete yet.
 
-        False while it is being deleted, and if it may exist but its id is unknown, so that it cannot be changed.
+        False while the message is being deleted. Also False if the message may exist but its id is unknown: then it
+        cannot be changed.
         """
         if self._is_being_removed:
             return False
@@ -121,7 +122,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def _is_being_removed(self) -> bool:
-        """Whether it was removed, or a pending operation deletes it or its text."""
+        """Whether the message was removed, or a pending operation removes it or its text."""
         match self.pending:
             case None:
                 return self.dropped and self.message_id is None and self.shown is None and not self.lost
@@ -131,18 +132,18 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 return isinstance(self.pending, Delete)
 
     def unseal(self) -> None:
-        """Open it again, because its text was retracted."""
+        """Open the message again, because its text was retracted."""
         self.body = None
         self.dropped = False
         self.lost = self.lost and self.message_id is None
 
     def replaced(self) -> TurnMessage:
-        """Drop it, and return a new message with the same content."""
+        """Drop this message, and return a new message with the same content."""
         self.drop()
         return TurnMessage(body=self.body, media=self.media, source=self.source, is_text=self.is_text)
 
     def drop(self) -> None:
-        """Mark it as one that should not exist."""
+        """Mark the message as one that should not exist in the chat."""
         self.dropped = True
         self.lost = self.lost and self.message_id is None
 
@@ -177,7 +178,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
         return None
 
     def record_outcome(self, operation: Durable, outcome: Outcome) -> None:
-        """Record the outcome of its pending operation."""
+        """Record the outcome of the pending operation."""
         self.pending = None
         match outcome:
             case Delivered(receipt=receipt):

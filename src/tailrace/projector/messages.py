@@ -1,6 +1,6 @@
 """The messages of one turn in order, including those that an earlier process left.
 
-It owns the order. A message is used again if it can get the text that comes next, else it is dropped. If a message has
+It owns the order. An existing message is used again if it can get the next text, else it is dropped. If a message has
 to be posted again, all messages after it are posted again too, so that the order stays. `AnswerText` decides what the
 messages say, the projector when they are sent.
 """
@@ -28,13 +28,13 @@ class TurnMessages:
         self.all: list[TurnMessage] = []
         self._limits = limits
         self._earlier = list(earlier)
-        self._finished = 0  # how many messages from the first one on are finished
+        self._finished = 0  # how many messages at the start of `all` are finished
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Begin a run of text behind all messages."""
+        """Begin a run of text after all messages."""
         self._of_run: list[TurnMessage] = []
-        self._sealed = 0  # how many of them are sealed
+        self._sealed = 0  # how many messages of the run are sealed
 
     @property
     def has_earlier(self) -> bool:
@@ -42,13 +42,13 @@ class TurnMessages:
         return bool(self._earlier)
 
     def covers_earlier(self, length: int) -> bool:
-        """Whether one text message is left of an earlier process, and it is not longer than this."""
+        """Whether an earlier process left only one message, and that is a text of at most this length."""
         sent = self._earlier[0].sent if len(self._earlier) == 1 else None
         return sent is not None and length >= sent.size
 
     @property
     def next_sent(self) -> BodyHash | None:
-        """The body that the next message of the text already has, if it was sent before."""
+        """The body that was already sent for the next message of the text, or None."""
         if self._sealed < len(self._of_run):
             return self._of_run[self._sealed].sent
         return self._earlier[0].sent if self._earlier else None
@@ -95,12 +95,12 @@ class TurnMessages:
         self._sealed = self._finished = 0
 
     def drop_unsealed(self) -> None:
-        """Drop the messages of the run that its text does not need."""
+        """Drop the messages of the run that the text of the run does not need."""
         for message in self._of_run[self._sealed :]:
             message.drop()
 
     def reopen_dropped(self) -> None:
-        """Keep the first message that was dropped for the text that follows."""
+        """Open the first unneeded message of the run again, for text that may still follow."""
         message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
         if message is not None and self._can_become(message, None):
             message.unseal()
@@ -113,7 +113,7 @@ class TurnMessages:
                 message.drop()
 
     def drop_unposted(self) -> None:
-        """Drop the messages that would need a new post, unless their operation is pending."""
+        """Drop the messages that only a new post can finish. A message with a pending operation stays."""
         for message in self.unfinished():
             is_posted = message.message_id is not None and self._can_become(message, message.body)
             if message.pending is None and not is_posted:
@@ -127,7 +127,7 @@ class TurnMessages:
         self._earlier.clear()
 
     def repost_after(self, message: TurnMessage) -> None:
-        """Replace all messages after this one, because it is posted now and they must come after it."""
+        """Replace all messages after this one: this one is posted now, and the others must come after it."""
         if not self._limits.deletes:
             return
         for index in range(len(self.all) - 1, self.all.index(message), -1):
@@ -140,7 +140,7 @@ class TurnMessages:
         self.drop_earlier()
 
     def _message_for(self, body: Body | None) -> TurnMessage:
-        """The next message of the run that can get this text; those that cannot are dropped."""
+        """The next message of the run that can get this text. Messages before it that cannot get it are dropped."""
         while True:
             has_next = self._sealed < len(self._of_run)
             message = self._of_run[self._sealed] if has_next else self._new_text_message(body)
@@ -162,7 +162,7 @@ class TurnMessages:
         """Add a message at the end: one of an earlier process that can get this content, or a new one.
 
         A medium of an earlier process waits until the agent sends it again: text before it may still be retracted. For
-        the same reason a lost message is dropped and found again when its text comes.
+        the same reason a lost message is first dropped, and used again when its text comes.
         """
         while self._earlier and (is_media or self._earlier[0].media is None):
             message = self._earlier.pop(0)
@@ -170,10 +170,13 @@ class TurnMessages:
             if (message.media is not None) is is_media and self._can_become(message, body):
                 return message
             message.drop()
-        lost = (known for known in self.all if known.dropped and known.lost and self._can_become(known, body))
+        # A lost message after a waiting medium is not dropped yet.
+        candidates = [known for known in self.all if known.dropped] + self._earlier
+        lost = (known for known in candidates if known.lost and known.media is None and self._can_become(known, body))
         found = next(lost, None) if body is not None else None
         if found is not None:
-            self.all.remove(found)
+            self.all = [known for known in self.all if known is not found]
+            self._earlier = [known for known in self._earlier if known is not found]
             self._finished = 0
         self.all.append(found or TurnMessage())
         return self.all[-1]

@@ -1,4 +1,4 @@
-"""The results of `Projector.next`: an operation, a time to ask again, or `IDLE` until something happens."""
+"""The results of `Projector.next`: an operation, a time to ask again, or `IDLE` until an event or outcome comes."""
 
 from __future__ import annotations
 

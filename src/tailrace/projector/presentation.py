@@ -24,7 +24,7 @@ class PresentationRules(msgspec.Struct, frozen=True, kw_only=True):
     `preview`: how people see the open message. `waits_for_end`: the answer is sent only when it is complete.
     `ends_at_paragraphs`: a message ends where a paragraph ends. `ends_at_blocks`: a message ends where a block of text
     ends, and is sent when a tool has finished or the next block begins. `processing_message`: a second message shows
-    the work while it lasts. `shows_every_delta`: each delta is shown at once, however short.
+    the work while the agent works. `shows_every_delta`: each delta is shown at once, even a short one.
     """
 
     preview: Literal["edits", "draft", "stream", "hidden"]
@@ -51,11 +51,12 @@ PRESENTATIONS: dict[str, PresentationRules] = {
 class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one turn; each has a default that works.
 
-    `presentation`: None for the channel's own. A message begins with `first_characters`, or after `first_s` with less
-    text. `edit_every_s` makes live edits rarer than the channel's interval, never more frequent. The processing
+    `presentation`: None for that of the channel. A message begins with `first_characters`, or after `first_s` with less
+    text. `edit_every_s` can only make the channel's interval between live edits longer. The processing
     message is updated every `processing_every_s`. Paragraphs are gathered until they have `block_characters`, or no
     text came for `block_idle_s`; `human_delay_s` is the pause between two messages of paragraphs. `tools` shows tool
-    calls while they run, `reasoning` and `usage` show those. An answer that is one of the `silent` words is not sent.
+    calls while they run; `reasoning` shows the reasoning, `usage` the tokens. An answer that is one of the `silent`
+    words is not sent.
     """
 
     presentation: Presentation | None = None
@@ -85,7 +86,7 @@ class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def rules_for(settings: ProjectorSettings, capabilities: Capabilities, target: Target) -> PresentationRules:
-    """The row for this chat: the one that was asked for, or the nearest one that the channel can do there."""
+    """The row for this chat: the one that the settings name, or the nearest one that the channel supports there."""
     name: str = settings.presentation or capabilities.presentation
     if name == "native":
         name = _native(capabilities, target)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailrace.markdown.dialects import Measurer
 
 _GAP = "\n\n"
-_MIN_KEPT = 1_000  # characters; most messages are shorter, and each open turn would hold its copy
+_MIN_KEPT = 1_000  # characters; less text is not worth the memory that a kept body takes in each open turn
 
 
 class PreviewBody:
@@ -34,7 +34,7 @@ class PreviewBody:
         self._ended = 0  # the length of the text whose blocks have ended
         self._ended_body: Body | None = None
         self._fitting = 0  # the longest text that fitted
-        self._max_shown: int | None = None  # how much of the text is shown, once not all of it fits
+        self._max_shown: int | None = None  # the length that is shown, once the whole text does not fit
 
     def body(self, text: str, footer: str) -> Body | None:
         """The body that shows the text, with the footer below it if there is room; None if nothing is visible."""
@@ -58,7 +58,7 @@ class PreviewBody:
         return self._held_back(text)
 
     def _held_back(self, text: str) -> Body:
-        """The text that fitted last. Only if none did, search for the longest that fits."""
+        """The longest text that fitted in an earlier call. If there was none, search for the longest that fits."""
         if self._fitting:
             body = self._measurer.body(close_open_markup(text[: self._fitting]))
             if self._measurer.body_size(body) <= self._measurer.limit:
@@ -96,7 +96,7 @@ def _joined(before: Body, after: Body) -> Body:
 
 
 def _html(body: Body) -> str:
-    """The HTML of the body, made from its text if it has none, because then it has no markup."""
+    """The HTML of the body. A body without HTML has no markup, so its text is escaped."""
     if body.html is not None:
         return body.html
     escaped = body.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,8 +1,8 @@
 """The processing message: shows the work in a message of its own, beside the answer.
 
 It begins when the work takes some time, and is updated at its own interval. When the answer has been sent, its text is
-removed from the processing message, so that it is not shown twice, and the tool calls stay as a record. Without tool
-calls the message is deleted. `ProcessingText` owns the wording.
+removed from the processing message, so that people do not see it twice. The tool calls stay as a record.
+Without tool calls the message is deleted. `ProcessingText` owns the wording.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINE_BREAK = "  \n"  # in Markdown
 
 
 class ProcessingMessage:
-    """The processing message of one turn; `message` is that of an earlier process, if there is one."""
+    """The processing message of one turn. `message` is the one that an earlier process sent, or None."""
 
     __slots__ = ("_due", "_every_s", "_first_s", "_interim", "_measurer", "_text", "_version", "message")
 
@@ -40,7 +40,7 @@ class ProcessingMessage:
         self._every_s = max(settings.processing_every_s, edit_every_s)
         self._text = ProcessingText(limit=measurer.limit, shows_outcomes=True)
         self._version = self._text.version
-        self._due: float | None = None  # when it begins, or is updated next
+        self._due: float | None = None  # when it is posted or updated next
         self._interim: Edit | None = None
         self.message = message or TurnMessage()
         self.message.is_processing = True
@@ -52,7 +52,7 @@ class ProcessingMessage:
 
     @property
     def is_visible(self) -> bool:
-        """Whether people see it."""
+        """Whether people see the message."""
         return self.message.message_id is not None
 
     def feed(self, event: Event, now: float) -> None:
@@ -79,7 +79,7 @@ class ProcessingMessage:
         if body_hash(body) == self.message.shown:
             return WaitUntil(self._due)
         self._interim = Edit(target=target, message_id=self.message.message_id, body=body)
-        self.message.shown = None  # not known before the outcome
+        self.message.shown = None  # unknown until the outcome comes
         return self._interim
 
     def record_outcome(self, operation: Operation, outcome: Outcome) -> bool:
@@ -94,7 +94,7 @@ class ProcessingMessage:
         return True
 
     def final_operation(self, target: Target, limits: Capabilities) -> Durable | None:
-        """The operation that finishes the message, once the turn has ended and its answer is on its way."""
+        """The operation that finishes the message, after the turn and all operations of its answer."""
         if self.message.pending is not None:
             return None
         record = self._text.tools_only()
@@ -107,7 +107,7 @@ class ProcessingMessage:
         return self.message.final_operation(target, limits)
 
     def _body(self, text: str) -> Body:
-        """As many of the last lines as fit; of a single line that is too long, its beginning."""
+        """The last lines, as many as fit. If the last line alone is too long, its beginning."""
         lines = [escaped(line) for line in text.split("\n")]
         while len(lines) > 1 and not self._measurer.fits(_LINE_BREAK.join(lines)):
             lines = lines[(len(lines) + 3) // 4 :]

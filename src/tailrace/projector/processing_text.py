@@ -42,7 +42,7 @@ SMALLEST_LIMIT = 64
 
 _TRUNCATED = "[...earlier output truncated...]"
 _SHORTEST_CALL = len("🔧 x\n")
-# Programs read these lines: the arguments that they show, and their order, are promised.
+# Programs read these lines, so the arguments that they show and their order must not change.
 _SHOWN_ARGUMENTS = ("command", "file_path", "path", "pattern", "query", "url")
 
 
@@ -76,7 +76,7 @@ class _TextBlock:
 class ProcessingText:
     """The text of one processing message, at most `limit` characters; `shows_outcomes` adds ✓ or ✗ to calls.
 
-    `version` changes whenever there is something new to show; the elapsed time alone is not new.
+    `version` changes whenever there is something new to show. Time that passes does not change it.
     """
 
     def __init__(self, limit: int = 4096, *, shows_outcomes: bool = False) -> None:
@@ -86,18 +86,18 @@ class ProcessingText:
         self._started_at: float | None = None
         self._elapsed_s: float | None = None  # as the runtime reported it last
         self._has_ended = False
-        self._position = 0  # of the last call or block
+        self._position = 0  # the position of the last call or block
         self._calls: list[_CallLine] = []
         self._open_calls: dict[str, _CallLine] = {}
         self._is_call_cut = False  # some calls are not kept
         self._blocks: list[_TextBlock] = []
-        self._size = 0  # of all blocks
+        self._size = 0  # of the text in all blocks
         self._is_text_cut = False  # some text is not kept
         self._is_block_open = False
-        self._segment_start = 0  # only text came behind this position
+        self._segment_start = 0  # only text came after this position
 
     def start(self, now: float) -> None:
-        """Count the time from now on. Without this call it counts from the first event."""
+        """Count the time from now on. Without this call the time is counted from the first event."""
         self._started_at = now
 
     def feed(self, event: Event, now: float) -> None:
@@ -153,7 +153,7 @@ class ProcessingText:
         self._size += len(text)
         self._blocks[-1].pieces.append(text)
         self.version += 1
-        # Not on every event, so that each character is copied only a few times.
+        # Do not cut on every event, so that each character is copied only a few times.
         if self._size > 2 * self._limit:
             self._cut_text()
 
@@ -173,7 +173,7 @@ class ProcessingText:
         self._is_text_cut = True
 
     def _close_block(self, text: str | None) -> None:
-        """Complete the open block. `text`, if given, is its whole text; if no block is open, it is a new block."""
+        """Complete the open block. `text`, if given, is its whole text; if no block is open, `text` is a new block."""
         if self._is_block_open and text is not None and text != self._blocks[-1].text:
             self._retract(self._blocks[-1].position - 1)
         if text is not None and not self._is_block_open:
@@ -181,7 +181,7 @@ class ProcessingText:
         self._is_block_open = False
 
     def _retract(self, position: int) -> None:
-        """Remove the text behind the position."""
+        """Remove the text after the position."""
         kept = [block for block in self._blocks if block.position <= position]
         self.version += len(kept) != len(self._blocks)
         self._is_text_cut = self._is_text_cut and bool(kept)
@@ -190,7 +190,7 @@ class ProcessingText:
         self._is_block_open = False
 
     def _break_text(self) -> None:
-        """End block and segment, because an event that is not text came."""
+        """End the block and the segment, because an event that is not text came."""
         self._is_block_open = False
         self._segment_start = self._position
 
@@ -251,14 +251,14 @@ class ProcessingText:
 
 
 def _is_subagent_text(event: Event) -> bool:
-    """Whether a subagent wrote it; the tools of subagents are shown like all others."""
+    """Whether the event is text of a subagent. Tool calls of subagents are shown like all others."""
     if isinstance(event, TextDelta | BlockFinal | TextRetracted | ReasoningDelta | Notice | Error):
         return event.parent_tool_id is not None
     return False
 
 
 def _last_lines(text: str, room: int) -> str:
-    """The last lines that fit; of a single line that is too long, its end."""
+    """The last lines that fit. If the last line alone is too long, its end."""
     if len(text) <= room:
         return text
     line_start = text.find("\n", len(text) - room - 1) + 1

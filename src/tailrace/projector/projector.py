@@ -1,17 +1,18 @@
-"""The projector: one turn as it looks in one chat, over time.
+"""The projector decides what one chat shows of one turn, over time.
 
 Events and the time go in, operations come out, one at a time and in order; their outcomes go in again. All
 presentations share this code: the messages of the answer say what should exist, outcomes say what exists, and the next
-operation is the first difference. A row of `presentation.PRESENTATIONS` says how the open message is shown.
+operation removes the first difference. A row of `presentation.PRESENTATIONS` says how the open message is shown.
 
-    while the turn runs    sealed messages are sent in order; the open one is shown by its row, at its interval
+    while the turn runs    sealed messages are sent in order; the open one is shown as the row says, at an interval
     after its end          all messages are sealed; the operations that are left come without a pause
 
-If an earlier process sent part of the answer, nothing is changed before as much text was fed again.
+If an earlier process sent part of the answer, no message is changed before the same amount of text was fed again.
 
-Several durable operations can be pending, since each is performed before the next. At most one interim operation is
-pending, and none together with a durable one. The courier keeps the rate limits of the chat. The interval here is that
-of one message, so that people can read it and some of the rate limit is left for durable operations.
+Several durable operations can be pending, because the courier performs them in order. At most one interim operation is
+pending, and never together with a durable one. The courier keeps the rate limits of the chat. The projector keeps the
+interval between updates of one message, so that people can read it and part of the rate limit is left for durable
+operations.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ if TYPE_CHECKING:
     from tailrace.operations import Durable, Interim, Operation, Outcome, Target, Task
     from tailrace.projector.message import TurnMessage
 
-# After these a text block is another one, as it is for the fold.
+# Text after one of these events begins another block, as in the fold.
 _BREAKS_TEXT = (ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded)
-_TYPING_AGAIN = 0.8  # of the time for which it is shown
-_RETRY_S = 1.0  # if the platform does not say when
+_TYPING_AGAIN = 0.8  # the share of its lifetime after which the typing sign is sent again
+_RETRY_S = 1.0  # the wait if the platform names none
 _NEVER = float("-inf")
 CUT_OFF = "The answer ended before it was complete."
 
@@ -110,12 +111,12 @@ class Projector:
             every_s = edits_every_s(capabilities, target)
             self._processing = ProcessingMessage(measurer, settings, edit_every_s=every_s, message=processing)
         self._processing_revision = 0  # the revision of the answer that the processing message shows
-        self._new_text: list[str] = []  # not yet fed to the answer
+        self._new_text: list[str] = []  # text not yet fed to the answer
         self._new_text_at = _NEVER
         self._pending: list[tuple[Durable, TurnMessage]] = []
         self._interim: Interim | None = None
         self._wait = WaitUntil(_NEVER)
-        self._quiet_until = _NEVER  # until then the answer of `next` is `_wait`, unless an event or outcome comes
+        self._quiet_until = _NEVER  # until then `next` returns `_wait`, unless an outcome or event comes
         self._not_before = _NEVER
         self._text_at = self._typing_at = self._sent_at = _NEVER
         self._is_running = True
@@ -124,7 +125,7 @@ class Projector:
 
     def feed(self, event: Event, now: float) -> None:
         """Process an event of the turn."""
-        # Nearly every event is a delta, which is read when something can be shown.
+        # Nearly every event is a delta. Its text is processed only when something can be shown.
         if type(event) is TextDelta and event.parent_tool_id is None:
             if self._is_running:
                 self._new_text.append(event.text)
@@ -177,7 +178,7 @@ class Projector:
         answer.end()
 
     def close(self, now: float) -> None:
-        """End the events. If the turn has no terminal event, it was cut off, and the chat gets a note."""
+        """No more events come. A turn without a terminal event was cut off, so the chat gets a note."""
         if self._is_running:
             self.feed(TurnFailed(message=CUT_OFF), now)
         self._quiet_until = _NEVER
@@ -223,9 +224,14 @@ class Projector:
         return any(pending is operation for pending, _ in self._pending)
 
     @property
-    def unsent(self) -> Snapshot:
-        """The text that no durable operation contains yet, and the message that shows it."""
+    def unsent(self) -> Snapshot | None:
+        """The text that no durable operation contains yet, and the message that shows it.
+
+        None while a resumed turn repeats messages that an earlier process sent: what that process saved is still valid.
+        """
         self._feed_new_text(self._new_text_at)
+        if self._answer.messages.has_earlier:
+            return None
         return self._answer.unsent(waits_for_end=self._rules.waits_for_end)
 
     def next(self, now: float) -> NextAction:
@@ -282,7 +288,7 @@ class Projector:
     def _next_sealed(self, now: float) -> Operation | WaitUntil | None:
         """The operation for the first sealed message that is not in its final state; None if there is none."""
         for message in self._answer.messages.unfinished():
-            # Behind the open message there are only dropped ones.
+            # Skip the open message too. All messages after it are dropped ones.
             if message.is_finished or message.final_is_sent or not message.is_sealed:
                 continue
             if message.pending is not None:
@@ -335,7 +341,7 @@ class Projector:
         return WaitUntil(now)
 
     def _typing(self, now: float) -> NextAction:
-        """Show typing while people see nothing else of the turn."""
+        """Show the typing sign while people see nothing else of the turn."""
         lifetime = self._limits.typing_s
         if lifetime is None or self._is_visible:
             return IDLE

@@ -1,8 +1,9 @@
 """Rebuilds the messages of a turn from the ledger, so that a projector continues with them after a crash.
 
 The turn's events are fed again from the first one. `restored_messages` gives the messages that already exist, in order,
-and the projector changes only what differs. Messages are matched by their order, never by their content. The ledger
-does not know interim edits: only the last open message can show something else than its last durable operation.
+and the projector changes only those that must change. Messages are matched by their order, never by their content. The
+ledger does not record interim edits. So only the last open message may show something else than its last durable
+operation.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def restored_messages(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
-    """The messages of one turn from its deliveries, all of them final, in the order of their ordinals.
+    """Rebuild the messages of a turn from its deliveries, which must all be final, in the order of their ordinals.
 
-    A message that did not arrive, or may not have, is marked as lost: its text is not sent again as it is.
+    A message that did not arrive, or perhaps not, is marked as lost: the same text is not sent again.
     """
     messages: list[TurnMessage] = []
     by_id: dict[str, TurnMessage] = {}

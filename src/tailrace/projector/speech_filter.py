@@ -3,20 +3,21 @@
 Text comes in pieces of any size; the visible text comes out, the same for every division into pieces. The caller shows
 the answer and the reasoning.
 
-Tags are `<think>` and `<thinking>` in upper or lower case. They count at the start of a block after whitespace, and at
-the start of a line after at most three spaces. In fenced code and behind other text they are text.
+Tags are `<think>` and `<thinking>` in upper or lower case. A tag counts at the start of a block, also after whitespace,
+and at the start of a line, also after at most three spaces. In fenced code and after other text a tag is text.
 - An opening tag begins reasoning, up to the next closing tag of its name or the end of the block. If the turn has no
-  other text, reasoning that was never closed is the answer after all.
+  other text and was not cancelled, reasoning that was never closed is the answer after all.
 - A closing tag in a block without an opening tag belongs to an opening tag in the prompt: the block's text before it is
   reasoning and is retracted. In the first block, and after reasoning that was never closed, this also holds within a
-  line, if the tag directly follows text or ends the line. It does not hold in a code span (which ends with its line
-  here), behind a quote, or between words, where the text only mentions the tag. Any other closing tag at the start of a
-  line is removed.
+  line, if the tag directly follows text or ends the line. It does not hold in a code span (a line end also ends the
+  span here), after a quote, or between words, where the text only mentions the tag. Any other closing tag at the start
+  of a line is removed.
 
-A silent reply is a silent word alone in its line, with whitespace around it and at most five marks on each side:
-emphasis, quotes, brackets (in pairs or not), and behind it `.` and `!`. In backticks it is code, which is text. An
-answer of such lines alone is silent; at the end of any other block they are removed. Text that may still become such a
-line is held back, and so is whitespace that begins a turn. All other text comes out at once.
+A silent reply is a silent word alone in its line. There may be whitespace around it and, on each side, at most five
+marks: emphasis, quotes, brackets (in pairs or not), after the word also `.` and `!`. In backticks the word is code,
+which is text. An answer that has only such lines is silent; at the end of any other block such lines are removed. Text
+that may still become such a line is held back, and so is whitespace that begins a turn. All other text comes out at
+once.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ _MARKS = "*_\"'“”‘’«»()\\[\\]"
 
 
 class FilteredText(msgspec.Struct, frozen=True):
-    """The result for one piece. `retract`: the block's visible text so far is reasoning (see `reasoning_in`).
+    """The result for one piece. `retract`: the block's visible text so far was reasoning (see `reasoning_in`).
 
-    `tag_length`: how many of its last characters belong to the closing tag.
+    `tag_length`: how many characters at the end of that text belong to the closing tag.
     """
 
     text: str = ""
@@ -59,7 +60,7 @@ class FilteredText(msgspec.Struct, frozen=True):
         return shown[: len(shown) - self.tag_length]
 
 
-# The state contains nearly everything that matters of the text before:
+# The state is nearly all that the filter must know of the text before. The next text decides the next state:
 #   LINE_START   an opening tag                                          → REASONING
 #                a closing tag; whitespace before the turn's first text  → LINE_START
 #                a silent word alone                                     → AFTER_WORD
@@ -109,7 +110,7 @@ class SpeechFilter:
         self._fence = ""
         self._is_at_start = True  # only whitespace, silent words and reasoning so far
         self._saw_opener = False
-        self._drops_whitespace = False  # behind reasoning that begins the block
+        self._drops_whitespace = False  # after reasoning that begins the block
         self._looks_for_tags = False  # within this line
         self._block_reasoning: list[str] = []
 
@@ -158,10 +159,10 @@ class SpeechFilter:
         self._begin_block()
         return result
 
-    def close(self) -> FilteredText:
-        """End the turn, and its last block with it."""
+    def close(self, *, is_cancelled: bool = False) -> FilteredText:
+        """End the turn, and its last block with it. Reasoning that was cut by a stop is no answer."""
         last = self.end_block()
-        if self._has_text or self._has_word:
+        if self._has_text or self._has_word or (is_cancelled and self._unclosed):
             return last
         if not self._unclosed:
             return FilteredText("".join(self._held), last.reasoning, last.retract, last.tag_length)
@@ -262,7 +263,7 @@ class SpeechFilter:
         if not tag or (tag[2] and not (tag[1] and self._allows_inline_closer)):
             return
         if _ends_in_code("".join(self._out[self._line_start :])):
-            self._looks_for_tags = False  # else a line full of tags would be searched once for each of them
+            self._looks_for_tags = False  # otherwise each further tag would search the line again
         elif tag[2]:
             self._take_back()
         else:
@@ -301,11 +302,11 @@ class SpeechFilter:
 
 @cache
 def _line_patterns(words: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Two patterns for the start of a line: what may become a tag or a silent word alone, and a silent word alone."""
+    """Two patterns for the start of a line: text that may become a tag or a silent word, and a silent word alone."""
     tag = f"(?ai:{_any_prefix(_TAGS)})?"
     if not words:
         return re.compile(f" {{0,3}}{tag}"), re.compile("(?!)")
-    # The longer word first, where two of them begin alike.
+    # The longer word comes first, because two words may begin alike.
     word = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     alone = f"[{_MARKS}]{{0,5}}(?:{word})[{_MARKS}.!]{{0,5}}"
     prefix = f" {{0,3}}(?:{tag}|[{_MARKS}]{{0,5}}(?:{_any_prefix(words)})?|{alone})"

@@ -1,7 +1,7 @@
 """A run of text: the text of an answer between two messages that are not text, such as media or an error.
 
-A run is made of blocks, which runtimes complete, replace or retract. A blank line separates two blocks, and code
-that a block left open is closed before the next one. The blocks since the last event that was not text (a tool call,
+A run is made of blocks, which runtimes complete, replace or retract. A blank line separates two blocks. If a block ends
+with an open code fence, the run closes the fence. The blocks since the last event that was not text (a tool call,
 for example) form a segment, which is retracted as a whole. The run owns which text is valid; the splitter cuts it.
 """
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class TextRun:
-    """One run of text. `parts` are final; `tail` is the text behind them."""
+    """One run of text. `parts` are final; `tail` is the text after them."""
 
     def __init__(self, make_splitter: Callable[[], Splitter]) -> None:
         self._make_splitter = make_splitter
         self._pieces: list[str] = []
         self._segment_start = 0  # the index of the segment's first piece
-        self._block_start = 0  # of the open block's, with the blank line before it
-        self._text_start = 0  # of the open block's, without that
+        self._block_start = 0  # the index of the open block's first piece, which is the blank line before it
+        self._text_start = 0  # the index of the piece after that blank line
         self._part_ends: list[int] = []  # the number of pieces at each call of `end_part`
         self._is_sealed = False  # more text begins another block
         self._splitter: Splitter | None = None
@@ -51,7 +51,7 @@ class TextRun:
 
     @property
     def tail(self) -> str:
-        """The text behind the parts, with the markup that has to be opened again for it."""
+        """The text after the parts. It begins with the markup that was open where the last part ends."""
         self.split()
         if self._splitter is None:
             return ""
@@ -69,11 +69,11 @@ class TextRun:
 
     @property
     def has_sealed_tail(self) -> bool:
-        """Whether there is a tail that gets no more text in its block."""
+        """Whether there is a tail and its last block is complete."""
         return self._is_sealed and bool(self.tail.strip())
 
     def feed(self, text: str) -> str:
-        """Add text; it begins a new block if the last one is sealed. Returns it with the blank line before it."""
+        """Add text; it begins a new block if the last one is sealed. Returns what was added, blank line included."""
         if not text:
             return ""
         gap = ""
@@ -93,7 +93,7 @@ class TextRun:
         self._unsplit.append(text)
 
     def seal(self) -> str:
-        """Complete the open block. Returns the fence that closes the code it left open."""
+        """Complete the open block. Returns the fence that was added to close its code; "" if none was open."""
         if self._is_sealed or not self._pieces:
             return ""
         self._is_sealed = True
@@ -154,7 +154,7 @@ class TextRun:
         return bool(parts)
 
     def end_part(self) -> bool:
-        """End the open part if its last block is complete; it also ends there when the text is cut again."""
+        """End the open part if its last block is complete. If the text is cut anew, a part ends there again."""
         if not self.has_sealed_tail:
             return False
         self.close()

@@ -1,8 +1,8 @@
-"""The tool calls of a turn: as lines, those of a subagent below the call it works for, and as tasks.
+"""The tool calls of a turn, as lines and as tasks. Calls of a subagent are below the call that runs the subagent.
 
-Ids come from the runtime, which may invent, omit or repeat them. An id means the last call that began with it; an
+Ids come from the runtime, which may invent, omit or repeat them. An id means the last call that began with that id; an
 event for an unknown id is ignored. The output and the result of a tool are never shown: they were not written for the
-people in the chat. Memory does not grow with finished calls, except the list of changed tasks until it is read.
+people in the chat. Only the latest calls are kept; the list of changed tasks grows until it is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 64  # earlier calls are only counted
 _MAX_DEPTH = 3  # deeper calls are indented no further, so that lines stay short
-_TEXT_KEPT = 4 * wording.LINE  # the end of a subagent's text, enough to make a line of
+_TEXT_KEPT = 4 * wording.LINE  # characters from the end of a subagent's text, enough for one line
 _MAX_TITLE = 256  # Slack's limit
 _STATUS: dict[_State, Literal["pending", "in_progress", "complete", "error"]] = {
     "running": "in_progress",
@@ -85,7 +85,7 @@ class _NestedCall(ToolLine):
         self.number = number
         self.depth = depth
         self.text = ""
-        self.progress_since: float | None = None  # the start by its last progress event
+        self.progress_since: float | None = None  # the start of the call, as its last progress event says
 
     def lines(self, now: float) -> list[str]:
         """The call, and below it the subagent's last line while it runs."""
@@ -107,9 +107,9 @@ class ToolCalls:
     __slots__ = ("_calls", "_changed", "_count", "_open", "left_out")
 
     def __init__(self) -> None:
-        self._calls: list[_NestedCall] = []  # in the order they are shown: each above the calls made under it
+        self._calls: list[_NestedCall] = []  # in the order they are shown: a call, then the calls of its subagent
         self._open: dict[str, _NestedCall] = {}  # calls without a result, by id
-        self._changed: dict[int, _NestedCall] = {}  # since `changed_tasks` was last called
+        self._changed: dict[int, _NestedCall] = {}  # those that changed since the last `changed_tasks`
         self._count = 0
         self.left_out = 0  # how many calls would be shown but are not kept
 
@@ -128,7 +128,7 @@ class ToolCalls:
             del self._calls[next((nth for nth, old in enumerate(self._calls) if old.state != "running"), 0)]
 
     def _position(self, parent_id: str | None) -> tuple[int, int]:
-        """The index and depth of a new call: behind the other calls of its parent, or last of all."""
+        """The index and depth of a new call: after the other calls of its parent, or last of all."""
         parent = self._open.get(parent_id) if parent_id is not None else None
         if parent is None or parent not in self._calls:
             return len(self._calls), 0
@@ -162,7 +162,7 @@ class ToolCalls:
         return self._open.get(call_id)
 
     def feed_text(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str) -> bool:
-        """Add text of a subagent, for the call it works for. Returns True if a line changes."""
+        """Add text of a subagent to the call that runs it. Returns True if a line changes."""
         call = self._open.get(parent_id)
         if call is None:
             return False
@@ -200,6 +200,6 @@ class ToolCalls:
         return tuple(call.task() for call in self._calls)
 
     def changed_tasks(self) -> tuple[Task, ...]:
-        """The tasks that are new or changed since the last call, shown or not."""
+        """The tasks, also hidden ones, that are new or have changed since this was last called."""
         changed, self._changed = self._changed, {}
         return tuple(call.task() for call in changed.values())

@@ -1,6 +1,6 @@
 """Text from outside (tool names, arguments, reasoning, errors) as lines that are safe to show, and durations as text.
 
-It owns how such a text is shortened to one line, made harmless and redacted. `activity`, `tool_calls` and
+This module shortens such a text to one line, makes it harmless and redacts it. `activity`, `tool_calls` and
 `processing_text` decide which lines there are.
 """
 
@@ -19,12 +19,12 @@ from tailrace.markdown.graphemes import last_boundary
 from tailrace.redaction import redact
 
 LINE = 60
-"""The most characters of outside text on one line."""
+"""The maximum number of characters of outside text on one line."""
 
 _MAX_ERROR = 500
 
 _LONGEST_S = 999_999_999.0
-# Control characters, marks that reorder text on the screen, lone surrogates. Line separators are spaces by then.
+# Control characters, marks that reorder text on the screen, lone surrogates. Line ends were made spaces before.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _CLUSTER = regex.compile(r"\X")
@@ -35,7 +35,7 @@ _MARKUP_AT_START = re.compile(r"^(?:[#>+=-]|(\d+)(?=[.)]))")
 
 
 def one_line(text: str, length: int = LINE) -> str:
-    """The beginning of the text on one line; `…` where there is more."""
+    """The beginning of the text on one line, with `…` at its end if there is more."""
     text = text.strip()
     start = _text_start(text, 4 * length)
     line = _safe_line(start)
@@ -45,7 +45,7 @@ def one_line(text: str, length: int = LINE) -> str:
 
 
 def last_line(text: str, length: int = LINE) -> str:
-    """The end of the last line that is not blank; `…` before it where the line begins earlier."""
+    """The end of the last line that is not blank, with `…` before it if the line begins earlier."""
     end = text_end(text.rstrip(), 4 * length)
     line = _safe_line(end.rpartition("\n")[2])
     return line if len(line) <= length else "…" + text_end(line, length - 1).lstrip()
@@ -77,7 +77,7 @@ def _escaped_start(found: re.Match[str]) -> str:
 def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
     """The first of these arguments that the call has, on one line; "" if it has none.
 
-    Runtimes pass a mapping, its JSON (perhaps only the first half), or anything else.
+    `arguments` is a mapping, the JSON of one (perhaps incomplete), or anything else.
     """
     if isinstance(arguments, str):
         arguments = _decoded(arguments)
@@ -87,7 +87,7 @@ def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
 
 
 def failure_text(event: Error | TurnFailed) -> str:
-    """The message of a failure for users, on one line and without secrets. For a fault of the adapter it is general."""
+    """The message of a failure for users, on one line and without secrets. For an adapter fault, a general text."""
     if event.code in ADAPTER_FAULTS:
         return "The answer failed."
     text = one_line(redact(event.message), _MAX_ERROR)
@@ -109,7 +109,7 @@ def format_elapsed(seconds: float) -> str:
 
 def whole_seconds(seconds: float) -> int:
     """The seconds as a short number; a runtime may report a negative number, infinity or NaN."""
-    return int(min(max(0.0, seconds), _LONGEST_S))  # in this order NaN becomes 0
+    return int(min(max(0.0, seconds), _LONGEST_S))  # `max` with the arguments in this order makes NaN 0
 
 
 def _text_start(text: str, length: int) -> str:

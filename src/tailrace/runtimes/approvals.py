@@ -1,7 +1,7 @@
 """Decide what an agent may do while its turn runs, for agents that ask in the middle of a turn.
 
-`allow` and `deny` answer at once with the narrowest choice. With `ask`, a person is asked while the turn continues.
-`permissions` owns the questions and choices; each runtime sends the answer back to its agent.
+`allow` and `deny` answer at once, with the choice that allows or denies the least. With `ask`, a person is asked while
+the turn continues. `permissions` owns the questions and choices; each runtime sends the answer back to its agent.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Approvals:
         return self._permissions == "ask" and self._approver is not None
 
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
-        """Call `answer` with the choice, now or once the person has chosen. Returns events for the turn."""
+        """Call `answer` with the choice, now or when the person has chosen. Returns events for the turn."""
         if self._permissions == "ask" and self._approver is not None:
             task = asyncio.create_task(self._ask(self._approver, question, answer))
             self._open.add(task)
@@ -75,7 +75,7 @@ class Approvals:
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
 
     async def ask(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
-        """Like `decide`, for a caller that waits: the events for the turn, and a future of the choice."""
+        """Like `decide`, for a caller that waits. Returns the events for the turn, and a future of the choice."""
         chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
         self._waiting_for_choice.add(chosen)
         chosen.add_done_callback(self._waiting_for_choice.discard)
@@ -87,7 +87,7 @@ class Approvals:
         return await self.decide(question, answer), chosen
 
     def notices(self) -> list[Event]:
-        """Notices for questions that could not be asked since the last call."""
+        """Notices for the questions since the last call of this method that could not be asked."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -96,7 +96,7 @@ class Approvals:
     ) -> None:
         try:
             choice = await approver.ask(question)
-        except Exception as error:  # noqa: BLE001  # foreign code failed: the person was not asked, and a notice says so
+        except Exception as error:  # noqa: BLE001  # the approver failed: the person was not asked, and a notice says so
             text = f"Not allowed, because the question could not be asked: {question.title} ({error})"
             self._notices.append(Notice(text=text))
             choice = None

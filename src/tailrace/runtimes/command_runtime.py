@@ -34,8 +34,8 @@ class CommandRuntime:
     """A runtime that runs a command, by default the one called `name`. `command` may contain options, too.
 
     `env` is added to our environment, `cwd` is the agent's working directory. `permissions` decides on the agent's
-    requests, with `ask` the `approver`. `sessions` is the folder that stores which conversation belongs to which
-    session. The attribute `timeouts` says how long to wait for the command.
+    requests; with `ask`, the `approver` asks a person. `sessions` is the folder that stores which conversation belongs
+    to which session. The attribute `timeouts` says how long to wait for the command.
     """
 
     name = ""

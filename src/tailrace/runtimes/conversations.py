@@ -1,7 +1,6 @@
 """Map sessions to the conversations of agents that store their conversations themselves.
 
-Agents store them under ids of their own. Here a small file for each session stores the id, so that it survives a
-restart.
+Each agent gives a conversation an id. Here a small file for each session stores that id, so that it survives a restart.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Conversations:
-    """The conversations of one runtime. A prompt without a session has none."""
+    """The conversations of one runtime. A prompt without a session has no conversation."""
 
     def __init__(self, runtime: str, folder: Path | None = None) -> None:
         self._files = SessionFiles(folder or sessions_directory() / runtime)
@@ -34,7 +33,7 @@ class Conversations:
     def remember(self, prompt: Prompt, conversation: str) -> list[Event]:
         """Store the conversation of the prompt's session. Returns a notice if that fails.
 
-        It is then kept in memory only, until this process ends.
+        If it fails, the conversation is only kept in memory, until this process ends.
         """
         session = session_of(prompt)
         if not (session and conversation) or self._by_session.get(session) == conversation:

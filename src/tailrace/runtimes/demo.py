@@ -104,7 +104,7 @@ Ctrl-C stops an answer, Ctrl-D leaves. What shall we carry next?
 
 
 class DemoRuntime:
-    """The scripted agent; `pause` is awaited with seconds wherever a real agent would take its time."""
+    """The scripted agent. Where a real agent would need some seconds, it awaits `pause(seconds)`."""
 
     name = "demo"
 
@@ -112,7 +112,7 @@ class DemoRuntime:
         self._pause = pause
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Play the script once, with the prompt's text worked into it."""
+        """Play the script once. The script quotes the text of the prompt."""
         quoted = _quote(prompt.text)
         for seconds, event in _script(quoted, session_id=prompt.session_id):
             if seconds:
@@ -141,7 +141,7 @@ def _tokens(text: str) -> Iterator[tuple[float, Event]]:
 
 
 def _two_tools_at_once() -> Iterator[tuple[float, Event]]:
-    """Two calls that overlap. The second one fails, which is reported, and is called again."""
+    """Two calls that overlap. The second one fails, the agent reports that, and calls the tool again."""
     yield 0.2, ToolStarted(id="read", name="read_file", arguments={"path": "docs/tides.md"})
     yield 0.1, ToolStarted(id="fetch", name="fetch")
     yield 0.1, ToolInput(id="fetch", arguments={"url": "https://tides.example/today"})

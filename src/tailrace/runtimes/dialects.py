@@ -47,8 +47,8 @@ UNNAMED_TOOL = "tool"
 class _Row(msgspec.Struct, frozen=True):
     """The translation of one foreign event.
 
-    `fields` maps each field of `event` to its path in the foreign event, `fallbacks` to the value it has if that is
-    missing. `words` maps a foreign boolean to a text.
+    `fields` maps each field of `event` to its path in the foreign event. `fallbacks` maps a field to its value if the
+    foreign field is missing. `words` maps a foreign boolean to a text.
     """
 
     event: type[Event]

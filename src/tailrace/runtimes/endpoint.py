@@ -1,7 +1,7 @@
 """An agent at a web address: it gets a POST, and responds with server-sent events that contain JSON.
 
-Owns which responses are accepted, and the JSON in their frames. The translators own its meaning; `http` owns the
-connection.
+This module owns which responses are accepted, and reads the JSON in their frames. The translators own the meaning of
+the JSON; `http` owns the connection.
 
 JavaScript strings hold a character outside the basic plane as two surrogates, and agents may cut a text between them.
 `SurrogateJoiner` joins them again, so that no event contains half a character.
@@ -48,7 +48,7 @@ class Endpoint:
         HttpRequest(url=url, headers=self._headers).encode(self.address)  # raises for an invalid header
 
     async def post(self, body: Any) -> AsyncGenerator[Any, None]:
-        """Send the body as JSON and yield the value of each frame. Closing this cancels the request.
+        """Send the body as JSON and yield the value of each frame. Closing this iterator cancels the request.
 
         Raises `HttpFault`.
         """
@@ -131,7 +131,7 @@ def frame_value(data: str) -> Any:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        value = json.loads(data)  # which accepts lone surrogates, as JavaScript writes them
+        value = json.loads(data)  # this decoder accepts lone surrogates, which JavaScript writes
         if isinstance(value, dict) and isinstance(piece := value.get("delta"), str):
             return {**replace_surrogates(value), "delta": piece}
         return replace_surrogates(value)

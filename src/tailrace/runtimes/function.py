@@ -1,9 +1,9 @@
 """Agents that are Python functions: an async generator function, named `module:function`.
 
 The function takes a `Prompt` and yields events, or strings, which become text deltas. Anything else that it yields is
-passed on, and `tailrace.contract` refuses it. A function that speaks AG-UI looks the same from outside, so its events
-are recognised, and the error says what to write. An object that already is a `Runtime` is used unchanged. This module
-also finds the object, or reports why it cannot be found.
+passed on, and `tailrace.contract` refuses it. A function that speaks AG-UI looks the same from outside. So its events
+are recognised, and the error says how to name such an agent. An object that is already a `Runtime` is used unchanged.
+This module also finds the object, or reports why it cannot be found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FunctionRuntime:
         self._function = function
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Call the function and yield its events. Closing this closes the function.
+        """Call the function and yield its events. Closing this iterator closes the function.
 
         The turn starts with the first event. A function may yield `TurnStarted` itself and leave fields empty. If it
         returns without a terminal event, the turn is complete.
@@ -59,7 +59,7 @@ class FunctionRuntime:
         except Exception as error:
             if not is_started:
                 yield started
-            # Python's error texts when code uses the prompt as another type, probably as the input of AG-UI.
+            # Python raises such an error if code uses the prompt as another type, probably as the input of AG-UI.
             is_misuse = isinstance(error, TypeError | AttributeError) and "'Prompt' object" in str(error)
             if is_ended or not is_misuse:
                 raise
@@ -130,7 +130,7 @@ def _import(module_name: str, object_name: str) -> ModuleType:
     if here not in sys.path:
         sys.path.insert(0, here)
     if module_name.startswith("."):
-        # Python takes a leading dot for a relative import, which needs a package to start from.
+        # Python would read a leading dot as a relative import, which is only possible from a package.
         raise AgentNotFound(_no_such_module(module_name, object_name, module_name))
     try:
         return importlib.import_module(module_name)

@@ -1,7 +1,7 @@
-"""Append to texts inside plain JSON values at a cost that does not grow with them.
+"""Append to texts inside plain JSON values. The cost does not grow with the length of the texts.
 
-Histories use it, which keep a conversation in its agent's own form. While a text is streamed, a list of its pieces is
-stored in its place; `join_texts` returns the value with whole texts.
+Histories, which keep a conversation in its agent's own form, use this module. While a text is streamed, a list of its
+pieces is stored in its place; `join_texts` returns the value with whole texts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Pieces(list[str]):
-    """The pieces of a text, in its place."""
+    """The pieces of a text, stored in place of the text."""
 
 
 def append_text(container: dict[str, Any], name: str, piece: str) -> None:

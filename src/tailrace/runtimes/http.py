@@ -1,10 +1,10 @@
 """One HTTP/1.1 request to an agent that is a server, and the response as it arrives.
 
-Owns the connection: TLS with the platform's certificates, a limit on headers, a timeout for a silent server, and the
-difference between a complete response and a cut one. A redirect is followed on the same server only, because a request
-may hold secrets. The runtimes read the bodies; no state outlives a response.
+This module owns the connection: TLS with the platform's certificates, a limit on headers, a timeout for a silent
+server, and the difference between a complete response and one that was cut. A redirect is followed on the same server
+only, because a request may hold secrets. The runtimes read the bodies. No state is kept after a response.
 
-Every failure is an `HttpFault`, with which a runtime ends its turn.
+Every failure is an `HttpFault`, and the runtime then ends its turn with that failure.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ T = TypeVar("T")
 
 
 class HttpFault(RuntimeFault):
-    """A request failed, or its response was cut. It does not leave the runtimes.
+    """A request failed, or its response was cut. Only the runtimes see this exception.
 
-    `code` is one of `unreachable`, `refused` (by its status), `redirected`, `malformed`, `stalled` and `cut_off`.
+    `code` is `unreachable`, `refused` (the response has an error status), `redirected`, `malformed`, `stalled` or
+    `cut_off`.
     """
 
     def __init__(self, message: str, *, code: str, status_code: int | None = None) -> None:
@@ -61,7 +62,7 @@ class WebAddress(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, url: str) -> WebAddress:
-        """Raises `UsageError` for text that is no web address, and for an address with a password."""
+        """Parse a URL. Raises `UsageError` for text that is no web address, and for an address with a password."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -122,7 +123,7 @@ class HttpResponse:
         self._reader = reader
 
     async def body(self) -> AsyncGenerator[bytes, None]:
-        """Yield the body as it arrives. Raises `HttpFault` if it stalls or is cut."""
+        """Yield the body as it arrives. Raises `HttpFault` if the body stalls or is cut."""
         coding = self.headers.get("transfer-encoding", "").lower()
         length = self.headers.get("content-length", "")
         if coding == "chunked":
@@ -207,7 +208,7 @@ class _ResponseReader:
 async def send_request(
     request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> AsyncGenerator[HttpResponse, None]:
-    """Send a request and yield its response, of any status. Leaving closes the connection, which cancels the request.
+    """Send a request and yield its response, of any status. Leaving closes the connection and so cancels the request.
 
     `read_timeout_s` limits each wait for more bytes. Raises `HttpFault`.
     """
@@ -227,7 +228,8 @@ async def _exchange(request: HttpRequest, read_timeout_s: float) -> AsyncGenerat
     encoded = request.encode(address)
     stream, writer = await _connect(address)
     try:
-        # Not drained: a server may refuse a body before it has read it, and its response says why.
+        # Do not wait until the body is sent: a server may refuse the body before reading it, and respond with the
+        # reason.
         writer.write(encoded)
         response = _ResponseReader(stream, read_timeout_s)
         status, headers = _parse_head(await response.head())

@@ -1,7 +1,7 @@
 """Add to a command's failure what the user can do: log in, name another model, or update.
 
 Each command reports these failures in its own words, often in a long text and without advice. The text of the failure
-stays; the hint is added after it. Owns the hints; the failures come from the translators.
+stays; the hint is added after it. This module owns the hints; the failures come from the translators.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _UNKNOWN_OPTION = re.compile(
 
 
 def with_login_hint(runtime: str, events: Iterable[Event]) -> list[Event]:
-    """The events. A failure for which advice is known gets the advice and a code of its own."""
+    """Return the events. If there is advice for a failure, the failure gets that advice and a code of its own."""
     return [_with_hint(_COMMANDS[runtime], runtime, event) for event in events]
 
 

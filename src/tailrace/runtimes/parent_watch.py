@@ -1,10 +1,10 @@
-"""Stop an agent's command when this process is killed before it could do so itself.
+"""Stop an agent's command if this process is killed and so cannot stop the command itself.
 
-Most commands end when their input is closed. A server, and an agent that waits for its model, do not: they continue for
-hours. So a watcher process reads from a pipe of ours. The pipe closes when this process ends, also when it is killed;
-then the watcher sends the command the same signals that this process would have sent.
+Most commands end when their input is closed. But a server, or an agent that waits for its model, continues for hours.
+So a watcher process reads from a pipe of this process. The pipe closes when this process ends, also when it is killed.
+Then the watcher sends the command the same signals that this process would have sent.
 
-Owns that watcher. `process` stops a command while this process runs.
+This module owns that watcher. `process` stops a command while this process runs.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class ParentWatch:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that Ctrl-C does not end it
+                start_new_session=True,  # so that Ctrl-C does not end the watcher
             )
 
     def close(self) -> None:
         """End the watcher, because the group has ended or is being stopped. May be called twice."""
         if self._watcher is None:
             return
-        self._watcher.kill()  # before its pipe closes, which it would take for our end
+        self._watcher.kill()  # before its pipe closes, because it would read that as the end of this process
         self._watcher.wait()
         assert self._watcher.stdin is not None, "the watcher is started with a pipe"
         self._watcher.stdin.close()

@@ -1,7 +1,7 @@
 """Questions of agents that need permission to act: the question, its choices, and the protocol of an approver.
 
-Owns these types, and the rule which choice allows or denies the least. Each runtime makes the questions of its agent
-and sends the answers back. The `Approver` of a runtime decides where a person is asked.
+This module owns these types, and the rule which choice allows or denies the least. Each runtime makes the questions of
+its agent and sends the answers back. The `Approver` of a runtime decides where a person is asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Policy: TypeAlias = Literal["ask", "allow", "deny"]
 
 HOW_TO_ALLOW = "Set permissions to ask, allow or deny to decide what it may do (in the terminal: --permissions ask)."
 
-_CHANGES = ("diff", "patch", "new_string", "content")  # what is written to a file
+_CHANGES = ("diff", "patch", "new_string", "content")  # arguments with the text to write to a file
 # The arguments that describe a call best: the first one that the call has is used.
 _MAIN_ARGUMENTS = ("command", "cmd", "file_path", "path", "pattern", "query", "url")
 
@@ -34,18 +34,18 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of an agent, which wants to do or to know something, and the possible answers."""
+    """A question of an agent that wants to do or to know something, with the possible answers."""
 
     title: str
     arguments: Any = None
     choices: tuple[Choice, ...] = ()
 
     def allowing(self) -> Choice | None:
-        """The choice that allows the least, preferably once; None if there is none."""
+        """The choice that allows the least: "once" comes before "always". None if no choice allows."""
         return self._first("allow_once", "allow_always")
 
     def denying(self) -> Choice | None:
-        """The choice that denies the least, preferably once; None if there is none."""
+        """The choice that denies the least: "once" comes before "always". None if no choice denies."""
         return self._first("reject_once", "reject_always")
 
     @property
@@ -92,8 +92,9 @@ class Approver(Protocol):
     """Asks the person for whom the agent works."""
 
     async def ask(self, question: Question) -> Choice | None:
-        """Wait for the person's choice, one of the question's. None, if they cannot be asked, denies it.
+        """Wait until the person has chosen one of the question's choices. None denies: it is returned if
+        the person cannot be asked.
 
-        Cancelled when the answer is no longer needed.
+        This is cancelled when the answer is no longer needed.
         """
         ...

@@ -1,12 +1,13 @@
 """Run an agent's command: start it in its own process group, read it line by line, and end all of its processes.
 
-Owns the problems of commands: very long lines, endless silence, a flood on stderr, ignored signals, and children that
-live longer than the command and hold its output open. The translator of a runtime owns the meaning of the lines.
+This module handles the problems of commands: very long lines, endless silence, a flood on stderr, ignored signals, and
+children that live longer than the command and hold its output open. The translator of a runtime owns the meaning of the
+lines.
 
-The command leads a process group, and signals go to the group: if only a launcher is killed, the agent that it launched
-continues. Agents often run their tools outside the group and end them only when asked to stop. The processes that they
-leave are killed too, as far as the platform shows them (`process_tree`). If this process is killed, `ParentWatch` does
-the same. POSIX only.
+The command leads a process group, and signals go to the whole group: if only a launcher were killed, the agent that it
+launched would continue. Agents often run their tools outside the group, and end the tools only if they are asked to
+stop. Processes that an agent leaves running are killed too, if the platform shows them (`process_tree`). If this
+process is killed, `ParentWatch` stops the command. POSIX only.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 _STDERR_TAIL_BYTES = 8 * 1024
-# Programs written in Rust print this behind their error; it tells people nothing.
+# Programs written in Rust print this after their error. People do not need it.
 _BACKTRACE = "\nStack backtrace:"
-# A killed process ends at once, but stays in the list until its new parent reaps it, which some parents never do.
+# A killed process ends at once, but the system lists it until its new parent reaps it. Some parents never do that.
 _GONE_POLL_S = 0.01
 _GONE_TIMEOUT_S = 0.25
 
@@ -43,9 +44,9 @@ _GONE_TIMEOUT_S = 0.25
 class ProcessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     """The timeouts for a command.
 
-    `silence_timeout_s`: for output, unless the command may be silent. `exit_timeout_s`: for its exit once it has
-    closed its output; some commands save their state first. `drain_timeout_s`: for the rest of its output once it has
-    exited, since a process outside its group may hold the output open.
+    `silence_timeout_s` is the longest wait for output, unless the command may be silent. `exit_timeout_s` is the
+    longest wait for its exit after it has closed its output: some commands save their state first. `drain_timeout_s` is
+    the longest wait for the rest of its output after its exit: a process outside its group may hold the output open.
     """
 
     silence_timeout_s: float = 600.0
@@ -67,7 +68,7 @@ class _Pipes(SubprocessStreamProtocol):
 
 
 class AgentProcess:
-    """A running command. Entering starts it; leaving stops it and its process group.
+    """A running command. Entering the `async with` block starts it; leaving stops it and its process group.
 
     `env` is added to our environment. `missing` says how to install a command that is not found. `may_be_silent`
     returns whether a silence has a reason: a tool runs, or a person is asked. `grace_s` is the time between SIGINT,
@@ -86,7 +87,7 @@ class AgentProcess:
     ) -> None:
         self.command = tuple(command)
         self.may_be_silent: Callable[[], bool] = lambda: False
-        self.failure = ""  # why reading its output was given up
+        self.failure = ""  # the reason if its output is not read any more
         self._timeouts = timeouts
         self._grace_s = grace_s
         self._tree = ProcessTree()
@@ -115,7 +116,7 @@ class AgentProcess:
             raise AgentNotFound(self._start_error(error)) from error
         self.pid = self._transport.get_pid()
         self._watch = ParentWatch(self.pid, self._tree, grace_s=self._grace_s)
-        # Notice at once when the group is empty: from then on its number may be reused.
+        # At the exit, check whether the group is empty: the system may then give its number to another group.
         self._pipes.exited.add_done_callback(lambda _: self._signal(0))
         self._drain = asyncio.create_task(self._drain_stderr())
         return self
@@ -135,10 +136,10 @@ class AgentProcess:
     # Reading
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """Yield each line of its output without line end, blank lines left out, until the output ends.
+        """Yield each line of the output that is not blank, without its line end, until the output ends.
 
-        The last line may lack its end. A line over `MAX_LINE_BYTES` and too long a silence end the output too; then
-        `failure` and `exit_error` say so.
+        The last line may have no line end. A line over `MAX_LINE_BYTES` or too long a silence also ends the iteration;
+        then `failure` and `exit_error` say so.
         """
         pieces: list[bytes] = []
         size = 0
@@ -158,7 +159,7 @@ class AgentProcess:
             yield whole
 
     async def _read(self) -> bytes:
-        """Read the next piece of its output; empty at the end."""
+        """Read the next piece of the output; empty at its end."""
         assert self._pipes.stdout is not None, "the process is started with pipes"
         reading = asyncio.create_task(self._pipes.stdout.read(_READ_BYTES))
         either: set[asyncio.Future[Any]] = {reading, self._pipes.exited}
@@ -183,15 +184,15 @@ class AgentProcess:
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr, for an error message."""
+        """The end of the stderr output, for an error message."""
         return b"".join(self._stderr)[-_STDERR_TAIL_BYTES:].decode(errors="replace").strip()
 
     # Writing
 
     async def write(self, line: bytes) -> None:
-        """Write a line to its input. If the process has stopped reading, nothing is raised: its output says why.
+        """Write a line to the input of the process. If the process has closed its input, nothing is raised.
 
-        A process that reads nothing for as long as it may be silent is given up; then `failure` says so.
+        If the process reads nothing for `silence_timeout_s`, `failure` says so, and its output is not read any more.
         """
         assert self._pipes.stdin is not None, "the process is started with pipes"
         timeout_s = self._timeouts.silence_timeout_s
@@ -204,14 +205,14 @@ class AgentProcess:
                 self.failure = f"{self.command[0]} read none of its input for {timeout_s:g} seconds and was stopped."
 
     def close_input(self) -> None:
-        """End its input. May be called twice."""
+        """Close the input of the process. May be called twice."""
         assert self._pipes.stdin is not None, "the process is started with pipes"
         self._pipes.stdin.close()
 
     # The end
 
     async def wait(self) -> int:
-        """Return its exit code, or the negative number of the signal that ended it. Its stderr is read by then."""
+        """Wait for the exit and for stderr. Returns the exit code, or minus the number of the signal that ended it."""
         await asyncio.wait({self._pipes.exited})
         await asyncio.wait({self._drain}, timeout=self._timeouts.drain_timeout_s)
         code = self._transport.get_returncode()
@@ -219,10 +220,9 @@ class AgentProcess:
         return code
 
     async def exit_error(self) -> str:
-        """Say how it ended and what it last wrote to stderr; empty if it ended well. For an error message.
+        """How the process failed and what it last wrote to stderr, as an error message; empty if it did not fail.
 
-        Call it when the output has ended. A process that keeps running then has nothing more to say and is not waited
-        for.
+        Call this when the output has ended. It waits for the exit, but at most `exit_timeout_s`.
         """
         if self.failure:
             return self.failure
@@ -238,7 +238,7 @@ class AgentProcess:
         return f"{self.command[0]} {ending}" + (f": {stderr}" if stderr else "")
 
     async def stop(self) -> None:
-        """Stop it and its group: SIGINT, then SIGTERM, then SIGKILL. May be called twice."""
+        """Stop the process and its group: SIGINT, then SIGTERM, then SIGKILL. May be called twice."""
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 if self._pipes.exited.done() or not self._grace_s:
@@ -246,7 +246,7 @@ class AgentProcess:
                 self._signal(number)
                 await asyncio.wait({self._pipes.exited}, timeout=self._grace_s)
         finally:
-            # Also when this stop is cancelled: no process may be left.
+            # Kill even if this call is cancelled, so that no process is left.
             self._kill()
             self._watch.close()
             self._drain.cancel()
@@ -255,14 +255,14 @@ class AgentProcess:
 
     def _kill(self) -> None:
         is_running = not self._pipes.exited.done()
-        # A suspended process starts no other while the rest are looked up.
+        # Suspend first: a suspended process cannot start others while the remaining ones are looked up.
         self._signal(signal.SIGSTOP)
         self._tree.suspend_all(self.pid if is_running else None)
         self._signal(signal.SIGKILL)
         self._tree.kill_all()
 
     async def _wait_until_gone(self) -> None:
-        """Wait until no process is left, as far as that can be seen."""
+        """Wait until no process is left that the platform shows, for a short time."""
         await asyncio.wait({self._pipes.exited})
         with suppress(TimeoutError):
             async with asyncio.timeout(_GONE_TIMEOUT_S):
@@ -277,7 +277,7 @@ class AgentProcess:
                 pass
 
     def _signal(self, number: int) -> bool:
-        """Signal the group; return False if it is empty. The number of an empty group may be reused."""
+        """Signal the group. Returns False if it is empty. An empty group gets no signal: its number may be reused."""
         if not self._group_is_gone:
             try:
                 os.killpg(self.pid, number)

@@ -1,8 +1,8 @@
 """Find, suspend and kill all processes that an agent's command has started, in any process group.
 
-The tools of a command may leave its process group, and after a second fork they are not its descendants any more. They
-are found as descendants and by a mark in an environment variable, which children inherit; both need `/proc`. A process
-that drops the variable and is no descendant is not found.
+The tools of a command may leave its process group, and after a second fork they are not its descendants any more. So
+this module looks for descendants, and for a mark in an environment variable, which children inherit. Both need `/proc`.
+A process that drops the variable and is no descendant is not found.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _VARIABLE = "TAILRACE_AGENT"
 
 
 class ProcessTree:
-    """The processes of one command. All have `mark` in their environment; `environment` is for the command."""
+    """The processes of one command. Start the command with `environment`: then all of them inherit `mark`."""
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(8)
-        # An agent may run tailrace in turn; its processes then carry both marks.
+        # An agent may itself run tailrace. The processes of that inner tailrace then have both marks.
         self.environment = {_VARIABLE: f"{os.environ.get(_VARIABLE, '')}/{self.mark}"}
         self._found: set[int] = set()
 
     def suspend_all(self, ancestor: int | None) -> None:
-        """Suspend them all, including those they start meanwhile. `ancestor` is the command, if it runs."""
+        """Suspend all processes, also those that start meanwhile. `ancestor` is the command; None if it has ended."""
         self._found = set()
         while new := set(self._find(ancestor)) - self._found:
             self._found |= new
@@ -41,14 +41,14 @@ class ProcessTree:
         self._signal(signal.SIGKILL)
 
     def are_gone(self) -> bool:
-        """Whether none of them is left. Orphans among them that became our children are reaped."""
+        """Whether all of the killed processes are gone. Those that became our children as orphans are reaped."""
         for process in self._found:
             with suppress(ChildProcessError):
                 os.waitpid(process, os.WNOHANG)
         return not self._signal(0)
 
     def _signal(self, number: int) -> bool:
-        """Signal each of them; return False if none exists."""
+        """Signal each process that was found. Returns False if all of them are gone."""
         found_any = False
         for process in self._found:
             with suppress(ProcessLookupError, PermissionError):
@@ -60,7 +60,7 @@ class ProcessTree:
         yield from () if ancestor is None else _descendants(ancestor)
         variable, mark = f"{_VARIABLE}=".encode(), self.mark.encode()
         for environment in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):  # another user's process, or one that has ended since it was listed
+            with suppress(OSError):  # a process of another user, or one that has ended meanwhile
                 content = environment.read_bytes()
                 if mark in content and any(
                     entry.startswith(variable) and mark in entry for entry in content.split(b"\0")

@@ -1,7 +1,7 @@
 """Find the provider's error message in the error text of an agent.
 
-Agents pass on the provider's JSON, sometimes inside other text; Python SDKs pass on its repr. People see only the
-message in it, and the HTTP status is kept. Any other text stays unchanged.
+Agents pass on the provider's JSON, sometimes inside other text. Python SDKs pass on its Python form (`repr`). People
+see only the message in it, and the HTTP status is kept. Any other text stays unchanged.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-# gemini-cli writes it in brackets: [API Error: …]
+# gemini-cli writes the error in brackets: [API Error: …]
 _BRACKETED = re.compile(r"\[((?:API )?Error: .*)\]", re.DOTALL)
-# Python SDKs put the status first, and behind it the repr of the response, which is no JSON:
+# Python SDKs write the status first, then the `repr` of the response, which is no JSON:
 # "Error code: 400 - {'error': …}", "status_code: 400, …, body: {…}", "400 INVALID_ARGUMENT. {…}".
 _PYTHON_REPR = re.compile(
     r"(?:Error code: |status_code: )?([45]\d\d)\b[^{]*\{.*?'message': "
     r"""(?:'((?:[^'\\]|\\.)+)'|"((?:[^"\\]|\\.)+)")""",
     re.DOTALL,
 )
-_MAX_PYTHON_REPR = 4_000  # the pattern scans to the end from each place where a message could start
+_MAX_PYTHON_REPR = 4_000  # from each possible start, the pattern reads to the end, so long texts cost much
 _ESCAPED = re.compile(r"\\([\\'\"nrt])")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _MAX_NESTING = 4

@@ -60,7 +60,7 @@ _ASGI_PARAMETERS = ["scope", "receive", "send"]
 
 def recognise_agent(found: Any) -> RecognisedAgent | None:
     """The agent of a framework that the object is. None if no framework is recognised."""
-    # A user's own module may be called `agents.agent` too; the SDK's Agent has no method `run`.
+    # A user's own module may also be called `agents.agent`. The Agent of the SDK has no method `run`.
     is_own = _is_of(type(found), "agents.agent", "Agent") and hasattr(found, "run")
     for agent in _AGENTS:
         if not is_own and not inspect.isclass(found) and _is_of(type(found), agent.module, agent.name):

@@ -1,10 +1,10 @@
 """Detect that an agent starts its answer again: gemini-cli, and opencode over ACP, do not report it.
 
 When the stream of its model breaks, the agent waits a second or longer, asks again and sends the new answer after the
-old one. Two signs show a restart: the pause, and that the text repeats from its first word. So text that comes after
-such a pause and repeats the block from its beginning is held back. If it repeats the whole block, it is a restart. If
-it differs before that, the case is unclear: after many equal characters the result says `may_be_restart`; after few the
-text counts as part of the same answer. So does a new try that differs from its first word on.
+old one. Two signs show a restart: the pause, and new text that repeats the block from its first word. So text after
+such a pause is held back while it repeats the block. If it repeats the whole block, it is a restart. If it differs
+before that, the case is unclear: after many equal characters the result says `may_be_restart`, after few characters the
+text counts as part of the same answer. A new try that differs from its first word on is not detected.
 
 Pure: the time is an argument. One instance is one block of text.
 """
@@ -15,21 +15,21 @@ from io import StringIO
 
 import msgspec
 
-# The minimum time that such an agent waits before it retries.
+# The agents that retry wait at least this long before they do.
 _PAUSE_S = 1.0
 # A few words may occur twice in an answer, so a repetition shorter than this proves nothing.
 _MIN_TEXT = 8
 _CHECKED_START = 256
-# If this many characters are repeated from the first one on, it is rarely the style of the answer.
+# An answer rarely repeats this many of its first characters on purpose.
 _MAYBE_RESTART = 16
 
 MAY_BE_RESTARTED = "The answer seems to start again: the text above may come from a failed try."
 
 
 class DetectedText(msgspec.Struct, frozen=True):
-    """The result for a piece: text to emit now, and whether all text before it belongs to a failed try.
+    """The result for a piece: the text to emit now, and whether all text before it belongs to a failed try.
 
-    With `may_be_restart` this is uncertain: both texts stay, in separate blocks.
+    With `may_be_restart` that is uncertain: both texts stay, in separate blocks.
     """
 
     text: str = ""
@@ -41,7 +41,7 @@ class RestartDetector:
     """Detects restarts in one block of text: `feed` each piece, `close` at the end of the block."""
 
     def __init__(self) -> None:
-        self._text = StringIO()  # a StringIO, so that comparing costs little however long the text is
+        self._text = StringIO()  # a StringIO: a comparison then costs little even if the text is long
         self._size = 0
         self._repeated = 0  # how many characters the current try has repeated
         self._held: list[str] = []

@@ -1,7 +1,7 @@
 """Shared by the adapters of Python SDKs: import an SDK when it is used, and convert its objects to JSON values.
 
-SDK objects end here: translators get only the values of `json_value`, and exceptions only as an `SdkFailure`. The
-translators own the meaning of these values.
+No SDK object reaches a translator: it gets only the values of `json_value`, and exceptions only as an `SdkFailure`.
+The translators own the meaning of these values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def load_sdk(module: str, *, extra: str) -> Any:
 
 
 def install_hint(package: str, extra: str) -> str:
-    """A sentence that says how to install an extra. tailrace has no release yet, so the source is a checkout."""
+    """A sentence that says how to install an extra. tailrace has no release yet, so it is installed from a checkout."""
     if package == "tailrace":
         return f"In a checkout of tailrace, install it with: .venv/bin/pip install -e '.[{extra}]'"
     return f"Install it with: pip install '{package}[{extra}]'"
@@ -44,7 +44,7 @@ def install_hint(package: str, extra: str) -> str:
 def wrong_agent_type(
     agent: Any, *, runtime: str, wanted: str, method: str = "", kind: type = object
 ) -> TurnFailed | None:
-    """The failure of a turn whose agent has the wrong type. None if the type can be right."""
+    """The failure of the turn if the agent has the wrong type. None if the type may be right."""
     is_builtin = agent is None or isinstance(
         agent, type | str | bytes | int | float | list | tuple | dict | FunctionType
     )
@@ -64,7 +64,7 @@ def failure_from(error: Exception) -> SdkFailure:
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON holds it. An object that JSON cannot hold becomes its `str`."""
+    """The value as a JSON value. An object that JSON cannot represent becomes its `str`."""
     try:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=_fields_or_text)
     except (TypeError, ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """The files that store an agent's memory if its SDK does not store it: in this user's data directory.
 
-The adapters own the content. A session is any text; a digest of it names the file.
+The adapters own the content. The name of a session can be any text, so the file is named by a digest of it.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class SessionFiles:
         self._folder = folder
 
     def load(self, session: str) -> bytes | None:
-        """The saved content; None if there is none or it cannot be read. In that case `save` will report the reason."""
+        """The saved content; None if there is none or it cannot be read. `save` will then report the reason."""
         try:
             return self._path(session).read_bytes()
         except OSError:
             return None
 
     def save(self, session: str, content: bytes) -> None:
-        """Replace the session's file. If the process dies, the file has the whole old or the whole new content.
+        """Replace the session's file. If the process dies meanwhile, the file has all the old or all the new content.
 
         Raises OSError if that fails.
         """
@@ -82,7 +82,7 @@ class SessionFile:
         return await asyncio.to_thread(self._files.load, self._key) if self._key else None
 
     async def save(self, encode: Callable[[], bytes]) -> str:
-        """Save the encoded content. Returns why that failed; "" if it did not."""
+        """Save the encoded content. Returns the reason if that failed, else ""."""
         try:
             if self._key:
                 await asyncio.to_thread(self._files.save, self._key, encode())

@@ -1,8 +1,8 @@
 """Server-sent events: bytes in, frames out, as the WHATWG standard defines them.
 
-Lines end with CR, LF or CRLF, wherever the bytes are cut. Comments keep a connection alive and have no content. Owns
-the syntax and the limit on the size of a frame. The reader of the stream owns the meaning of the data and decides
-whether to connect again; `retry_ms` is the delay that the server asks for.
+Lines end with CR, LF or CRLF, and the bytes may be cut anywhere, also inside a CRLF. Comments keep a connection alive
+and have no content. This module owns the syntax and the limit on the size of a frame. The reader of the stream owns the
+meaning of the data and decides whether to connect again; `retry_ms` is the delay that the server asks for.
 
 Pure: no time, no input or output. One decoder is one stream.
 """
@@ -32,11 +32,11 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrameDecoder:
-    """`feed` the bytes, and `close` at the end of the stream. Cutting the bytes elsewhere gives the same frames."""
+    """`feed` the bytes, and `close` at the end of the stream. The frames do not depend on where the bytes are cut."""
 
     def __init__(self, *, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._partial: list[bytes] = []  # of a line that is not complete yet
+        self._partial: list[bytes] = []  # the pieces of a line that is not complete yet
         self._partial_size = 0
         self._is_after_cr = False
         self._is_at_start = True
@@ -67,7 +67,7 @@ class FrameDecoder:
                 yield from self._end_line()
 
     def close(self) -> None:
-        """End the stream. Raises `RuntimeFault` in the middle of a frame."""
+        """End the stream. Raises `RuntimeFault` if it ends in the middle of a frame."""
         if self._partial or self._data:
             raise RuntimeFault(_CUT)
 

@@ -1,7 +1,7 @@
 """Ask a person at the terminal what an agent may do: an `Approver` for every runtime that takes one.
 
-Owns the question on the screen and the input that answers it. Other writers to the screen first await
-`wait_until_idle`, so that they do not write over a question; `make_room` is called before a question is shown. Input
+This module owns the question on the screen and the input that answers it. Other writers to the screen first await
+`wait_until_idle`, so that they do not write over a question. `make_room` is called before a question is shown. Input
 that was typed before the question was shown is discarded.
 """
 
@@ -80,11 +80,11 @@ class TerminalApprovals:
                     return choice
                 _write(terminal, f"  That is not one of the answers.\n{_prompt(question)}")
         finally:
-            # After an answer the cursor is at the start of a line; otherwise it is not.
+            # After a typed answer, the cursor is already at the start of a line. Otherwise end the line.
             _write(terminal, "" if self._line_ended else "\n")
 
     async def _line(self, terminal: int) -> str:
-        """Read a line; empty at the end of input. Can be cancelled while it waits."""
+        """Read a line; empty at the end of the input. This can be cancelled while it waits."""
         self._line_ended = False
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
@@ -99,7 +99,7 @@ class TerminalApprovals:
         try:
             line = os.read(terminal, _MAX_LINE) if readable.is_set() else b""
         except OSError:
-            line = b""  # the terminal is gone
+            line = b""  # the terminal is gone: treat that as the end of the input
         self._line_ended = line.endswith(b"\n")
         return line.decode(errors="replace")
 
@@ -115,7 +115,7 @@ def _question_text(question: Question, columns: int | None = None) -> str:
 
 
 def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
-    """Put the text behind its prefix, in as many lines as it needs."""
+    """Put the text after its prefix, in as many lines as it needs."""
     if columns is None or len(prefix) + len(text) <= columns or columns <= 2 * len(prefix):
         return [f"{prefix}{text}"]
     wrapper = textwrap.TextWrapper(columns - len(prefix), expand_tabs=False, replace_whitespace=False)
@@ -125,7 +125,7 @@ def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
 
 
 def _parse_choice(question: Question, typed: str) -> Choice | None:
-    """The typed choice: a number, or yes or no for the choice that allows or denies the least."""
+    """The choice that was typed: its number, or yes or no for the choice that allows or denies the least."""
     if typed.lower() in _YES:
         return question.allowing()
     if typed.lower() in _NO:

@@ -3,14 +3,14 @@
 A translator knows the events of one agent and calls the methods here; each returns the canonical events that follow.
 The problems that all agents have are handled here once:
 
-- **Deltas win.** The final text of a streamed block closes the block and corrects it where it differs; it is not
-  repeated. A block that was not streamed is emitted from its final text.
-- **A block is known by the key the translator gives it**: its model call, its index there and its kind, never by a
-  provider's id alone.
-- **Snapshots become differences.** A snapshot that does not continue the text so far replaces it.
+- **Streamed text is not repeated.** The final text of a streamed block only closes the block, and corrects it if it
+  differs. A block that was not streamed is emitted from its final text.
+- **The translator gives each block a key**: its model call, its index there and its kind. The id of a provider alone
+  is no key.
+- **Snapshots become deltas.** A snapshot that does not continue the text so far replaces that text.
 - **Text of a failed model call is retracted** before the next try. Text of a completed model call stays.
-- **An interrupted block continues behind the interruption**; the text before it stays.
-- **A tool is known by its call id**, across model calls and resumed runs. A result may come before the input is
+- **An interrupted block continues after the interruption**; the text before it stays.
+- **The key of a tool call is its id**, across model calls and resumed runs. A result may come before the input is
   complete, after later text, after the end, and without a start.
 - **A turn has one end**: a requested cancellation, else a failure, else what the agent reported. A stream that just
   stops is a failure.
@@ -43,16 +43,16 @@ from tailrace.events import (
 from tailrace.runtimes.provider_errors import provider_error_text
 
 _BlockKey: TypeAlias = Hashable
-# The speaker of an event: None for the agent itself, for a subagent the id of the call that started it.
+# The speaker of an event: None for the agent itself, or the id of the call that started the subagent.
 _Speaker: TypeAlias = str | None
-_SHOWN_CHARACTERS = 500  # of an unknown event
+_SHOWN_CHARACTERS = 500  # the length at which an unknown event is cut
 # The fields in which agents write the kind of an event.
 _KIND_FIELDS = ("type", "subtype", "method", "event", "event_kind", "part_kind", "name")
 _MAX_UNKNOWN_KINDS = 20
 
 
 class _Segment:
-    """A run of text of one block, up to an interruption. A completed model call makes it permanent."""
+    """Text of one block up to an interruption. If its model call is complete, it is permanent: no retry retracts it."""
 
     __slots__ = ("is_permanent", "pieces")
 
@@ -93,18 +93,20 @@ class _Block:
 
 
 class TurnTranslation:
-    """One turn of one agent. Every method returns the events that follow from the call."""
+    """One turn of one agent. A method returns the canonical events that follow from the call."""
 
     def __init__(self, runtime: str) -> None:
         self.runtime = runtime
         self._blocks: dict[_BlockKey, _Block] = {}
         self._open_blocks: dict[_Speaker, _BlockKey] = {}
-        self._recent_segments: dict[_Speaker, list[_Segment]] = {}  # since the last event that was not text
-        self._reasoning_ended: dict[_Speaker, bool] = {}  # for speakers whose last event was reasoning
+        self._recent_segments: dict[
+            _Speaker, list[_Segment]
+        ] = {}  # the segments since the last event that was not text
+        self._reasoning_ended: dict[_Speaker, bool] = {}  # for each speaker whose last event was reasoning
         self._call_finished: dict[str, bool] = {}
         self._call_parents: dict[str, _Speaker] = {}
         self._printed: dict[str, str] = {}
-        self._reported_kinds: set[Hashable] = set()  # of unknown events
+        self._reported_kinds: set[Hashable] = set()  # the kinds of unknown events that were reported
         self._failure: TurnFailed | None = None
         self._completion: TurnCompleted | None = None
         self.is_finished = False
@@ -120,7 +122,7 @@ class TurnTranslation:
         return [*events, TextDelta(text=piece, parent_tool_id=parent)]
 
     def text_snapshot(self, key: _BlockKey, whole: str, *, parent: str | None = None) -> list[Event]:
-        """Take the whole text of a block so far, and emit the new part. A different text replaces the open segment."""
+        """Take the whole text of a block so far, and emit the new part. Text that differs replaces the open segment."""
         known = self._blocks.get(key)
         text = known.text if known is not None else ""
         if whole.startswith(text):
@@ -136,7 +138,7 @@ class TurnTranslation:
         ]
 
     def block_final(self, key: _BlockKey, whole: str | None = None, *, parent: str | None = None) -> list[Event]:
-        """Close a block; `whole` is its final text where the agent reports one."""
+        """Close a block. `whole` is its final text, if the agent reports one."""
         known = self._blocks.get(key)
         if known is None:
             if not whole:
@@ -173,7 +175,7 @@ class TurnTranslation:
         """Note that a model call is complete: no later retry can retract its text."""
         for segment in reversed(self._recent_segments.get(parent, [])):
             if segment.is_permanent:
-                break  # and so are all before it
+                break  # all segments before a permanent one are permanent too
             segment.is_permanent = True
 
     def _retract(self, parent: str | None, reason: str) -> list[Event]:
@@ -214,7 +216,7 @@ class TurnTranslation:
         return [*events, BlockFinal(parent_tool_id=parent)], block
 
     def _close_subagent_blocks(self, parent: str | None) -> list[Event]:
-        """Close the open blocks of all other subagents, or their text would run into the next speaker's.
+        """Close the open blocks of all other subagents. Otherwise the next speaker's text would continue their text.
 
         The agent's own block stays open while a subagent speaks.
         """
@@ -231,7 +233,7 @@ class TurnTranslation:
     # Reasoning
 
     def reasoning_delta(self, piece: str, *, parent: str | None = None) -> list[Event]:
-        """Append reasoning; the first piece behind an ended block starts a new paragraph."""
+        """Append reasoning. The first piece after a block that has ended starts a new paragraph."""
         is_next_block = self._reasoning_ended.get(parent, False)
         self._interrupt_text(parent)
         if not piece:
@@ -240,9 +242,9 @@ class TurnTranslation:
         return [ReasoningDelta(text=f"\n\n{piece}" if is_next_block else piece, parent_tool_id=parent)]
 
     def reasoning_end(self, metadata: Any = None, *, parent: str | None = None) -> list[Event]:
-        """End a block of reasoning; `metadata` is the provider's and is passed on unchanged."""
+        """End a block of reasoning. `metadata` belongs to the provider and is passed on unchanged."""
         if metadata is not None:
-            self._reasoning_ended.pop(parent, None)  # metadata seals the block: no paragraph break is needed
+            self._reasoning_ended.pop(parent, None)  # metadata seals the chunk, so no paragraph break is needed
         elif parent in self._reasoning_ended:
             self._reasoning_ended[parent] = True
         return [ReasoningEnd(metadata=metadata, parent_tool_id=parent)]
@@ -286,7 +288,7 @@ class TurnTranslation:
         """Take the whole output of a tool so far, and emit the new part."""
         printed = self._printed.get(call, "")
         if not whole.startswith(printed):
-            return []  # printed output cannot be changed; the result will be right
+            return []  # emitted output cannot be changed, but the result will be right
         self._printed[call] = whole
         return self.tool_output(call, whole[len(printed) :])
 
@@ -304,14 +306,14 @@ class TurnTranslation:
     # Notices
 
     def notice(self, text: str, *, parent: str | None = None) -> list[Event]:
-        """Emit a notice; it interrupts the open block."""
+        """Emit a notice. It interrupts the open block: later text of the block is a new segment."""
         self._interrupt_text(parent)
         return [Notice(text=text, parent_tool_id=parent)]
 
     def unknown_event(self, event: Any, *, kind: Hashable = None) -> list[Event]:
         """Report an event that the translator does not know.
 
-        Once per kind and for a few kinds only, since an agent may print its log among its events.
+        Each kind is reported once, and only a few kinds, because an agent may print its log among its events.
         """
         kind = _kind_of(event) if kind is None else kind
         if self.is_finished or kind in self._reported_kinds or len(self._reported_kinds) == _MAX_UNKNOWN_KINDS:
@@ -334,11 +336,11 @@ class TurnTranslation:
             self._failure = TurnFailed(message=reason, code=code, status_code=status_code or status)
 
     def complete(self, *, text: str | None = None, stop_reason: str = "") -> None:
-        """Record that the agent reports a complete turn; `end` decides."""
+        """Record that the agent reports a complete turn. `end` decides how the turn ends."""
         self._completion = TurnCompleted(text=text or None, stop_reason=stop_reason)
 
     def end(self, *, cancelled: bool = False, exit_error: str = "") -> list[Event]:
-        """Return the one terminal event of the turn; nothing when called again.
+        """Return the one terminal event of the turn. A further call returns no event.
 
         `exit_error` says how the agent's process or connection failed; "" if it did not.
         """
@@ -357,7 +359,7 @@ class TurnTranslation:
 
 
 def _kind_of(event: Any) -> Hashable:
-    """The names in an unknown event that identify its kind; without any, its keys or its type."""
+    """The names in an unknown event that identify its kind. If there are none, its keys and its type."""
     names: list[str] = []
     match event:
         case dict():

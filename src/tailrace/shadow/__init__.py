@@ -1,1 +1,1 @@
-"""Shadow mode: present the same turn another way, compare, send nothing. No other package depends on it."""
+"""Shadow mode presents a turn in another way and compares, but sends nothing. No other package depends on it."""

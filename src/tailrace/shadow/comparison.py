@@ -1,7 +1,6 @@
-"""Compares two shown turns: texts that differ, messages that are lost, extra, moved or cut at other places; and other
-outcomes, other calls and other times.
+"""Compares two shown turns: first what people read, then the outcomes of the messages, the calls and the times.
 
-Pure. A comparison does not grow with the turn: it keeps a count for each kind of difference, and its first example.
+Pure. The result does not grow with the turn: it has a count for each kind of difference, and the first example.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Difference(enum.StrEnum):
 
 
 GRAVE = frozenset({Difference.TEXT_DIFFERS, Difference.LOST, Difference.EXTRA, Difference.ORDER})
-"""With these people would read something else."""
+"""With one of these differences, people would read something else."""
 _VISIBLE = GRAVE | {Difference.WHITESPACE, Difference.CUT_MOVED}
 
 
@@ -60,17 +59,17 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """Whether people read the same."""
+        """Whether people read the same text in the same messages."""
         return not self.counts.keys() & _VISIBLE
 
     @property
     def is_alike(self) -> bool:
-        """Whether the messages also were sent in the same way and at the same time."""
+        """Whether people read the same, and the messages were also sent in the same way and at the same time."""
         return self.counts.keys() <= {Difference.IDENTICAL}
 
     @property
     def is_grave(self) -> bool:
-        """Whether people would miss something, or read what they should not."""
+        """Whether people would miss something, or read something that they should not."""
         return bool(self.counts.keys() & GRAVE)
 
     def __str__(self) -> str:
@@ -124,7 +123,7 @@ class _Differences:
     def compare_messages(
         self, ours: tuple[ShownMessage, ...], theirs: tuple[ShownMessage, ...]
     ) -> list[tuple[ShownMessage, ShownMessage]]:
-        """Compare what people read. Returns the messages that correspond."""
+        """Compare what people read. Returns the pairs of messages that correspond to each other."""
         lost: list[ShownMessage] = []
         extra: list[ShownMessage] = []
         pairs: list[tuple[ShownMessage, ShownMessage]] = []
@@ -146,7 +145,7 @@ class _Differences:
         return pairs
 
     def _compare_order(self, lost: list[ShownMessage], extra: list[ShownMessage]) -> None:
-        """Count a message that is lost in one place and extra in another as moved."""
+        """Count a message as moved if it is lost in one place and extra in another."""
         moved = Counter(map(_content, lost)) & Counter(map(_content, extra))
         left = Counter(moved)
         for message in lost:

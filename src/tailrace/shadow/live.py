@@ -1,9 +1,9 @@
 """Shadow mode for live turns: present a share of them in another variant as well, and report the differences.
 
 A shadow gets only values: the events of the turn, and the ledger's records of its deliveries. It has no channel, no
-courier and no ledger, so it cannot send anything. While the turn runs, it only keeps each event. The comparison is made
-in a thread after the turn. A comparison that fails or takes too long is given up, and turns for which there is no room
-are dropped. Both are counted, and neither affects the turn.
+courier and no ledger, so it cannot send anything. While the turn runs, it only stores these values. The comparison is
+made in a thread after the turn. A comparison that fails or takes too long is given up, and turns for which there is no
+room are dropped. Both are counted, and neither affects the live turn.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a shadow.
 
     A `share` of the turns, from 0 to 1, have a shadow; their ids decide which. A comparison takes at most `timeout_s`.
-    At most `max_turns` are watched or compared at once, each of at most `max_events` events with `max_characters`.
+    At most `max_turns` are watched or compared at once, each with at most `max_events` events and `max_characters`.
     Messages count as simultaneous if their times differ by at most `tolerance_s`.
     """
 
@@ -73,10 +73,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shadow:
-    """Another variant beside live turns. Only `__init__` raises, and only `close` waits.
+    """Compares live turns with another variant of them. Only `__init__` raises, and only `close` waits.
 
     `on_report` is called for each turn after its comparison, in a thread of the shadow. Its exceptions are logged.
-    While it runs, further turns may be dropped.
+    While `on_report` runs, further turns may be dropped.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Shadow:
         return int.from_bytes(digest) < self._settings.share * 2**64
 
     def watch(self, turn_id: str, target: Target) -> ShadowTurn:
-        """Watch a turn; use it as `with`, from the first event until everything is delivered.
+        """Watch a turn. Use the result in a `with` block, from the first event until everything is delivered.
 
         Do not watch a turn that an earlier process began: its times are unknown. The result does nothing if the turn
         does not belong to the share, or if there is no room for it.
@@ -123,7 +123,7 @@ class Shadow:
         return turn
 
     def record(self, delivery: Delivery) -> None:
-        """Take a delivery, of any turn, that was recorded or has changed."""
+        """Take a new or changed delivery of any turn."""
         if (turn := self._watched.get(delivery.turn_id)) is not None:
             turn.record(delivery)
 
@@ -164,13 +164,17 @@ class Shadow:
             return Report(turn_id=turn.turn_id, given_up="an earlier comparison does not end")
         reports: list[Report] = []
 
+        stopped = threading.Event()
+
         def run() -> None:
             with suppress(SystemExit):
-                reports.append(self._compare(turn))
+                reports.append(self._compare(turn, stopped.is_set))
 
         self._comparing = threading.Thread(target=run, name=f"{self._thread.name}: comparison", daemon=True)
         self._comparing.start()
         self._comparing.join(self._settings.timeout_s)
+        stopped.set()
+        self._comparing.join(_GRACE_S / 2)
         if not reports:
             _stop_thread(self._comparing)
             self._comparing.join(_GRACE_S)
@@ -179,13 +183,13 @@ class Shadow:
             return Report(turn_id=turn.turn_id, given_up=why)
         return reports[0]
 
-    def _compare(self, turn: ShadowTurn) -> Report:
+    def _compare(self, turn: ShadowTurn, is_stopped: Callable[[], bool]) -> Report:
         try:
             ours = from_deliveries(turn.deliveries.values(), began_at=turn.began_at)
-            theirs = self._variant.show(turn.events, turn.target)
+            theirs = self._variant.show(turn.events, turn.target, is_stopped=is_stopped)
             comparison = compare(ours, theirs, tolerance_s=self._settings.tolerance_s)
             return Report(turn_id=turn.turn_id, comparison=comparison)
-        except Exception as error:  # noqa: BLE001 -- the projector of a shadow may be anything
+        except Exception as error:  # noqa: BLE001 -- the projector of a shadow may raise anything
             return Report(turn_id=turn.turn_id, given_up=f"{type(error).__name__}: {error}"[:1000].rstrip(": "))
 
     def _report(self, report: Report) -> None:
@@ -203,7 +207,7 @@ class Shadow:
 def _stop_thread(thread: threading.Thread) -> None:
     """Raise SystemExit in a thread that may never end: an endless loop would take the processor from live turns.
 
-    Python code gets it at its next instruction; code that waits in C gets it when the C call returns.
+    Python code gets the exception at its next instruction; code that waits in C gets it when the C call returns.
     """
     if thread.is_alive() and thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))

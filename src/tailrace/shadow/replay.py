@@ -17,11 +17,11 @@ from tailrace.shadow.comparison import TOLERANCE_S, Comparison, Difference, comp
 from tailrace.shadow.shown_turn import ShownTurn, from_dry_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
     from tailrace.capabilities import Capabilities
-    from tailrace.delivery.dry_run import MakeProjector
+    from tailrace.delivery.dry_run import MakeProjector, PerformedCall
     from tailrace.events import Event
     from tailrace.operations import Target
 
@@ -37,10 +37,17 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     make_projector: MakeProjector = Projector
     name: str = ""
 
-    def show(self, events: TimedEvents, target: Target) -> ShownTurn:
-        """The shown turn that this variant makes of the events."""
+    def show(self, events: TimedEvents, target: Target, *, is_stopped: Callable[[], bool] | None = None) -> ShownTurn:
+        """The shown turn that this variant makes of the events. Raises `SystemExit` once `is_stopped` returns True."""
         calls = dry_run(events, target, self.capabilities, self.settings, make_projector=self.make_projector)
-        return from_dry_run(calls)
+        return from_dry_run(calls if is_stopped is None else _until(is_stopped, calls))
+
+
+def _until(is_stopped: Callable[[], bool], calls: Iterable[PerformedCall]) -> Iterator[PerformedCall]:
+    for call in calls:
+        if is_stopped():
+            raise SystemExit
+        yield call
 
 
 def replay(
@@ -50,13 +57,13 @@ def replay(
     *,
     tolerance_s: float = TOLERANCE_S,
 ) -> Comparison:
-    """Compare a recorded turn in two variants. Both use the same events, or the events of two runtimes."""
+    """Compare two variants of a recorded turn. Both get the same events, or each gets the events of a runtime."""
     shown = [variant.show(events, target) for variant, events in (ours, theirs)]
     return compare(*shown, tolerance_s=tolerance_s)
 
 
 class Summary:
-    """The sum of many comparisons, with the first example of each kind: the name of the turn, and the example.
+    """The sum of many comparisons. For each kind of difference it has the first example and the id of its turn.
 
     `same` counts the turns whose text was the same, `given_up` those that could not be compared, `dropped` those for
     which there was no room.

@@ -1,6 +1,6 @@
 """One live turn for its shadow: the events, their times, and the ledger's records.
 
-It only keeps these, within limits. Nothing here raises an exception into the turn or makes it wait.
+This module only stores them, within limits. It never raises an exception into the turn and never makes the turn wait.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _NOT_WATCHED = "it was not to be watched"
 _LATE = "the other path did not end in time"
-_EVENT_OVERHEAD = 100  # what an event takes besides its text, in characters
+_EVENT_OVERHEAD = 100  # the memory of an event besides its text, in characters
 _MAX_VALUES = 10_000
 
 
 class ShadowTurn:
     """A turn that is watched from `begin` until its `with` block is left. Without `begin` it is not watched.
 
-    `given_up` says why it cannot be compared, and is empty if it can.
+    `given_up` says why the turn cannot be compared. If the turn can be compared, it is empty.
     """
 
     def __init__(self, turn_id: str, target: Target, clock: Clock) -> None:
@@ -88,11 +88,11 @@ class ShadowTurn:
             self._keep(event)
 
     def follow(self, other: AsyncIterable[Event]) -> Coroutine[None, None, None]:
-        """Let the shadow present these events instead: those of another runtime for the same agent.
+        """Let the shadow present the events of another runtime for the same agent, instead of the turn's events.
 
-        Run the coroutine as a task from the beginning of the turn; the turn does not wait for it. It ends with the
-        events, and is stopped if they continue for too long after the turn. It suppresses their exceptions. If the turn
-        is not watched, the events are not read.
+        Run the coroutine as a task from the beginning of the turn; the turn does not wait for the task. The task ends
+        with the events, and is stopped if they continue for too long after the turn. It suppresses their exceptions. If
+        the turn is not watched, the events are not read.
         """
         self._has_other_path = self._is_following = self._is_running and not self.given_up
         self.events.clear()
@@ -134,7 +134,7 @@ class ShadowTurn:
             self._finish()
 
     def record(self, delivery: Delivery) -> None:
-        """Keep a delivery of the turn that was recorded or has changed."""
+        """Keep a new or changed delivery of the turn."""
         if self._is_running and not self.given_up and delivery.turn_id == self.turn_id:
             self._items_left -= delivery.ordinal not in self.deliveries
             self.deliveries[delivery.ordinal] = delivery
@@ -168,14 +168,14 @@ class ShadowTurn:
             self.give_up("the turn is longer than its shadow may keep")
 
     def _finish(self) -> None:
-        """Report the end once the turn and the other path are both over."""
+        """Call `on_finished` once the turn and the events of `follow` have both ended."""
         if not self._is_running and not self._is_following and self._on_finished is not None:
             on_finished, self._on_finished = self._on_finished, None
             on_finished(self)
 
 
 class _ObservedEvents:
-    """Passes on the events of a turn and keeps each. It never waits by itself."""
+    """Passes on the events of a turn and stores each. It waits only for the next event."""
 
     def __init__(self, events: AsyncIterable[Event], turn: ShadowTurn) -> None:
         self._events = aiter(events)
@@ -191,7 +191,7 @@ class _ObservedEvents:
 
 
 def _size(event: Event) -> int:
-    """About how many characters an event holds. Raises ValueError for one with too many values to look at."""
+    """About how many characters an event holds. Raises `ValueError` if it holds more than `_MAX_VALUES` values."""
     if type(event) is TextDelta:
         return len(event.text)
     size, seen = 0, 0
@@ -217,5 +217,5 @@ async def _close(events: AsyncIterable[Event]) -> None:
     """Close a stream that was left before its end."""
     close = getattr(events, "aclose", None)
     if close is not None:
-        with suppress(Exception):  # why it was left is reported already
+        with suppress(Exception):  # the reason for leaving it is already reported
             await close()

@@ -1,7 +1,7 @@
 """The result of one turn in a chat: its messages at the end, the outcome of each, and the calls that were needed.
 
-A shown turn is made either of recorded deliveries or of a dry run. Both use `_Builder`, so that two shown turns differ
-only if the turns do. Pure: deliveries or calls in, a value out.
+A shown turn is made either of recorded deliveries or of a dry run. Both use `_Builder`, so two shown turns differ only
+if the deliveries and the calls differ. Pure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Completion(enum.StrEnum):
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message at the end of the turn. Times are in seconds since the turn began.
 
-    It appeared at `at` and had its final text at `done`. `why` says what was lost in it, or what went wrong.
+    The message appeared at `at` and got its final text at `done`. `why` says what was lost in it or what went wrong.
     """
 
     text: str
@@ -57,7 +57,7 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many calls of each kind a turn needed, without typing.
+    """How many calls of each kind a turn needed. Calls that show the typing sign are not counted.
 
     `messages` are new ones, which notify people; `changes` are final edits, ends of streams and deletions; `previews`
     are interim calls, None if they were not counted.
@@ -154,7 +154,7 @@ class _Builder:
             case Post() | OpenStream() | PostMedia():
                 self._new += 1
                 before = self._messages.get(self._last)
-                # A message that never arrived has no id. No platform has ids like these.
+                # A message that never arrived has no id, so it gets one that no platform uses.
                 self._last = message_id or f"\0{self._new}"
                 if isinstance(operation, Post) and operation.is_processing:
                     return
@@ -169,7 +169,7 @@ class _Builder:
                 if arrival in {Arrival.DELIVERED, Arrival.DEGRADED}:
                     self._messages.pop(operation.message_id, None)
             case AppendStream() | Draft() | Typing():
-                pass  # their effect does not stay
+                pass  # at the end of the turn, nothing of them is left in the chat
 
     def preview(self, operation: Operation) -> None:
         """Apply an interim operation."""
@@ -190,7 +190,7 @@ class _Builder:
             self._messages[self._last] = replace(message, completion=Completion.ANEW)
 
     def _merged(self, before: ShownMessage, message: ShownMessage) -> ShownMessage:
-        """The message; if the one before it was refused and is its beginning, it replaces that one."""
+        """Return the message. If the message before was refused and is the beginning of this one, remove it."""
         beginning = before.text.rstrip()
         if before.arrival is not Arrival.REFUSED or not beginning or not message.text.startswith(beginning):
             return message
@@ -216,6 +216,6 @@ def _message_id(operation: Edit | CloseStream) -> str:
 
 def _content(operation: Post | OpenStream | PostMedia) -> tuple[str, str]:
     if isinstance(operation, PostMedia):
-        # A file is sent from a copy, whose name differs each time.
+        # The path of a file is left out: a file is sent from a copy, and the name of the copy differs each time.
         return operation.caption, operation.url or f"a file {operation.mime}".rstrip()
     return operation.body.text, ""

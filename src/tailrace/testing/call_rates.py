@@ -1,7 +1,7 @@
-"""Checks that callers keep the rate limits of a platform: every call counts for every rate that applies to it.
+"""Checks whether callers keep the rates that a platform declares. A call counts for its chat, its group and overall.
 
-The code is independent of the rate limiter of `tailrace.delivery`, so that one can find the errors of the other.
-`tailrace.testing.platform` decides what happens to a call that is too early.
+This code shares nothing with the rate limiter that it checks. `tailrace.testing.platform` decides what happens to a
+call that comes too early.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities, Rate
     from tailrace.operations import Target
 
-# Sums of floats: a caller who waits exactly long enough may come a rounding error too early.
+# A rounding error of this size is allowed: a caller that waits exactly long enough may seem to come too early.
 _ROUNDING_S = 1e-6
 
 
 class CallRates:
-    """The times of the last calls of all chats. A call may come up to `slack_s` too early."""
+    """The latest calls of all chats. A call may come up to `slack_s` seconds too early."""
 
     def __init__(self, capabilities: Capabilities, *, slack_s: float) -> None:
         self._rates: dict[Literal["chat", "group", "overall"], Rate | None] = {
@@ -31,7 +31,7 @@ class CallRates:
         self._times: dict[tuple[str, str], deque[float]] = {}
 
     def too_early(self, target: Target, now: float) -> list[tuple[float, bool]]:
-        """For each broken rate: how many seconds the call is too early, and whether the rate is that of all chats."""
+        """For each rate that this call breaks: the missing seconds, and whether the rate is for all chats."""
         if target.group:
             self._groups.add(target.chat)
         waits = [

@@ -1,7 +1,7 @@
-"""The drafts that a simulated platform shows: text that is being written and is no message yet.
+"""The drafts of a simulated platform: text that is being written and is not a message yet.
 
-A draft is shown until its lifetime ends, until a draft with the same id replaces it, or until a message of the bot
-arrives in the same thread. `tailrace.testing.platform` decides which drafts are refused.
+A draft is shown until its lifetime is over, until the same draft gets another text, or until the bot sends a message in
+the same chat and thread. `tailrace.testing.platform` decides which drafts are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Drafts:
-    """All drafts of a platform. With `keeps_past`, drafts that have ended can still be asked for."""
+    """All drafts of a platform. With `keeps_past`, drafts that are not shown any more are kept too."""
 
     def __init__(self, lifetime_s: float, *, keeps_past: bool) -> None:
         self._lifetime_s = lifetime_s
@@ -26,7 +26,7 @@ class Drafts:
         self._past: list[ShownDraft] = []
 
     def show(self, draft: Draft, now: float) -> None:
-        """Show a draft, in place of the one with the same id."""
+        """Show the draft. It replaces the earlier text of the same draft."""
         target = draft.target
         there = self._shown.setdefault((target.chat, target.thread), {})
         if (before := there.pop(draft.draft_id, None)) is not None:
@@ -40,16 +40,16 @@ class Drafts:
             until=now + self._lifetime_s,
         )
 
-    def give_way(self, chat: str, thread: str | None, now: float) -> None:
-        """End all drafts of the thread, because a message of the bot arrived there."""
+    def remove(self, chat: str, thread: str | None, now: float) -> None:
+        """Remove all drafts of a chat and thread, because the bot has sent a message there."""
         for draft in self._shown.pop((chat, thread), {}).values():
             self._end(draft, now)
 
-    def seen(self, chat: str, at: float) -> list[ShownDraft]:
-        """The drafts that are or were shown in the chat at that time, in order."""
-        shown = [draft for drafts in self._shown.values() for draft in drafts.values()]
-        seen = [draft for draft in self._past + shown if draft.chat == chat and draft.at <= at < draft.until]
-        return sorted(seen, key=lambda draft: draft.at)
+    def shown(self, chat: str, at: float) -> list[ShownDraft]:
+        """The drafts that people saw in the chat at that time, in the order in which they were shown."""
+        known = self._past + [draft for drafts in self._shown.values() for draft in drafts.values()]
+        shown = [draft for draft in known if draft.chat == chat and draft.at <= at < draft.until]
+        return sorted(shown, key=lambda draft: draft.at)
 
     def _end(self, draft: ShownDraft, now: float) -> None:
         if self._keeps_past:

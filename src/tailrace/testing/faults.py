@@ -1,9 +1,9 @@
-"""What can go wrong with a call to a platform, as values, and the script that says which call it happens to.
+"""The faults of a simulated platform, and the script that says to which calls they apply.
 
-A `Fault` says two things that must not be mixed up: whether the platform took the call, and what the caller gets to
-see of it. A `Rule` says which calls it befalls. Each rule counts every call that it matches, and befalls those from
-its `at`-th on, `times` of them, unless an earlier rule has taken the call: rules without further ado are thus
-consumed in their order, one call each. Acting on a fault is left to `tailrace.testing.platform` and its doors.
+A `Fault` says two independent things: whether the platform performs the call, and which answer the caller gets. A
+`Rule` says to which calls a fault applies. Each rule counts the calls that match it. It applies to `times` calls, the
+first of which is the `at`-th matching one. If several rules match a call, only the first rule applies. So rules with
+default values apply in their order, to one call each. `tailrace.testing.platform` performs the faults.
 """
 
 from __future__ import annotations
@@ -17,32 +17,41 @@ if TYPE_CHECKING:
 
 
 class Refuse(msgspec.Struct, frozen=True, tag_field="fault", tag="refuse"):
-    """Refused for good, and not taken. The code 401 is a token that was revoked, 403 a person who blocked the bot."""
+    """The call is not performed, and is refused for good."""
 
     status: int = 403
     reason: str = "the bot was blocked"
 
 
+class LoseAccess(msgspec.Struct, frozen=True, tag_field="fault", tag="lose_access"):
+    """The call is not performed: the bot was removed from the chat, or with `everywhere` its token was revoked.
+
+    A rule with `times=None` applies until it is cleared. With the kind `poll` it ends the connection for good.
+    """
+
+    everywhere: bool = False
+
+
 class TooMany(msgspec.Struct, frozen=True, tag_field="fault", tag="too_many"):
-    """429, not taken. `retry_after` is the header as it stands: none, seconds, or nonsense (`1e9`, `-5`, `"soon"`)."""
+    """Status 429, not performed. `retry_after`: the header; None, seconds, or nonsense (`1e9`, `-5`, `"soon"`)."""
 
     retry_after: float | str | None = None
     everywhere: bool = False
 
 
 class ServerError(msgspec.Struct, frozen=True, tag_field="fault", tag="server_error"):
-    """5xx. The platform declares that it took nothing where it says 503; after any other status it may have."""
+    """Status 5xx. 503 says that the call was not performed; with any other status it may have been performed."""
 
     status: int = 503
     applied: bool = False
 
     def __post_init__(self) -> None:
         if self.applied and self.status == 503:
-            raise ValueError("503 is the platform's word that it took nothing: use another status with applied=True")
+            raise ValueError("503 says that the call was not performed: use another status with applied=True")
 
 
 class Unreachable(msgspec.Struct, frozen=True, tag_field="fault", tag="unreachable"):
-    """No connection: the call never arrived. On a socket this is a closed port, not a call: `close_port`."""
+    """There is no connection, so the call never arrives. A platform process has `close_port` for this."""
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="fault", tag="reset"):
@@ -52,41 +61,42 @@ class Reset(msgspec.Struct, frozen=True, tag_field="fault", tag="reset"):
 
 
 class Cut(msgspec.Struct, frozen=True, tag_field="fault", tag="cut"):
-    """Half of the answer, then the connection ends."""
+    """The connection ends after half of the answer."""
 
     applied: bool = True
 
 
 class NoAnswer(msgspec.Struct, frozen=True, tag_field="fault", tag="no_answer"):
-    """The request was read and the answer never comes; without `applied` the platform hangs before doing it."""
+    """The platform reads the request and never answers. It performs the call only if `applied` is true."""
 
     applied: bool = True
 
 
 class Delayed(msgspec.Struct, frozen=True, tag_field="fault", tag="delayed"):
-    """Taken at once, answered `by_s` seconds later."""
+    """The call is performed at once and answered `by_s` seconds later."""
 
     by_s: float
 
 
 class Late(msgspec.Struct, frozen=True, tag_field="fault", tag="late"):
-    """Taken in, and seen by people only `after_s` seconds later; unless `answered`, nothing is heard of it.
+    """Accepted at once, but visible only `after_s` seconds later. If `answered` is false, no answer ever comes.
 
-    A platform that keeps keys knows this one from the beginning; it can be found only once it is seen.
+    A platform with keys knows the key at once. `find` finds the message only when it is visible.
     """
 
     after_s: float
     answered: bool = False
 
 
-Fault: TypeAlias = Refuse | TooMany | ServerError | Unreachable | Reset | Cut | NoAnswer | Delayed | Late
+Fault: TypeAlias = Refuse | LoseAccess | TooMany | ServerError | Unreachable | Reset | Cut | NoAnswer | Delayed | Late
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which calls a fault befalls; what is None does not matter.
+    """The calls to which a fault applies. A `chat` or `kind` that is None matches all calls, except polls.
 
-    `kind` is the name of an operation (`post`, `edit`, …) or `find`. `times` None is for ever. With a `chance` each
-    call that is due is befallen by it alone. `until` ends the rule at that time of the platform's clock.
+    `kind` is the tag of an operation (`post`, `edit`, …), `find`, `acknowledge` or `poll`. If `times` is None, the rule
+    applies for ever. If `chance` is set, each call that would get the fault gets it only with this probability. The
+    rule ends at the time `until` of the platform's clock.
     """
 
     fault: Fault
@@ -99,59 +109,60 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Script:
-    """The rules that are in force. Chances are drawn from `source` alone, so that a seed repeats a run."""
+    """The rules in force. All chances come from `source`, so the same seed gives the same run."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source
-        self._standing: list[_Standing] = []
+        self._active: list[_ActiveRule] = []
 
     def add(self, *rules: Rule | Fault) -> None:
-        """Put rules behind those that stand; a bare fault befalls the next call."""
-        self._standing += [_Standing(rule if isinstance(rule, Rule) else Rule(fault=rule)) for rule in rules]
+        """Add rules after the existing ones. A fault without a rule applies to the next call."""
+        self._active += [_ActiveRule(rule if isinstance(rule, Rule) else Rule(fault=rule)) for rule in rules]
 
     def clear(self) -> None:
-        """No call fails from now on."""
-        self._standing.clear()
+        """Remove all rules."""
+        self._active.clear()
 
     @property
     def unspent(self) -> tuple[Rule, ...]:
-        """The rules that have not befallen as many calls as they were to, in order."""
-        return tuple(standing.rule for standing in self._standing)
+        """The rules that may still apply to a later call, in order."""
+        return tuple(active.rule for active in self._active)
 
     def next(self, kind: str, chat: str, now: float) -> Fault | None:
-        """What befalls this call."""
-        if not self._standing:
-            return None
+        """The fault of this call, if it has one."""
         fault: Fault | None = None
-        for standing in self._standing:
-            rule = standing.rule
-            if (rule.kind is not None and rule.kind != kind) or (rule.chat is not None and rule.chat != chat):
+        for active in self._active:
+            if not active.matches(kind, chat):
                 continue
-            standing.seen += 1
-            if fault is None and standing.seen >= rule.at and self._strikes(rule, now):
-                fault = rule.fault
-                standing.befallen += 1
-        self._standing = [standing for standing in self._standing if not standing.is_over(now)]
+            active.matched += 1
+            if fault is None and active.matched >= active.rule.at and self._is_due(active.rule, now):
+                fault = active.rule.fault
+                active.applied += 1
+        self._active = [active for active in self._active if not active.is_over(now)]
         return fault
 
-    def _strikes(self, rule: Rule, now: float) -> bool:
+    def _is_due(self, rule: Rule, now: float) -> bool:
         if rule.until is not None and now >= rule.until:
             return False
         return rule.chance is None or self._source.random() < rule.chance
 
 
-class _Standing:
-    """A rule in force: how many calls it has matched, and how many it has befallen."""
+class _ActiveRule:
+    """A rule in force. Counts the calls that matched it, and those to which it applied."""
 
-    __slots__ = ("befallen", "rule", "seen")
+    __slots__ = ("applied", "matched", "rule")
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.seen = 0
-        self.befallen = 0
+        self.matched = 0
+        self.applied = 0
+
+    def matches(self, kind: str, chat: str) -> bool:
+        rule = self.rule
+        # Polls run in the background at any time. A rule that counted them would apply to another call in each run.
+        right_kind = kind != "poll" if rule.kind is None else rule.kind == kind
+        return right_kind and rule.chat in {None, chat}
 
     def is_over(self, now: float) -> bool:
         rule = self.rule
-        return (rule.times is not None and self.befallen >= rule.times) or (
-            rule.until is not None and now >= rule.until
-        )
+        return (rule.times is not None and self.applied >= rule.times) or (rule.until is not None and now >= rule.until)

@@ -1,12 +1,11 @@
-"""The contract of a ledger as tests, for every ledger there is: subclass `LedgerContract`, give it a store, run pytest.
+"""The contract of a ledger as tests. Subclass `LedgerContract`, return a store, run pytest:
 
     class TestMine(LedgerContract):
         def store(self, folder: Path) -> LedgerStore:
             return MyStore(folder)
 
-Owns what `tailrace.ports.Ledger` promises, sentence by sentence, seen from outside: here what becomes of turns and
-deliveries, in `ledger_records` what is found, kept and forgotten. How a ledger survives a broken disk or a killed
-process is its own matter, and has tests of its own.
+These tests check what `tailrace.ports.Ledger` promises about leases, turns and deliveries. The tests for events,
+queries and deletion are in `ledger_records_contract`. A ledger needs tests of its own for broken disks and kills.
 """
 
 from __future__ import annotations
@@ -17,400 +16,453 @@ from typing import TYPE_CHECKING
 from msgspec.structs import fields, replace
 
 from tailrace.capabilities import Keyed
-from tailrace.deliveries import Delivery, Policy, Query, Snapshot, State, Turn, TurnState, moved, plan, sending
-from tailrace.errors import Fenced, TurnMismatch
-from tailrace.operations import Body, Durable, Edit, Entity, Post, PostMedia, Receipt, Target
+from tailrace.deliveries import Policy, Query, Snapshot, State, TurnState, moved, plan, sending
+from tailrace.errors import CancelledTurn, Fenced, LedgerClosed, TurnMismatch
+from tailrace.operations import (
+    Body,
+    CloseStream,
+    Delete,
+    Durable,
+    Edit,
+    Entity,
+    OpenStream,
+    Post,
+    PostMedia,
+    Receipt,
+    Target,
+)
 from tailrace.testing.ledger_records_contract import RecordsContract
 from tailrace.testing.ledger_scenarios import (
+    POLICY,
     LedgerStore,
+    Owner,
+    Paused,
     assert_raises,
-    deliver,
     delivered,
     ids,
     inbound,
     post,
     scenario,
     target,
+    turn,
+    use_conversation,
 )
 
 if TYPE_CHECKING:
-    pass
+    from tailrace.deliveries import Lease
+    from tailrace.ports import Ledger
 
 
 class LedgerContract(RecordsContract):
-    """What every ledger does; `store` says which."""
+    """The tests for every ledger. `store` returns the ledger under test."""
 
     @scenario
-    async def test_each_opening_has_a_higher_epoch(self, store: LedgerStore) -> None:
-        """Epochs grow."""
-        epochs = [(await store.open()).epoch for _time in range(3)]
+    async def test_each_lease_has_a_higher_epoch_than_all_before(self, store: LedgerStore) -> None:
+        """This is also true for leases of an earlier opening."""
+        epochs: list[int] = []
+        for _opening in range(3):
+            ledger = await store.open()
+            epochs += [(await ledger.acquire(name)).epoch for name in "aba"]
         assert epochs == sorted(set(epochs))
 
     @scenario
-    async def test_closing_twice_is_harmless(self, store: LedgerStore) -> None:
-        """And what was handed in before is there."""
+    async def test_changes_under_an_ended_lease_are_fenced(self, store: LedgerStore) -> None:
+        """A lease has ended if it was released, if a later lease exists, or if the ledger was opened again."""
         ledger = await store.open()
-        handed_in = asyncio.ensure_future(ledger.plan([post("t")]))
+        lease = await ledger.acquire("telegram:1")
+        begun = await ledger.begin(lease, turn())
+        [row] = await ledger.plan(lease, [post("t")])
+
+        async def assert_fenced(ledger: Ledger, lease: Lease, *errors: type[Exception]) -> None:
+            for call in (
+                ledger.begin(lease, begun),
+                ledger.plan(lease, [post("t", 2)]),
+                ledger.move(lease, (row, sending(row, now=1.0))),
+                ledger.adopt(lease, now=1.0, limit=1),
+                ledger.end(lease, begun, TurnState.DONE),
+            ):
+                await assert_raises(call, Fenced, *errors)
+            ledger.save_snapshot(lease, "t", Snapshot(text="late"))
+
+        for _time in range(2):
+            ledger.release(lease)
+        await assert_fenced(ledger, lease)
+        first, second = [await ledger.acquire("telegram:1") for _time in range(2)]
+        ledger.release(first)
+        await assert_fenced(ledger, first)
+        await ledger.plan(second, [])
+        other = await store.take_over()
+        third = await other.acquire("telegram:1")
+        await assert_fenced(ledger, second)
+        successor = await store.open()
+        await successor.acquire("telegram:1")
+        await assert_fenced(other, third, LedgerClosed)
+        assert await successor.find(Query()) == [row]
+        assert await successor.interrupted_turns() == [replace(begun, last_ordinal=1)]
+
+    @scenario
+    async def test_no_write_of_a_former_owner_is_accepted_wherever_it_is_paused(self, store: LedgerStore) -> None:
+        """For each n: the first owner is paused at its n-th suspension, and another owner takes over."""
+        suspensions, was_paused = 0, True
+        while was_paused:
+            suspensions += 1
+            chat = str(suspensions)
+            former, name = await store.open(), target(chat).conversation
+            paused = Paused(use_conversation(former, await former.acquire(name), chat), suspensions)
+            work = asyncio.ensure_future(paused.run())
+            was_paused = await paused.reached
+            other = await store.take_over()
+            lease = await other.acquire(name)
+            left = [(row, moved(row, State.CANCELLED, now=9.0)) for row in await other.adopt(lease, now=9.0, limit=9)]
+            if left:
+                await other.move(lease, *left)
+            for interrupted in await other.interrupted_turns(conversation=name):
+                await other.end(lease, interrupted, TurnState.INTERRUPTED)
+            before = await other.find(Query()), await other.turn(f"turn-{chat}")
+            paused.go_on.set()
+            [error] = await asyncio.gather(work, return_exceptions=True)
+            # After its last suspension the first owner has nothing more to write, so it gets no error.
+            assert error is None or (was_paused and isinstance(error, Fenced)), error
+            assert (await other.find(Query()), await other.turn(f"turn-{chat}")) == before
+        assert suspensions > 7
+
+    @scenario
+    async def test_calls_of_a_closed_ledger_raise_ledger_closed(self, store: LedgerStore) -> None:
+        """All changes that were submitted before are recorded. `close` may be called twice."""
+        ledger = await store.open()
+        lease = await ledger.acquire("telegram:1")
+        [row] = await ledger.plan(lease, [post("t")])
+        submitted = asyncio.ensure_future(ledger.plan(lease, [post("t", 2)]))
         await asyncio.sleep(0)
-        await ledger.close()
-        await ledger.close()
-        await handed_in
-        assert ids(await (await store.open()).find(Query())) == ["t.1"]
+        for _time in range(2):
+            await ledger.close()
+        await submitted
+        ledger.save_snapshot(lease, "t", Snapshot(text="late"))
+        ledger.release(lease)
+        for call in (
+            ledger.accept(inbound("e")),
+            ledger.cancel("t"),
+            ledger.acquire("telegram:1"),
+            ledger.begin(lease, turn()),
+            ledger.end(lease, turn(), TurnState.DONE),
+            ledger.plan(lease, [post("t", 3)]),
+            ledger.move(lease, (row, sending(row, now=1.0))),
+            ledger.adopt(lease, now=1.0, limit=1),
+            ledger.open_conversations(),
+            ledger.interrupted_turns(),
+            ledger.accepted_turns(),
+            ledger.turn("t"),
+            ledger.find(Query()),
+            ledger.prune(Query()),
+        ):
+            await assert_raises(call, LedgerClosed)
+        assert ids(await (await store.open()).find(Query())) == ["t.2", "t.1"]
 
     @scenario
-    async def test_row_42_the_same_event_begins_one_turn(self, store: LedgerStore) -> None:
-        """At the same time, later, and for the next owner; another account's event is another."""
-        ledger = await store.open()
-        given = await asyncio.gather(*(ledger.accept(inbound("e", f"t{n}")) for n in range(50)))
-        assert len(set(given)) == 1
-        assert await ledger.accept(inbound("e", "later")) == given[0]
-        ledger = await store.open()
-        assert await ledger.accept(inbound("e", "again")) == given[0]
-        assert await ledger.accept(inbound("e", "other", account="b")) == "other"
+    async def test_begin_counts_the_attempts_of_an_open_turn(self, store: LedgerStore) -> None:
+        """A turn that has ended, or that belongs to another conversation, is returned unchanged."""
+        owner = Owner(await store.open())
+        await owner.plan(post("t", 1), post("t", 2), post("t", -2))
+        first = await owner.begin(turn())
+        assert (first.attempt, first.last_ordinal, first.epoch) == (1, 2, (await owner.lease()).epoch)
+        owner = Owner(await store.open())
+        second = await owner.begin(first)
+        assert (second.state, second.attempt, second.epoch) == (TurnState.RUNNING, 2, (await owner.lease()).epoch)
+        other = await owner.lease("telegram:2")
+        assert await owner.ledger.begin(other, second) == second
+        assert await owner.ledger.begin(other, turn("t", chat="2")) == second
+        await owner.ledger.begin(other, turn("new"))
+        assert await owner.ledger.turn("new") is None
+        await owner.end(second, TurnState.DONE)
+        ended = await owner.begin(turn())
+        assert (ended.state, ended.attempt, ended.last_ordinal) == (TurnState.DONE, 2, 2)
 
     @scenario
-    async def test_an_accepted_turn_is_begun_with_what_was_said(self, store: LedgerStore) -> None:
-        """The event's text is the turn's input."""
+    async def test_the_latest_snapshot_of_a_running_turn_is_saved(self, store: LedgerStore) -> None:
+        """It is saved with the next change or by `close`. For a turn that does not run, nothing is saved."""
+        owner = Owner(await store.open())
+        with_change, at_close, ended = [await owner.begin(turn(name)) for name in "abc"]
+        await owner.end(ended, TurnState.DONE)
+        await owner.save_snapshot(ended, Snapshot(text="ended"))
+        await owner.save_snapshot(turn("unknown"), Snapshot(text="unknown"))
+        await owner.save_snapshot(with_change, Snapshot(text="H"))
+        await owner.save_snapshot(with_change, Snapshot(text="Hello", message_id="7"))
+        await owner.plan(post("t"))
+        await owner.save_snapshot(at_close, Snapshot(text="Bye"))
+        await owner.ledger.close()
         ledger = await store.open()
-        await ledger.accept(inbound("e", "t", text="what now?"))
-        assert await ledger.interrupted_turns() == []
-        begun = await ledger.begin(Turn(turn_id="t", target=target("elsewhere")))
-        assert (begun.state, begun.input, begun.attempt, begun.epoch) == (
-            TurnState.RUNNING,
-            "what now?",
-            1,
-            ledger.epoch,
-        )
-        assert begun.target == target()
-
-    @scenario
-    async def test_beginning_counts_the_attempts_of_an_open_turn(self, store: LedgerStore) -> None:
-        """One that is over stays as it is."""
-        ledger = await store.open()
-        await ledger.plan([post("t", 1), post("t", 2), post("t", -2)])
-        turn = Turn(turn_id="t", target=target(), input="hi")
-        first = await ledger.begin(turn)
-        assert (first.attempt, first.last_ordinal, first.input) == (1, 2, "hi")
-        ledger = await store.open()
-        second = await ledger.begin(turn)
-        assert (second.attempt, second.epoch) == (2, ledger.epoch)
-        await ledger.end(second, TurnState.DONE)
-        over = await ledger.begin(turn)
-        assert (over.state, over.attempt, over.last_ordinal) == (TurnState.DONE, 2, 2)
-
-    @scenario
-    async def test_the_latest_snapshot_of_an_open_turn_is_remembered(self, store: LedgerStore) -> None:
-        """With the next change, or when the ledger is closed."""
-        ledger = await store.open()
-        for name in ("rides", "flushed"):
-            await ledger.begin(Turn(turn_id=name, target=target()))
-        ledger.save_snapshot("rides", Snapshot(text="H"))
-        ledger.save_snapshot("rides", Snapshot(text="Hello", message_id="7"))
-        ledger.save_snapshot("nobody", Snapshot(text="?"))
-        await ledger.plan([post("t")])
-        ledger.save_snapshot("flushed", Snapshot(text="Bye"))
-        await ledger.close()
-        ledger = await store.open()
-        kept = {turn.turn_id: turn.snapshot for turn in await ledger.interrupted_turns()}
-        assert kept == {"rides": Snapshot(text="Hello", message_id="7"), "flushed": Snapshot(text="Bye")}
-
-    @scenario
-    async def test_a_snapshot_of_a_turn_of_others_is_dropped(self, store: LedgerStore) -> None:
-        """Of a former owner's turn, and of one that is over."""
-        ledger = await store.open()
-        turn = await ledger.begin(Turn(turn_id="t", target=target()))
-        ledger = await store.open()
-        ledger.save_snapshot("t", Snapshot(text="late"))
-        [found] = await ledger.interrupted_turns()
+        saved = {found.turn_id: found.snapshot for found in await ledger.interrupted_turns()}
+        assert saved == {"a": Snapshot(text="Hello", message_id="7"), "b": Snapshot(text="Bye")}
+        found = await ledger.turn("c")
+        assert found is not None
         assert found.snapshot == Snapshot()
-        await ledger.end(turn, TurnState.INTERRUPTED)
-        ledger.save_snapshot("t", Snapshot(text="later"))
-        await ledger.plan([post("u")])
-        assert (await ledger.begin(turn)).snapshot == Snapshot()
 
     @scenario
-    async def test_a_turn_ends_once_together_with_the_last_it_says(self, store: LedgerStore) -> None:
-        """In one step, or not at all."""
+    async def test_a_turn_ends_once_together_with_its_last_deliveries(self, store: LedgerStore) -> None:
+        """Both are recorded in one step, or neither."""
+        owner = Owner(await store.open())
+        begun = await owner.begin(turn())
+        await owner.plan(post("t", 1))
+        await assert_raises(owner.end(begun, TurnState.RUNNING), ValueError)
+        await assert_raises(owner.end(begun, TurnState.DONE, plan=[post("t", 2), post("t", 1, text="x")]), TurnMismatch)
+        assert ids(await owner.find()) == ["t.1"]
+        assert ids(await owner.end(begun, TurnState.DONE, plan=[post("t", 1), post("t", 2)])) == ["t.1", "t.2"]
+        await assert_raises(owner.end(begun, TurnState.FAILED), Fenced)
+        await assert_raises(owner.end(turn("unknown"), TurnState.DONE), Fenced)
+        elsewhere = await owner.begin(turn("u", chat="2"))
+        await assert_raises(owner.ledger.end(await owner.lease(), elsewhere, TurnState.DONE), Fenced)
+
+    @scenario
+    async def test_an_interrupted_turn_is_ended_under_a_later_lease(self, store: LedgerStore) -> None:
+        """It cannot be ended if it was begun again meanwhile. The turns are listed in the order of their `begin`."""
         ledger = await store.open()
-        turn = await ledger.begin(Turn(turn_id="t", target=target()))
-        await ledger.plan([post("t", 1)])
-        await assert_raises(ledger.end(turn, TurnState.RUNNING), ValueError)
-        await assert_raises(
-            ledger.end(turn, TurnState.DONE, plan=[post("t", 2), post("t", 1, text="else")]), TurnMismatch
+        owner = Owner(ledger)
+        await owner.lease()
+        b, a, c = [await owner.begin(turn(name, chat=chat)) for name, chat in (("b", "2"), ("a", "1"), ("c", "1"))]
+        b = await owner.begin(b)
+        assert await ledger.interrupted_turns() == []
+        ledger.release(await owner.lease("telegram:2"))
+        assert ids(await ledger.interrupted_turns()) == ["b"]
+        owner = Owner(await store.open())
+        ledger = owner.ledger
+        assert ids(await ledger.interrupted_turns()) == ["a", "c", "b"]
+        assert ids(await ledger.interrupted_turns(limit=2)) == ["a", "c"]
+        assert ids(await ledger.interrupted_turns(conversation="telegram:1")) == ["a", "c"]
+        await owner.begin(a)
+        assert ids(await ledger.interrupted_turns(conversation="telegram:1")) == ["c"]
+        await assert_raises(owner.end(a, TurnState.INTERRUPTED), Fenced)
+        await owner.end(c, TurnState.INTERRUPTED, plan=[post("c")])
+        await owner.end(b, TurnState.INTERRUPTED)
+        assert await ledger.interrupted_turns() == []
+
+    @scenario
+    async def test_a_cancelled_turn_starts_no_new_message(self, store: LedgerStore) -> None:
+        """This is also true for later owners. Existing messages can still be changed."""
+        owner = Owner(await store.open())
+        await owner.begin(turn())
+        body, chat = Body(text="x"), target()
+        new: tuple[Durable, ...] = (
+            Post(target=chat, body=body),
+            PostMedia(target=chat, url="https://example.org/a.png", mime="image/png"),
+            OpenStream(target=chat, body=body),
         )
-        assert ids(await ledger.find(Query())) == ["t.1"]
-        recorded = await ledger.end(turn, TurnState.DONE, plan=[post("t", 1), post("t", 2)])
-        assert ids(recorded) == ["t.1", "t.2"]
-        await assert_raises(ledger.end(turn, TurnState.FAILED), Fenced)
-        await assert_raises(ledger.end(replace(turn, turn_id="nobody"), TurnState.DONE), Fenced)
+        changes: tuple[Durable, ...] = (
+            Edit(target=chat, message_id="7", body=body),
+            Delete(target=chat, message_id="7"),
+            CloseStream(target=chat, stream_id="7", body=body),
+        )
+        given = [
+            plan(each, turn_id="t", ordinal=n, policy=POLICY, now=1.0) for n, each in enumerate((*new, *changes), 1)
+        ]
+        await owner.plan(*given[1:])
+        for _time in range(2):
+            await owner.ledger.cancel("t")
+        await owner.ledger.cancel("unknown")
+        owner = Owner(await store.open())
+        cancelled = await owner.ledger.turn("t")
+        assert cancelled is not None
+        assert cancelled.is_cancelled
+        rows = await owner.adopt()
+        rows += await owner.plan(sending(given[0], now=1.0))
+        assert rows[-1].state is State.PLANNED
+        stale = replace(rows[0], attempt=7)
+        await assert_raises(owner.move((stale, sending(stale, now=2.0))), Fenced)
+        for row in rows:
+            before = await owner.find()
+            try:
+                await owner.deliver(row)
+            except CancelledTurn:
+                assert await owner.find() == before
+                await owner.move((row, moved(row, State.CANCELLED, now=2.0)))
+        states = {row.ordinal: row.state for row in await owner.find()}
+        assert states == {n: State.CANCELLED if n <= len(new) else State.DELIVERED for n in range(1, 7)}
+        for n, state in ((4, State.SENDING), (1, State.PLANNED)):
+            [row] = await owner.plan(sending(replace(given[n - 1], ordinal=n + 10), now=3.0))
+            assert row.state is state
+            if state is State.SENDING:
+                await owner.deliver(row)
 
     @scenario
-    async def test_a_turn_that_was_only_accepted_is_found_by_the_next_owner(self, store: LedgerStore) -> None:
-        """Nobody else remembers it: the platform was told that it was taken."""
-        ledger = await store.open()
-        await ledger.accept(inbound("e", turn_id="t"))
-        assert await ledger.interrupted_turns(state=TurnState.ACCEPTED) == []
-        ledger = await store.open()
-        [left] = await ledger.interrupted_turns(state=TurnState.ACCEPTED)
-        assert (left.turn_id, left.state, left.attempt) == ("t", TurnState.ACCEPTED, 0)
-        assert await ledger.interrupted_turns() == []
-        assert (await ledger.begin(left)).attempt == 1
-        assert await ledger.interrupted_turns(state=TurnState.ACCEPTED) == []
-
-    @scenario
-    async def test_an_interrupted_turn_is_ended_by_the_next_owner(self, store: LedgerStore) -> None:
-        """As it was last seen: not after somebody took it up."""
-        ledger = await store.open()
-        mine, taken = [await ledger.begin(Turn(turn_id=name, target=target())) for name in "ab"]
-        assert await ledger.interrupted_turns() == []
-        ledger = await store.open()
-        assert [turn.turn_id for turn in await ledger.interrupted_turns()] == ["a", "b"]
-        assert [turn.turn_id for turn in await ledger.interrupted_turns(limit=1)] == ["a"]
-        await ledger.begin(taken)
-        await assert_raises(ledger.end(taken, TurnState.INTERRUPTED), Fenced)
-        await ledger.end(mine, TurnState.INTERRUPTED, plan=[post("a", 1)])
-        assert await ledger.interrupted_turns() == []
-
-    @scenario
-    async def test_deliveries_are_recorded_in_their_order_and_as_they_are(self, store: LedgerStore) -> None:
-        """Every field, through every kind of operation."""
-        ledger = await store.open()
+    async def test_deliveries_are_recorded_in_order_and_unchanged(self, store: LedgerStore) -> None:
+        """The test uses every field, and every kind of value."""
+        owner = Owner(await store.open())
         policy = Policy(
             idempotency=Keyed(window_s=60.0, scope="d"), on_unknown="resend", on_dead="halt", max_attempts=3
         )
+        thread = Target(channel="x%:y", chat="1#2", thread="9", group=True)
         operations: tuple[Durable, ...] = (
-            Post(target=target(), body=Body(text="a", entities=(Entity(type="b", offset=0, length=1),), html="<b>")),
-            Edit(target=Target(channel="x", chat="1", thread="9"), message_id="7", body=Body(text="b")),
-            PostMedia(target=target(), url="https://example.org/a.png", mime="image/png", caption="c"),
+            Post(target=thread, body=Body(text="a", entities=(Entity(type="b", offset=0, length=1),), html="<b>")),
+            Edit(target=thread, message_id="7", body=Body(text="b")),
+            PostMedia(target=thread, url="https://example.org/a.png", mime="image/png", caption="c"),
         )
         given = [plan(each, turn_id="t", ordinal=n, policy=policy, now=5.0) for n, each in enumerate(operations)]
-        recorded = await ledger.plan(given)
-        assert [replace(row, position=0, epoch=0) for row in recorded] == given
-        assert {row.epoch for row in recorded} == {ledger.epoch}
+        recorded = await owner.plan(*given)
+        epoch = (await owner.lease(thread.conversation)).epoch
+        assert [replace(row, position=0) for row in recorded] == [replace(row, epoch=epoch) for row in given]
         assert [row.position for row in recorded] == sorted({row.position for row in recorded})
-        changed = sending(recorded[0], now=6.0, again=True)
-        [changed] = await ledger.move((recorded[0], changed))
-        away = {
+        [changed] = await owner.move((recorded[0], sending(recorded[0], now=6.0, again=True)))
+        values = {
             "not_before": 9.0,
             "error": "busy",
             "deferred_tries": 1,
             "receipt": Receipt(message_id="m", degraded="plain"),
         }
-        [changed] = await ledger.move((changed, moved(changed, State.RETRY, now=7.0, **away)))
+        [changed] = await owner.move((changed, moved(changed, State.RETRY, now=7.0, **values)))
         unset = {field.name for field in fields(changed) if getattr(changed, field.name) in (None, "", 0, False)}
-        assert unset == {"ordinal"}, "a field of Delivery is not tried here"
-        assert await ledger.find(Query()) == [*reversed(recorded[1:]), changed]
-        assert (await ledger.adopt(target().conversation, now=8.0, limit=9))[0] == changed
+        assert unset == {"ordinal"}, "this test lacks a field of Delivery"
+        assert await owner.find() == [*reversed(recorded[1:]), changed]
+        assert (await owner.adopt(thread.conversation))[0] == changed
 
     @scenario
-    async def test_a_name_is_recorded_once_and_for_one_content(self, store: LedgerStore) -> None:
-        """Row 34: the same content gives the recorded row; another content raises, and nothing is recorded."""
-        ledger = await store.open()
-        [row] = await ledger.plan([post("t", 1)])
-        done = await deliver(ledger, row)
-        assert await ledger.plan([post("t", 1), post("t", 1)]) == [done, done]
-        await assert_raises(ledger.plan([post("t", 2), post("t", 1, text="other")]), TurnMismatch)
-        await assert_raises(ledger.plan([post("t", 3), post("t", 3, text="other")]), TurnMismatch)
-        assert await ledger.find(Query()) == [done]
-        ledger = await store.open()
-        assert await ledger.plan([sending(post("t", 1), now=1.0)]) == [done]
-        assert await ledger.plan([]) == []
+    async def test_row_34_one_id_has_one_content(self, store: LedgerStore) -> None:
+        """The same content returns the recorded row. Other content raises an error, and nothing is recorded."""
+        owner = Owner(await store.open())
+        [row] = await owner.plan(post("t", 1))
+        done = await owner.deliver(row)
+        assert await owner.plan(post("t", 1), post("t", 1)) == [done, done]
+        await assert_raises(owner.plan(post("t", 2), post("t", 1, text="other")), TurnMismatch)
+        await assert_raises(owner.plan(post("t", 3), post("t", 3, text="other")), TurnMismatch)
+        await assert_raises(owner.plan(post("t", 4), post("t", 5, chat="2")), ValueError)
+        assert await owner.find() == [done]
+        owner = Owner(await store.open())
+        assert await owner.plan(sending(post("t", 1), now=1.0)) == [done]
+        assert await owner.ledger.plan(await owner.lease(), []) == []
 
     @scenario
-    async def test_the_first_of_a_plan_may_begin_as_sending(self, store: LedgerStore) -> None:
-        """Where nothing open stands before it; otherwise it is planned, as if it had never been tried."""
-        ledger = await store.open()
-        first, second = await ledger.plan([sending(post("t", 1), now=6.0), post("t", 2)])
+    async def test_the_first_new_delivery_can_be_recorded_as_sending(self, store: LedgerStore) -> None:
+        """This works if no earlier delivery of its conversation is open. Otherwise it becomes `planned`."""
+        owner = Owner(await store.open())
+        first, second = await owner.plan(sending(post("t", 1), now=6.0), post("t", 2))
         assert (first.state, first.attempt, second.state) == (State.SENDING, 1, State.PLANNED)
-        [third] = await ledger.plan([sending(post("t", 3), now=6.0)])
+        [third] = await owner.plan(sending(post("t", 3), now=6.0))
         assert replace(third, position=0, epoch=0, updated_at=100.0) == post("t", 3)
-        [elsewhere] = await ledger.plan([sending(post("t", 4, chat="2"), now=6.0)])
+        [elsewhere] = await owner.plan(sending(post("t", 4, chat="2"), now=6.0))
         assert elsewhere.state is State.SENDING
-        await assert_raises(ledger.plan([post("t", 5), sending(post("t", 6), now=6.0)]), ValueError)
-        assert ids(await ledger.find(Query())) == ["t.4", "t.3", "t.2", "t.1"]
+        await assert_raises(owner.plan(post("t", 5), sending(post("t", 6), now=6.0)), ValueError)
+        assert ids(await owner.find()) == ["t.4", "t.3", "t.2", "t.1"]
 
     @scenario
     async def test_a_move_needs_the_row_as_it_was_last_seen(self, store: LedgerStore) -> None:
-        """State, attempt and owner; and an edge that leads there."""
-        ledger = await store.open()
-        [row] = await ledger.plan([post("t", 1)])
-        [tried] = await ledger.move((row, sending(row, now=1.0)))
-        await assert_raises(ledger.move((row, sending(row, now=1.0))), Fenced)
+        """It fails if the row's state, attempt or lease has changed, or if `EDGES` does not allow the next state."""
+        owner = Owner(await store.open())
+        [row] = await owner.plan(post("t", 1))
+        [tried] = await owner.move((row, sending(row, now=1.0)))
         late = replace(tried, attempt=tried.attempt + 1)
-        await assert_raises(ledger.move((late, delivered(late))), Fenced)
         foreign = replace(tried, epoch=tried.epoch - 1)
-        await assert_raises(ledger.move((foreign, delivered(foreign))), Fenced)
-        nobody = post("nobody")
-        await assert_raises(ledger.move((nobody, sending(nobody, now=1.0))), Fenced)
-        await assert_raises(ledger.move((tried, replace(tried, state=State.PLANNED))), ValueError)
-        assert await ledger.find(Query()) == [tried]
-        done = await deliver(ledger, tried)
-        await assert_raises(ledger.move((done, replace(done, state=State.RETRY))), ValueError)
-        ledger = await store.open()
-        await assert_raises(ledger.move((tried, delivered(tried))), Fenced)
+        for stale in (row, post("unknown")):
+            await assert_raises(owner.move((stale, sending(stale, now=1.0))), Fenced)
+        for stale in (late, foreign):
+            await assert_raises(owner.move((stale, delivered(stale))), Fenced)
+        await assert_raises(owner.move((tried, replace(tried, state=State.PLANNED))), ValueError)
+        assert await owner.find() == [tried]
+        owner = Owner(await store.open())
+        pretended = replace(tried, epoch=(await owner.lease()).epoch)
+        for stale in (tried, pretended):
+            await assert_raises(owner.move((stale, delivered(stale))), Fenced)
+        [adopted] = await owner.adopt()
+        done = (await owner.move((adopted, delivered(adopted))))[0]
+        await assert_raises(owner.move((done, replace(done, state=State.RETRY))), ValueError)
 
     @scenario
-    async def test_a_row_of_a_former_owner_is_moved_only_once_it_is_adopted(self, store: LedgerStore) -> None:
-        """Whoever was there before, and whoever pretends to be the new one."""
-        [row] = await (await store.open()).plan([post("t", 1)])
-        ledger = await store.open()
-        await assert_raises(ledger.move((row, sending(row, now=1.0))), Fenced)
-        pretended = replace(row, epoch=ledger.epoch)
-        await assert_raises(ledger.move((pretended, sending(pretended, now=1.0))), Fenced)
-        [mine] = await ledger.adopt(row.conversation, now=2.0, limit=1)
-        await ledger.move((mine, sending(mine, now=3.0)))
-
-    @scenario
-    async def test_nothing_is_sent_before_what_came_before_it(self, store: LedgerStore) -> None:
-        """In its conversation; and one call may settle the one and take up the other."""
-        ledger = await store.open()
-        first, second = await ledger.plan([sending(post("t", 1), now=1.0), post("t", 2)])
-        await assert_raises(ledger.move((second, sending(second, now=1.0))), Fenced)
-        await assert_raises(ledger.move((second, sending(second, now=1.0)), (first, delivered(first))), Fenced)
-        assert await ledger.find(Query()) == [second, first]
-        after = await ledger.move((first, delivered(first)), (second, sending(second, now=1.0)))
+    async def test_no_delivery_is_sent_before_an_earlier_one_is_final(self, store: LedgerStore) -> None:
+        """One call of `move` can finish the first delivery and start the second."""
+        owner = Owner(await store.open())
+        first, second = await owner.plan(sending(post("t", 1), now=1.0), post("t", 2))
+        await assert_raises(owner.move((second, sending(second, now=1.0))), Fenced)
+        await assert_raises(owner.move((second, sending(second, now=1.0)), (first, delivered(first))), Fenced)
+        assert await owner.find() == [second, first]
+        after = await owner.move((first, delivered(first)), (second, sending(second, now=1.0)))
         assert [row.state for row in after] == [State.DELIVERED, State.SENDING]
-        assert await ledger.find(Query()) == after[::-1]
+        assert await owner.find() == after[::-1]
 
     @scenario
-    async def test_a_notice_stands_right_after_the_row_it_is_about(self, store: LedgerStore) -> None:
-        """Before all that came later; one that is known is passed over."""
-        ledger = await store.open()
-        first, second, third = await ledger.plan(
-            [sending(post("t", n), now=1.0) if n == 1 else post("t", n) for n in (1, 2, 3)]
-        )
-        notice, stand_in = post("t", 0, text="missing"), post("t", -1, text="plain")
-        refusal = moved(first, State.FAILED, now=2.0)
-        assert await ledger.move((first, refusal), plan=[stand_in]) == [refusal]
-        [said] = await ledger.adopt(first.conversation, now=3.0, limit=1)
-        assert said.id == "t.-1"
-        [said] = await ledger.move((said, sending(said, now=3.0)))
-        await ledger.move((said, moved(said, State.FAILED, now=4.0)), plan=[notice])
-        await assert_raises(ledger.move(plan=[post("t", 9)]), ValueError)
-        gone = moved(third, State.CANCELLED, now=5.0)
-        await ledger.move((third, gone), plan=[post("t", 0, text="another")])
-        assert ids(await ledger.adopt(first.conversation, now=6.0, limit=9)) == ["t.0", "t.2"]
-        assert ids(await ledger.plan([post("u")])) == ["u.1"]
-        assert ids(await ledger.find(Query())) == ["u.1", "t.3", "t.2", "t.0", "t.-1", "t.1"]
-        assert second.position < third.position
+    async def test_a_notice_is_recorded_right_behind_the_moved_row(self, store: LedgerStore) -> None:
+        """It comes before all later rows. `move` returns it after the next states; a known notice is skipped."""
+        owner = Owner(await store.open())
+        first, second, third = await owner.plan(sending(post("t", 1), now=1.0), post("t", 2), post("t", 3))
+        notice, replacement = post("t", 0, text="missing"), post("t", -1, text="plain")
+        failed = moved(first, State.FAILED, now=2.0)
+        changed, recorded = await owner.move((first, failed), plan=[replacement])
+        assert (changed, recorded.id, recorded.state) == (failed, "t.-1", State.PLANNED)
+        assert first.position < recorded.position < second.position
+        assert await owner.adopt(limit=1) == [recorded]
+        [tried] = await owner.move((recorded, sending(recorded, now=3.0)))
+        assert len(await owner.move((tried, moved(tried, State.FAILED, now=4.0)), plan=[notice])) == 2
+        await assert_raises(owner.ledger.move(await owner.lease(), plan=[post("t", 9)]), ValueError)
+        cancelled = moved(third, State.CANCELLED, now=5.0)
+        assert await owner.move((third, cancelled), plan=[post("t", 0, text="another")]) == [cancelled]
+        assert ids(await owner.adopt()) == ["t.0", "t.2"]
+        assert ids(await owner.plan(post("u"))) == ["u.1"]
+        assert ids(await owner.find()) == ["u.1", "t.3", "t.2", "t.0", "t.-1", "t.1"]
 
     @scenario
-    async def test_a_new_owner_adopts_what_is_open(self, store: LedgerStore) -> None:
-        """What was being sent may have arrived. Twice in a row, and only as many as are asked for."""
-        ledger = await store.open()
-        await ledger.plan([sending(post("t", 1), now=1.0), post("t", 2), post("t", 3)])
-        await ledger.plan([sending(post("o", 1, chat="2"), now=1.0)])
+    async def test_a_new_owner_adopts_the_open_deliveries(self, store: LedgerStore) -> None:
+        """It gets them in order, at most `limit`, also if it adopts twice. `sending` becomes `ambiguous`."""
+        owner = Owner(await store.open())
+        await owner.plan(sending(post("t", 1), now=1.0), post("t", 2), post("t", 3))
+        [elsewhere] = await owner.plan(sending(post("o", 1, chat="2"), now=1.0))
         for _crash in range(2):
-            ledger = await store.open()
-            first, second = await ledger.adopt("telegram:1", now=9.0, limit=2)
+            owner = Owner(await store.open())
+            first, second = await owner.adopt(limit=2)
             assert (first.state, second.state) == (State.AMBIGUOUS, State.PLANNED)
-            assert {first.epoch, second.epoch} == {ledger.epoch}
-            assert await ledger.adopt("telegram:1", now=10.0, limit=2) == [first, second]
-        [untouched] = await ledger.find(Query(turn_id="o"))
-        assert (untouched.state, untouched.epoch) == (State.SENDING, 1)
-        [settled] = await ledger.move((first, delivered(first)))
-        assert settled.epoch == ledger.epoch
-        assert ids(await ledger.adopt("telegram:1", now=9.0, limit=9)) == ["t.2", "t.3"]
-        assert await ledger.adopt("nowhere", now=9.0, limit=9) == []
+            assert {first.epoch, second.epoch} == {(await owner.lease()).epoch}
+            assert await owner.adopt(limit=2, now=10.0) == [first, second]
+        assert await owner.find(Query(turn_id="o")) == [elsewhere]
+        await owner.move((first, delivered(first)))
+        assert ids(await owner.adopt()) == ["t.2", "t.3"]
+        assert await owner.adopt("telegram:none") == []
 
     @scenario
-    async def test_row_25_a_state_of_a_newer_version_holds_back_what_is_behind_it(self, store: LedgerStore) -> None:
-        """Nobody writes it, nobody passes it."""
-        ledger = await store.open()
-        _first, second, third = await ledger.plan([post("t", n) for n in (1, 2, 3)])
-        await ledger.close()
+    async def test_row_25_a_state_of_a_newer_version_blocks_the_rows_behind_it(self, store: LedgerStore) -> None:
+        """The row is not changed or deleted, and no later row is adopted."""
+        owner = Owner(await store.open())
+        _first, second, _third = await owner.plan(*(post("t", n) for n in (1, 2, 3)))
+        await owner.ledger.close()
         store.overwrite_state(second, "teleported")
-        ledger = await store.open()
-        [first] = await ledger.adopt("telegram:1", now=9.0, limit=9)
-        await deliver(ledger, first)
-        assert await ledger.adopt("telegram:1", now=9.0, limit=9) == []
-        [waiting] = await ledger.open_conversations()
-        assert (waiting.state, waiting.epoch) == ("teleported", second.epoch)
-        [late] = await ledger.plan([sending(post("u"), now=1.0)])
+        owner = Owner(await store.open())
+        [first] = await owner.adopt()
+        await owner.deliver(first)
+        assert await owner.adopt() == []
+        [waiting] = await owner.ledger.open_conversations()
+        assert waiting.state == "teleported"
+        [late] = await owner.plan(sending(post("u"), now=1.0))
         assert late.state is State.PLANNED
-        await assert_raises(ledger.move((late, sending(late, now=1.0))), Fenced)
-        assert await ledger.prune(Query()) == 1
-        assert ids(await ledger.find(Query())) == ["u.1", "t.3"]
-        assert third.position > second.position
+        await assert_raises(owner.move((late, sending(late, now=1.0))), Fenced)
+        assert await owner.ledger.prune(Query()) == 1
+        assert ids(await owner.find()) == ["u.1", "t.3"]
 
     @scenario
-    async def test_of_many_who_would_send_one_does(self, store: LedgerStore) -> None:
-        """Two adopters and one who has held the row all along."""
-        ledger = await store.open()
-        [held] = await ledger.plan([post("t", 1)])
-
-        async def take(row: Delivery) -> bool:
-            try:
-                await ledger.move((row, sending(row, now=1.0)))
-            except Fenced:
-                return False
-            return True
-
-        async def adopt_and_take() -> bool:
-            [row] = await ledger.adopt(held.conversation, now=1.0, limit=1)
-            return row.state is State.PLANNED and await take(row)
-
-        took = await asyncio.gather(adopt_and_take(), take(held), adopt_and_take())
-        assert sum(took) == 1
-
-    @scenario
-    async def test_waiting_conversations_come_in_pages_in_order(self, store: LedgerStore) -> None:
-        """Each with its first open delivery."""
-        ledger = await store.open()
-        chats = [f"{n:02}" for n in range(7)]
-        for chat in reversed(chats):
-            await ledger.plan([post(f"t{chat}", n, chat=chat) for n in (1, 2)])
-        head, *_rest = await ledger.adopt("telegram:03", now=1.0, limit=1)
-        head = (await ledger.move((head, sending(head, now=1.0))))[0]
-        await ledger.move((head, moved(head, State.RETRY, now=2.0, not_before=50.0)))
-        for row in await ledger.adopt("telegram:05", now=1.0, limit=9):
-            await deliver(ledger, row)
-        found, after = [], ""
-        while page := await ledger.open_conversations(after=after, limit=2):
-            found += page
-            after = page[-1].name
-        assert [each.name for each in found] == [f"telegram:{chat}" for chat in chats if chat != "05"]
-        assert [(each.state, each.not_before) for each in found if each.not_before] == [("retry", 50.0)]
-        assert {(each.channel, each.epoch) for each in found} == {("telegram", ledger.epoch)}
-
-    @scenario
-    async def test_calls_are_made_in_the_order_they_are_made(self, store: LedgerStore) -> None:
-        """Awaited or not, questions too."""
-        ledger = await store.open()
-        calls = [asyncio.ensure_future(ledger.plan([post("t", n)])) for n in range(1, 40)]
-        found = asyncio.ensure_future(ledger.find(Query(), limit=99))
-        places = [row.position for [row] in await asyncio.gather(*calls)]
-        assert places == sorted(places)
+    async def test_calls_take_effect_in_the_order_in_which_they_are_made(self, store: LedgerStore) -> None:
+        """This includes queries, and calls that are not awaited. A cancelled call still makes its change."""
+        owner = Owner(await store.open())
+        await owner.lease()
+        calls = [asyncio.ensure_future(owner.plan(post("t", n))) for n in range(1, 40)]
+        found = asyncio.ensure_future(owner.find())
+        await asyncio.sleep(0)
+        cancelled = calls.pop()
+        cancelled.cancel()
+        positions = [row.position for [row] in await asyncio.gather(*calls)]
+        assert positions == sorted(positions)
+        assert cancelled.cancelled()
         assert len(await found) == 39
 
     @scenario
-    async def test_of_many_calls_at_once_each_has_its_own_answer(self, store: LedgerStore) -> None:
-        """Whoever is refused among them is refused alone, and the others are made."""
-        ledger = await store.open()
+    async def test_each_of_many_concurrent_calls_gets_its_own_result(self, store: LedgerStore) -> None:
+        """A call that is refused has no effect on the others."""
+        owner = Owner(await store.open())
         rows = [sending(post("t", n, chat=f"{n % 90}"), now=101.0) for n in range(1, 101)]
-        recorded = [row for [row] in await asyncio.gather(*(ledger.plan([row]) for row in rows))]
+        recorded = [row for [row] in await asyncio.gather(*(owner.plan(row) for row in rows))]
         states = [row.state for row in recorded]
         assert (states.count(State.SENDING), states.count(State.PLANNED)) == (90, 10)
         stale = replace(recorded[7], attempt=9)
-        calls = [ledger.move((row, delivered(row))) for row in recorded[:7]]
-        calls += [ledger.move((stale, delivered(stale))), ledger.plan([post("t", 8, chat="8", text="else")])]
-        calls += [ledger.move((row, delivered(row))) for row in recorded[8:90]]
-        calls += [ledger.move((row, sending(row, now=102.0))) for row in recorded[90:]]
+        calls = [owner.move((row, delivered(row))) for row in recorded[:7]]
+        calls += [owner.move((stale, delivered(stale))), owner.plan(post("t", 8, chat="8", text="else"))]
+        calls += [owner.move((row, delivered(row))) for row in recorded[8:90]]
+        calls += [owner.move((row, sending(row, now=102.0))) for row in recorded[90:]]
         answers = await asyncio.gather(*calls, return_exceptions=True)
-        # The last one stands behind the row that was not moved.
+        # The last error belongs to the row after the one that was not moved.
         assert [type(answer) for answer in answers if not isinstance(answer, list)] == [Fenced, TurnMismatch, Fenced]
-        found = {row.id: row for row in await ledger.find(Query(), limit=200)}
+        found = {row.id: row for row in await owner.find(limit=200)}
         assert len(found) == 100
         assert found["t.8"] == recorded[7]
         assert all(found[answer[0].id] == answer[0] for answer in answers if isinstance(answer, list))
-
-    @scenario
-    async def test_a_caller_who_is_cancelled_has_made_the_change(self, store: LedgerStore) -> None:
-        """Once it was handed in."""
-        ledger = await store.open()
-        caller = asyncio.ensure_future(ledger.plan([post("t", 1)]))
-        await asyncio.sleep(0)
-        caller.cancel()
-        await asyncio.wait([caller])
-        assert caller.cancelled()
-        assert ids(await ledger.find(Query())) == ["t.1"]

@@ -1,6 +1,6 @@
-"""What the contract of a ledger is played with: a store to open it in, and short ways to say what happens there.
+"""What the tests of a ledger share: a store that opens the ledger, an owner that uses it, and test values.
 
-Owns no laws; those are in `ledger_contract` and `ledger_records`.
+The tests are in `ledger_contract` and `ledger_records_contract`.
 """
 
 from __future__ import annotations
@@ -9,44 +9,57 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.capabilities import Unkeyed
-from tailrace.deliveries import Delivery, Inbound, Policy, State, moved, plan, sending
+from tailrace.deliveries import Delivery, Lease, Policy, Query, Snapshot, State, Turn, TurnState, moved, plan, sending
+from tailrace.inbound import InboundMessage
 from tailrace.operations import Body, Post, Receipt, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
     from pathlib import Path
 
     from tailrace.ports import Ledger
 
 POLICY = Policy(idempotency=Unkeyed())
+DAY_S = 86_400.0
 
 
 class LedgerStore(Protocol):
-    """Where one ledger lives, through all its openings."""
+    """The place of one ledger, which can be opened several times. The ledger uses a clock that only `wait` moves."""
 
     async def open(self) -> Ledger:
-        """The ledger with its next owner; the one before is gone, as after a crash or a stop."""
+        """Open the ledger as its next owner, as after a crash. The earlier owner cannot change anything any more."""
+        ...
+
+    async def take_over(self) -> Ledger:
+        """An owner that can acquire every conversation at once. The earlier owner still runs and does not notice.
+
+        If only one owner can have the ledger open, it is the same owner: its next leases end its earlier ones.
+        """
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Move the ledger's clock forward."""
         ...
 
     def overwrite_state(self, delivery: Delivery, state: str) -> None:
-        """Put a state into a row, as a newer version might have. Nobody has the ledger open."""
+        """Write a state of a newer version into a row. The ledger must be closed."""
         ...
 
     async def close(self) -> None:
-        """Close what is open; raises where something is left behind."""
+        """Close the ledger if it is open. Raises an error if a resource is not released."""
         ...
 
 
 class _HasStore(Protocol):
-    """Tests that say where they play."""
+    """A test class that creates its store."""
 
     def store(self, folder: Path) -> LedgerStore:
-        """A store with nothing in it; files, if it has any, lie in the folder."""
+        """An empty store; its files are in the folder."""
         ...
 
 
 def scenario(play: Callable[[Any, LedgerStore], Awaitable[None]]) -> Callable[[_HasStore, Path], None]:
-    """A test that plays in a store of its own."""
+    """Make a test from a coroutine function that takes an empty store."""
 
     def test(self: _HasStore, tmp_path: Path) -> None:
         async def through() -> None:
@@ -62,46 +75,144 @@ def scenario(play: Callable[[Any, LedgerStore], Awaitable[None]]) -> Callable[[_
     return test
 
 
+class Owner:
+    """An owner of a ledger. It acquires each conversation when it first needs it, and keeps the lease."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._leases: dict[str, asyncio.Future[Lease]] = {}
+
+    async def lease(self, conversation: str = "telegram:1") -> Lease:
+        """The lease of the conversation."""
+        if conversation not in self._leases:
+            self._leases[conversation] = asyncio.ensure_future(self.ledger.acquire(conversation))
+        return await self._leases[conversation]
+
+    async def begin(self, turn: Turn) -> Turn:
+        """See `Ledger.begin`."""
+        return await self.ledger.begin(await self.lease(turn.conversation), turn)
+
+    async def save_snapshot(self, turn: Turn, snapshot: Snapshot) -> None:
+        """See `Ledger.save_snapshot`."""
+        self.ledger.save_snapshot(await self.lease(turn.conversation), turn.turn_id, snapshot)
+
+    async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
+        """See `Ledger.end`."""
+        return await self.ledger.end(await self.lease(turn.conversation), turn, state, plan=plan)
+
+    async def plan(self, *deliveries: Delivery) -> list[Delivery]:
+        """See `Ledger.plan`. All deliveries are of one conversation."""
+        return await self.ledger.plan(await self.lease(deliveries[0].conversation), deliveries)
+
+    async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
+        """See `Ledger.move`."""
+        return await self.ledger.move(await self.lease(moves[0][0].conversation), *moves, plan=plan)
+
+    async def deliver(self, delivery: Delivery, *, now: float = 200.0) -> Delivery:
+        """Move a recorded delivery to `delivered`."""
+        if delivery.state is not State.SENDING:
+            [delivery] = await self.move((delivery, sending(delivery, now=now)))
+        [done] = await self.move((delivery, delivered(delivery, now=now)))
+        return done
+
+    async def adopt(self, conversation: str = "telegram:1", *, now: float = 9.0, limit: int = 99) -> list[Delivery]:
+        """See `Ledger.adopt`."""
+        return await self.ledger.adopt(await self.lease(conversation), now=now, limit=limit)
+
+    async def find(self, query: Query | None = None, *, limit: int = 999) -> list[Delivery]:
+        """See `Ledger.find`. Without a query: all deliveries."""
+        return await self.ledger.find(query or Query(), limit=limit)
+
+    async def prune(self, query: Query | None = None) -> int:
+        """See `Ledger.prune`. Without a query: all that can be deleted."""
+        return await self.ledger.prune(query or Query())
+
+    async def close(self) -> None:
+        """See `Ledger.close`."""
+        await self.ledger.close()
+
+
 async def assert_raises(call: Awaitable[object], *errors: type[Exception]) -> None:
-    """See that the call raises one of these."""
+    """Check that the call raises one of these errors."""
     try:
         answer = await call
     except errors:
         return
-    raise AssertionError(f"{answer!r} was given where {errors} should have been raised")
+    raise AssertionError(f"the call returned {answer!r} and raised none of {errors}")
 
 
 def target(chat: str = "1") -> Target:
-    """A place."""
+    """The target of a chat."""
     return Target(channel="telegram", chat=chat)
 
 
+def turn(turn_id: str = "t", *, chat: str = "1") -> Turn:
+    """A new turn."""
+    return Turn(turn_id=turn_id, target=target(chat))
+
+
 def post(turn_id: str, ordinal: int = 1, *, chat: str = "1", text: str = "hello", now: float = 100.0) -> Delivery:
-    """A delivery that nobody knows yet."""
+    """A new delivery."""
     operation = Post(target=target(chat), body=Body(text=text))
     return plan(operation, turn_id=turn_id, ordinal=ordinal, policy=POLICY, now=now)
 
 
 def delivered(delivery: Delivery, *, now: float = 200.0) -> Delivery:
-    """The same after it arrived."""
+    """The delivery after it arrived."""
     return moved(delivery, State.DELIVERED, now=now, receipt=Receipt(message_id=f"m{delivery.position}"))
 
 
-async def deliver(ledger: Ledger, delivery: Delivery, *, now: float = 200.0) -> Delivery:
-    """Take a recorded delivery all the way."""
-    if delivery.state is not State.SENDING:
-        [delivery] = await ledger.move((delivery, sending(delivery, now=now)))
-    [done] = await ledger.move((delivery, delivered(delivery, now=now)))
-    return done
+def inbound(event_id: str, *, chat: str = "1", account: str = "", text: str = "hi") -> InboundMessage:
+    """An incoming message."""
+    return InboundMessage(channel="telegram", account=account, event_id=event_id, target=target(chat), text=text)
 
 
-def inbound(event_id: str, turn_id: str, *, account: str = "", text: str = "hi") -> Inbound:
-    """Something a person said."""
-    return Inbound(
-        channel="telegram", account=account, event_id=event_id, turn_id=turn_id, target=target(), text=text, seen_at=1.0
-    )
+def ids(rows: Sequence[Delivery | Turn]) -> list[str]:
+    """The ids of deliveries or turns."""
+    return [row.turn_id if isinstance(row, Turn) else row.id for row in rows]
 
 
-def ids(deliveries: list[Delivery]) -> list[str]:
-    """What they are called."""
-    return [delivery.id for delivery in deliveries]
+async def use_conversation(ledger: Ledger, lease: Lease, chat: str) -> None:
+    """Do everything that the owner of a conversation does in a turn. Awaits every call."""
+    begun = await ledger.begin(lease, Turn(turn_id=f"turn-{chat}", target=target(chat)))
+    name = begun.turn_id
+    first, second = await ledger.plan(lease, [sending(post(name, 1, chat=chat), now=1.0), post(name, 2, chat=chat)])
+    ledger.save_snapshot(lease, name, Snapshot(text="so far"))
+    replacement = post(name, -1, chat=chat)
+    await ledger.move(lease, (first, moved(first, State.FAILED, now=2.0)), plan=[replacement])
+    replaced, second = await ledger.adopt(lease, now=3.0, limit=9)
+    await ledger.move(lease, (replaced, moved(replaced, State.CANCELLED, now=3.0)), (second, sending(second, now=3.0)))
+    ledger.save_snapshot(lease, name, Snapshot(text="more"))
+    second = sending(second, now=3.0)
+    await ledger.move(lease, (second, delivered(second)))
+    await ledger.end(lease, begun, TurnState.DONE, plan=[post(name, 3, chat=chat)])
+
+
+class Paused:
+    """Work that pauses after its n-th suspension until `go_on` is set. `reached`: whether it came to that point."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], suspension: int) -> None:
+        self.reached = asyncio.get_running_loop().create_future()
+        self.go_on = asyncio.Event()
+        self._work = work
+        self._left = suspension
+
+    async def run(self) -> None:
+        """Do the work."""
+        try:
+            await self
+        finally:
+            if not self.reached.done():
+                self.reached.set_result(False)
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        while True:
+            try:
+                waited_for = self._work.send(None)
+            except StopIteration:
+                return
+            yield waited_for
+            self._left -= 1
+            if self._left == 0:
+                self.reached.set_result(True)
+                yield from self.go_on.wait().__await__()

@@ -1,7 +1,7 @@
 """Counts the lines that the interpreter runs, as a measure of work.
 
-Unlike a time, the count is the same on every machine, so a test can compare it. Work inside one call of a built-in,
-such as joining a long text, is not counted, and neither is the work of the event loop.
+Unlike a time, the count is the same on every machine, so tests can compare it. It does not count the work inside a
+built-in function, such as joining a long text, or the work of the event loop.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""A chat platform in memory: what people would see, under any fault, at any time.
+"""A chat platform in memory, with faults. It knows what people saw at any time; the time is an argument.
 
-`SimulatedPlatform` takes one `Request` at a time and says in a `Reply` what the caller gets to see of it. It is
-stricter than a real one: it counts the size of every body by itself, notices every call above the declared pace and
-every key that is used for two contents, and writes such things down as `complaints`. It ends streams and drafts when
-their time is over, and refuses them where its `Capabilities` say so. What makes a repeated post safe is their
-idempotency:
+`SimulatedPlatform` performs one `Request` at a time and returns a `Reply`. It is stricter than a real platform: it
+measures every body itself, and its `complaints` list every call above the declared rates and every key that is used for
+two contents. It closes streams and removes drafts when their lifetime is over, and refuses them where its
+`Capabilities` say so. The idempotency in the capabilities decides what a repeated post does:
 
-    keyed        a post whose key it has seen within the window is the earlier message; later the key is forgotten
-    readback     every post is a new message and keeps its key: `Find` shows it
-    repeatable   a post with a known key sets the message that has it
-    unkeyed      every post is a new message, and the key is not kept
+    keyed        within the window, a known key gives the earlier message; later the key is forgotten
+    readback     every post is a new message and keeps its key, so `Find` can look it up
+    repeatable   a post with a known key replaces the body of that message
+    unkeyed      every post is a new message, and its key is not kept
 
-It is pure: the time is an argument, chances come from its seed. Sockets are left to
-`tailrace.testing.platform_process`, waiting and errors to `tailrace.testing.simulated`.
+Events of people wait here until a channel has taken them. The platform reads no clock; its random numbers come from a
+seed.
+Sockets are in `tailrace.testing.platform_process`; waiting and errors are in `tailrace.testing.simulated`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tailrace.capabilities import Capabilities, DraftRules, Keyed, Readback, Repeatable, StreamRules, Unkeyed
+from tailrace.inbound import Inbound
 from tailrace.operations import (
     AppendStream,
     Body,
@@ -47,6 +48,7 @@ from tailrace.testing.faults import (
     Delayed,
     Fault,
     Late,
+    LoseAccess,
     NoAnswer,
     Refuse,
     Reset,
@@ -57,17 +59,21 @@ from tailrace.testing.faults import (
 )
 from tailrace.testing.wire import (
     GONE,
+    NO_ACCESS,
     NOT_MODIFIED,
     NOT_STREAMING,
     TOO_LONG,
     TOO_MANY,
     WRONG,
     Absent,
+    Acknowledge,
     Answer,
+    Arrived,
     CallRecord,
     Complaint,
     Denied,
     Done,
+    Ending,
     Find,
     MessageVersion,
     PlatformMessage,
@@ -82,14 +88,15 @@ _BROKEN = Denied(500, "the platform has a problem")
 _NO_DRAFTS_HERE = Denied(WRONG, "drafts are for private chats")
 _NO_STREAMS_HERE = Denied(WRONG, "streams are for threads")
 _DRAFT_LIFETIME_S = 30.0
+_ENDINGS: dict[type, Ending] = {ServerError: "whole", Reset: "reset", Cut: "cut", NoAnswer: "never"}
 
 
 class SimulatedPlatform:
-    """The platform: `script` holds the faults to come; `counts`, `calls` and `complaints` what callers did.
+    """The platform. `script` has the faults to come; `counts`, `calls` and `complaints` show what callers did.
 
-    Calls above the pace are complained of; with `refuses_pace` they are answered with 429 as well. `slack_s` is how
-    much nearer than the pace two calls may come, for callers whose calls take an uneven way. Without `keeps_calls` a
-    long run is no burden: of calls, of what messages said before and of drafts that are gone nothing is kept.
+    A call above the declared rates is a complaint; with `enforces_rates` it also gets status 429. A call may come
+    `slack_s` too early, because calls take different times to arrive. `on_inbound` has callbacks for new events.
+    Without `keeps_calls`, calls, earlier versions and ended drafts are not kept, to save memory in long runs.
     """
 
     def __init__(
@@ -97,62 +104,80 @@ class SimulatedPlatform:
         capabilities: Capabilities,
         *,
         seed: int = 0,
-        refuses_pace: bool = False,
+        enforces_rates: bool = False,
         slack_s: float = 0.0,
         keeps_calls: bool = True,
     ) -> None:
         self.capabilities = capabilities
-        self.script = Script(random.Random(seed))  # noqa: S311  chances of a test, to be repeated by the seed
-        self._refuses_pace = refuses_pace
+        self.script = Script(random.Random(seed))  # noqa: S311  the seed repeats the chances of a test
+        self._enforces_rates = enforces_rates
         self._slack_s = slack_s
         self._keeps_calls = keeps_calls
         native = capabilities.native
-        self._drafts_have = native if isinstance(native, DraftRules) else None
-        self._streams_have = native if isinstance(native, StreamRules) else None
+        self._draft_rules = native if isinstance(native, DraftRules) else None
+        self._stream_rules = native if isinstance(native, StreamRules) else None
         self._number = 0
+        self._event_numbers = count(1)
         self._order = count()
+        self.on_inbound: set[Callable[[], None]] = set()
         self.clear()
 
     def clear(self) -> None:
-        """Forget all chats, keys, calls and complaints; faults stay, and ids are not used again."""
+        """Forget all chats, events, keys, calls and complaints. Faults stay. Ids are never used again."""
         self.counts: Counter[str] = Counter()
         self.calls: list[CallRecord] = []
         self.complaints: list[Complaint] = []
+        self.acknowledged: list[Acknowledge] = []
+        self._inbound: list[Arrived] = []
         self._chats: dict[str, dict[str, PlatformMessage]] = {}
         self._keys: dict[tuple[str, str, str], _Known] = {}
         self._later: list[tuple[float, int, Callable[[float], object]]] = []
         self._rates = CallRates(self.capabilities, slack_s=self._slack_s)
         self._versions: dict[str, list[MessageVersion]] = {}
-        lifetime_s = self._drafts_have.lifetime_s if self._drafts_have is not None else _DRAFT_LIFETIME_S
+        lifetime_s = self._draft_rules.lifetime_s if self._draft_rules is not None else _DRAFT_LIFETIME_S
         self._drafts = Drafts(lifetime_s, keeps_past=self._keeps_calls)
 
     def history(self, chat: str | None = None) -> list[PlatformMessage]:
-        """All messages that became visible, deleted ones too, in the order they did; of one chat or of all."""
+        """All messages of one chat or of all, in the order in which they became visible, also deleted ones."""
         chats = self._chats.values() if chat is None else [self._chats.get(chat, {})]
         return [message for messages in chats for message in messages.values()]
 
     def texts(self, chat: str) -> list[str]:
-        """What a person reads who opens the chat now."""
+        """The texts that a person sees in the chat now."""
         return [message.text for message in self._chats.get(chat, {}).values() if not message.deleted]
 
     def drafts(self, chat: str, now: float) -> list[ShownDraft]:
-        """The drafts that a person sees beside the messages, or saw at that time."""
-        return self._drafts.seen(chat, now)
+        """The drafts that a person sees in the chat at that time."""
+        return self._drafts.shown(chat, now)
 
     def versions(self, message_id: str) -> list[MessageVersion]:
-        """A message as it was from the first time it was seen, each time it changed."""
+        """All versions of a message, the first one first."""
         return self._versions.get(message_id, [])
 
     def seen(self, chat: str, at: float) -> list[str]:
-        """What a person read in the chat at that time: its messages in their order, then the drafts."""
-        read: list[str] = []
+        """The texts that a person saw in the chat at that time: the messages in their order, then the drafts."""
+        texts: list[str] = []
         for message_id in self._chats.get(chat, {}):
             latest = [version.message for version in self.versions(message_id) if version.at <= at][-1:]
-            read += [message.text for message in latest if not message.deleted]
-        return read + [draft.text for draft in self.drafts(chat, at)]
+            texts += [message.text for message in latest if not message.deleted]
+        return texts + [draft.text for draft in self.drafts(chat, at)]
+
+    def add_inbound(self, *events: Inbound) -> None:
+        """Let people act. Even without events, waiting polls look again, for example for a new fault."""
+        self._inbound += [Arrived(next(self._event_numbers), inbound) for inbound in events]
+        for callback in self.on_inbound:
+            callback()
+
+    def poll(self, taken: int, now: float) -> Arrived | Denied | None:
+        """The first event with a number above `taken`; None if there is none. Events up to `taken` are forgotten."""
+        fault = self.script.next("poll", "", now)
+        if isinstance(fault, LoseAccess):
+            return _no_access(fault)
+        self._inbound = [arrived for arrived in self._inbound if arrived.number > taken]
+        return self._inbound[0] if self._inbound else None
 
     def handle(self, request: Request, now: float) -> Reply:
-        """Do what is asked, or what befalls it."""
+        """Perform the call, or the fault that applies to it."""
         operation = request.operation
         kind, chat = _KINDS[type(operation)], operation.target.chat
         self.advance(now)
@@ -165,59 +190,54 @@ class SimulatedPlatform:
             return Reply(Denied(0, "never arrived"), "unreachable")
         if kind not in _FREE and (refusal := self._count(request, now)) is not None:
             return Reply(refusal)
-        return Reply(self._do(request, now)) if fault is None else self._befallen(fault, request, now)
+        return Reply(self._do(request, now)) if fault is None else self._do_with_fault(fault, request, now)
 
     def advance(self, now: float) -> float | None:
-        """Let happen what was to happen by now; when the next is due, if anything is still to come."""
+        """Do all that is due now, such as closing streams. Returns the time when more is due, or None."""
         while self._later and self._later[0][0] <= now:
-            due, _, happen = heapq.heappop(self._later)
-            happen(due)
+            due, _, act = heapq.heappop(self._later)
+            act(due)
         return self._later[0][0] if self._later else None
 
     def _count(self, request: Request, now: float) -> Denied | None:
-        """Count the call; the refusal, where it comes too early for a platform that refuses those."""
+        """Count the call. Returns a refusal if it comes too early and the platform refuses such calls."""
         target = request.operation.target
         early = self._rates.too_early(target, now)
         for wait, _everywhere in early:
             kind = _KINDS[type(request.operation)]
             self._complain("pace", target.chat, now, f"{kind} came {wait:.3f} s too early")
-        if early and self._refuses_pace:
-            # One that is refused does not count against the next.
+        if early and self._enforces_rates:
+            # A call that is refused does not count against the rates.
             wait, everywhere = max(early)
             return Denied(TOO_MANY, "too many requests", wait, everywhere)
         self._rates.count(target, now)
         return None
 
-    def _happen_later(self, due: float, happen: Callable[[float], object]) -> None:
-        heapq.heappush(self._later, (due, next(self._order), happen))
+    def _schedule(self, due: float, act: Callable[[float], object]) -> None:
+        heapq.heappush(self._later, (due, next(self._order), act))
 
-    def _befallen(self, fault: Fault, request: Request, now: float) -> Reply:
+    def _do_with_fault(self, fault: Fault, request: Request, now: float) -> Reply:
         match fault:
             case Refuse():
                 reply = Reply(Denied(fault.status, fault.reason))
+            case LoseAccess():
+                reply = Reply(_no_access(fault))
             case TooMany():
                 reply = Reply(Denied(TOO_MANY, "too many requests", fault.retry_after, fault.everywhere))
-            case ServerError():
-                self._do_if(fault.applied, request, now)
-                reply = Reply(replace(_BROKEN, status=fault.status))
-            case Reset():
-                reply = Reply(self._do_if(fault.applied, request, now), "reset")
-            case Cut():
-                reply = Reply(self._do_if(fault.applied, request, now), "cut")
-            case NoAnswer():
-                reply = Reply(self._do_if(fault.applied, request, now), "never")
+            case ServerError() | Reset() | Cut() | NoAnswer():
+                answer = self._do(request, now) if fault.applied else _BROKEN
+                if isinstance(fault, ServerError):
+                    answer = replace(_BROKEN, status=fault.status)
+                reply = Reply(answer, _ENDINGS[type(fault)])
             case Delayed():
                 reply = Reply(self._do(request, now), delay_s=fault.by_s)
             case Late():
                 reply = Reply(self._do_later(request, now, fault.after_s), "whole" if fault.answered else "never")
             case Unreachable():
-                raise AssertionError("a call that never arrived befell nothing here")
+                raise AssertionError("`handle` has answered a call that never arrived")
             case _:
                 assert_never(fault)
         return reply
-
-    def _do_if(self, applied: bool, request: Request, now: float) -> Answer:  # noqa: FBT001  the fault's own word
-        return self._do(request, now) if applied else _BROKEN
 
     def _do_later(self, request: Request, now: float, after_s: float) -> Answer:
         operation = request.operation
@@ -229,7 +249,7 @@ class SimulatedPlatform:
             if known is not None:
                 return Done(known.message_id)
             message_id = self._new_id(request, _body_of(operation), now)
-        self._happen_later(now + after_s, lambda due: self._do(request, due, message_id))
+        self._schedule(now + after_s, lambda due: self._do(request, due, message_id))
         return Done(message_id or getattr(operation, "message_id", ""))
 
     def _do(self, request: Request, now: float, message_id: str = "") -> Answer:
@@ -249,6 +269,8 @@ class SimulatedPlatform:
                 answer = self._find(operation.target.chat, request.key)
             case Draft():
                 answer = self._draft(operation, now)
+            case Acknowledge():
+                self.acknowledged.append(operation)
             case Typing():
                 pass
             case _:
@@ -269,9 +291,9 @@ class SimulatedPlatform:
         shown = self._chats.get(target.chat, {}).get(message_id)
         if shown is not None:
             return self._put(replace(shown, body=body, edits=shown.edits + (shown.body != body)), now)
-        self._drafts.give_way(target.chat, target.thread, now)
+        self._drafts.remove(target.chat, target.thread, now)
         if isinstance(operation, OpenStream):
-            self._end_in_time(target.chat, message_id, now)
+            self._schedule_end(target.chat, message_id, now)
         return self._put(
             PlatformMessage(
                 message_id=message_id,
@@ -279,6 +301,7 @@ class SimulatedPlatform:
                 body=body,
                 at=now,
                 thread=target.thread,
+                reply_to=operation.reply_to if isinstance(operation, Post) else None,
                 key="" if isinstance(self.capabilities.idempotency, Unkeyed) else request.key,
                 media=(operation.url or operation.path or "") if isinstance(operation, PostMedia) else "",
                 streaming=isinstance(operation, OpenStream),
@@ -287,10 +310,10 @@ class SimulatedPlatform:
         )
 
     def _refusal(self, operation: Post | PostMedia | OpenStream, now: float) -> Denied | None:
-        """Why it can never be shown, whatever stands there."""
+        """The refusal of a message that the platform cannot show; None if it can."""
         target, text, limit = operation.target, _body_of(operation).text, self.capabilities.limit
         if isinstance(operation, OpenStream):
-            rules = self._streams_have
+            rules = self._stream_rules
             if rules is not None and rules.in_threads_only and target.thread is None:
                 return _NO_STREAMS_HERE
             return _TOO_LONG if self._is_too_long_to_stream(text, target.chat, now) else None
@@ -310,7 +333,7 @@ class SimulatedPlatform:
 
     def _draft(self, operation: Draft, now: float) -> Answer:
         target = operation.target
-        if target.group and not (self._drafts_have is not None and self._drafts_have.in_groups):
+        if target.group and not (self._draft_rules is not None and self._draft_rules.in_groups):
             return _NO_DRAFTS_HERE
         if self._is_too_long(operation.body.text, target.chat, now, self.capabilities.limit):
             return _TOO_LONG
@@ -324,20 +347,20 @@ class SimulatedPlatform:
         closes = isinstance(operation, CloseStream)
         if not closes and not message.streaming:
             return Denied(NOT_STREAMING, "the stream is closed")
-        said = operation.body.text if isinstance(operation, CloseStream) else operation.text
+        sent = operation.body.text if isinstance(operation, CloseStream) else operation.text
         body = operation.body if isinstance(operation, CloseStream) else Body(text=message.text + operation.text)
-        if self._is_too_long_to_stream(said, message.chat, now):
+        if self._is_too_long_to_stream(sent, message.chat, now):
             return _TOO_LONG
         if self._is_too_long(body.text, message.chat, now, self.capabilities.limit):
             return _TOO_LONG
         tasks = {task.id: task for task in (*message.tasks, *operation.tasks)}
         return self._put(replace(message, body=body, streaming=not closes, tasks=tuple(tasks.values())), now)
 
-    def _end_in_time(self, chat: str, stream_id: str, now: float) -> None:
-        """Let a stream that begins now end by itself when its time is over."""
-        rules = self._streams_have
+    def _schedule_end(self, chat: str, stream_id: str, now: float) -> None:
+        """Schedule the end of a stream that begins now, for the end of its lifetime."""
+        rules = self._stream_rules
         if rules is not None and rules.lifetime_s is not None:
-            self._happen_later(now + rules.lifetime_s, lambda due: self._end_stream(chat, stream_id, due))
+            self._schedule(now + rules.lifetime_s, lambda due: self._end_stream(chat, stream_id, due))
 
     def _end_stream(self, chat: str, stream_id: str, now: float) -> None:
         message = self._message(chat, stream_id)
@@ -346,7 +369,7 @@ class SimulatedPlatform:
 
     def _find(self, chat: str, key: str) -> Answer:
         if not isinstance(self.capabilities.idempotency, Readback):
-            return Denied(501, "this platform cannot be asked for a key")
+            return Denied(501, "this platform cannot look up keys")
         for message in self._chats.get(chat, {}).values():
             if message.key == key and not message.deleted:
                 return Done(message.message_id)
@@ -363,8 +386,7 @@ class SimulatedPlatform:
         return Done(message.message_id)
 
     def _known(self, request: Request, now: float) -> _Known | None:
-        place = (request.scope, request.operation.target.chat, request.key)
-        known = self._keys.get(place)
+        known = self._keys.get(_key_of(request))
         return known if known is not None and known.forgotten_at > now else None
 
     def _new_id(self, request: Request, body: Body, now: float) -> str:
@@ -377,15 +399,14 @@ class SimulatedPlatform:
                 forgotten_at = float("inf")
             case _:
                 return message_id
-        # Oldest first, and all are kept equally long: forgetting from the front keeps the memory of a long run small.
+        # All keys are kept for the same time, so the oldest are at the front.
         while self._keys and next(iter(self._keys.values())).forgotten_at <= now:
             del self._keys[next(iter(self._keys))]
-        place = (request.scope, request.operation.target.chat, request.key)
-        self._keys[place] = _Known(message_id, body, forgotten_at)
+        self._keys[_key_of(request)] = _Known(message_id, body, forgotten_at)
         return message_id
 
     def _is_too_long_to_stream(self, text: str, chat: str, now: float) -> bool:
-        rules, limit = self._streams_have, self.capabilities.limit
+        rules, limit = self._stream_rules, self.capabilities.limit
         per_call = rules.per_call if rules is not None and rules.per_call is not None else limit
         return self._is_too_long(text, chat, now, min(limit, per_call))
 
@@ -393,7 +414,7 @@ class SimulatedPlatform:
         size = _SIZES[self.capabilities.unit](text)
         if size <= limit:
             return False
-        self._complain("size", chat, now, f"{size} {self.capabilities.unit} where {limit} fit")
+        self._complain("size", chat, now, f"{size} {self.capabilities.unit} are too many, {limit} fit")
         return True
 
     def _complain(self, about: Literal["pace", "size", "key"], chat: str, now: float, detail: str) -> None:
@@ -401,7 +422,7 @@ class SimulatedPlatform:
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """A key the platform remembers, and the message it named first."""
+    """A key that the platform remembers, with its message and its first content."""
 
     message_id: str
     body: Body
@@ -410,12 +431,24 @@ class _Known(msgspec.Struct, frozen=True):
 
 _KINDS: dict[type, str] = {
     operation: str(operation.__struct_config__.tag)
-    for operation in (Post, PostMedia, Edit, Delete, OpenStream, AppendStream, CloseStream, Draft, Typing, Find)
+    for operation in (
+        Post,
+        PostMedia,
+        Edit,
+        Delete,
+        OpenStream,
+        AppendStream,
+        CloseStream,
+        Draft,
+        Typing,
+        Find,
+        Acknowledge,
+    )
 }
-# Neither puts anything before people, and platforms count them apart.
-_FREE = frozenset({"typing", "find"})
+# These calls use no rate: they show no message, and platforms count them separately.
+_FREE = frozenset({"typing", "find", "acknowledge"})
 
-# Counted here anew: a platform does not share the code of those who cut for it.
+# These functions repeat those of the splitter on purpose: an error in the splitter must show here.
 _SIZES: dict[str, Callable[[str], int]] = {
     "code_points": len,
     "utf16": lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2,
@@ -425,3 +458,12 @@ _SIZES: dict[str, Callable[[str], int]] = {
 
 def _body_of(operation: Post | PostMedia | OpenStream) -> Body:
     return Body(text=operation.caption) if isinstance(operation, PostMedia) else operation.body
+
+
+def _key_of(request: Request) -> tuple[str, str, str]:
+    return request.scope, request.operation.target.chat, request.key
+
+
+def _no_access(fault: LoseAccess) -> Denied:
+    reason = "the token was revoked" if fault.everywhere else "the bot was removed from the chat"
+    return Denied(NO_ACCESS, reason, everywhere=fault.everywhere)

@@ -1,13 +1,14 @@
-"""A simulated platform as a process of its own, whose faults are real on the socket, and what starts and asks it.
+"""A simulated platform in its own process, so that faults happen on a real socket; and the class that controls it.
 
     python -m tailrace.testing.platform_process --kind keyed:300
 
-It listens on two ports of 127.0.0.1, which it tells in its first line of output (`{"port": N, "control": M}`): one for
-callers, one for the test. Both take one JSON object per line and answer each with one: callers send a `Request` and
-get an `Answer`, tests send a `Control` and get a `PlatformReport`. It ends when its standard input closes or on
-SIGTERM, so it never outlives the process that started it. `PlatformProcess` does all that for a test or a bench.
+The process listens on two ports of 127.0.0.1, one for channels and one for the test. It prints them in its first line:
+`{"port": N, "control": M}`. Each line that it receives is a JSON object, and the answer is one too. A channel sends a
+`Request` and gets an `Answer`; a `Poll` is answered when there is an event. A test sends a `Control` and gets a
+`PlatformReport`. The process ends on SIGTERM and when its standard input closes, so it never lives longer than the
+process that started it. `PlatformProcess` does all this for a test or a benchmark.
 
-The platform's clock counts the seconds since the process began. Behaviour is left to `tailrace.testing.platform`.
+The platform's clock counts the seconds since the process started. `tailrace.testing.platform` has the behaviour.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import LONGEST_LINE, SimulatorAddress
 from tailrace.testing.wire import (
     AddFaults,
+    AddInbound,
     Clear,
     ClearFaults,
     Control,
     PlatformMessage,
     PlatformReport,
+    Poll,
     Request,
     SetPort,
     Show,
@@ -46,41 +49,39 @@ from tailrace.testing.wire import (
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from tailrace.inbound import Inbound
+    from tailrace.testing.wire import Arrived, Denied
+
 _HOST = "127.0.0.1"
-_PATIENCE_S = 30.0
-
-
-class _Ports(msgspec.Struct, frozen=True):
-    port: int
-    control: int
+_TIMEOUT_S = 30.0
 
 
 _ENCODER = msgspec.json.Encoder()
-_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_REQUESTS: msgspec.json.Decoder[Request | Poll] = msgspec.json.Decoder(Request | Poll)
 _CONTROLS: msgspec.json.Decoder[Control] = msgspec.json.Decoder(Control)
-_ACCOUNTS: msgspec.json.Decoder[PlatformReport] = msgspec.json.Decoder(PlatformReport)
+_REPORTS: msgspec.json.Decoder[PlatformReport] = msgspec.json.Decoder(PlatformReport)
 
 
 class _Server:
-    """The two doors of one platform."""
+    """The two ports of one platform."""
 
     def __init__(self, platform: SimulatedPlatform) -> None:
         self._platform = platform
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._changed = asyncio.Condition()
         self._callers: asyncio.Server | None = None
-        # Holds the port while it refuses callers: nobody else on this machine can get it meanwhile.
-        self._held = _bound_socket(0)
-        self.port: int = self._held.getsockname()[1]
+        # This socket reserves the port, so that no other process gets it while the platform refuses connections.
+        self._reserved = _bound_socket(0)
+        self.port: int = self._reserved.getsockname()[1]
 
     def _now(self) -> float:
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
 
     async def run(self, ended: asyncio.Event) -> None:
-        """Serve until `ended`; the ports are the first line of output."""
-        control = await asyncio.start_server(self._control, _HOST, 0, limit=LONGEST_LINE)
+        """Print the ports and serve until `ended`."""
+        control = await asyncio.start_server(self._serve_test, _HOST, 0, limit=LONGEST_LINE)
         await self._set_port(is_open=True)
-        ports = _Ports(self.port, control.sockets[0].getsockname()[1])
+        ports = {"port": self.port, "control": control.sockets[0].getsockname()[1]}
         sys.stdout.write(_ENCODER.encode(ports).decode() + "\n")
         sys.stdout.flush()
         await ended.wait()
@@ -88,25 +89,36 @@ class _Server:
     async def _set_port(self, *, is_open: bool) -> None:
         if is_open and self._callers is None:
             listening = _bound_socket(self.port)
-            self._callers = await asyncio.start_server(self._call, sock=listening, limit=LONGEST_LINE, backlog=1024)
+            self._callers = await asyncio.start_server(
+                self._serve_channel, sock=listening, limit=LONGEST_LINE, backlog=1024
+            )
         elif not is_open and self._callers is not None:
             self._callers.close()
             self._callers = None
 
-    async def _call(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One caller's connection."""
+    async def _serve_channel(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection of a channel."""
         try:
             while (line := await reader.readline()).endswith(b"\n"):
-                if not await self._answer(_REQUESTS.decode(line), reader, writer):
+                request = _REQUESTS.decode(line)
+                if isinstance(request, Poll):
+                    writer.write(_ENCODER.encode(await self._wait_for_event(request)) + b"\n")
+                    await writer.drain()
+                elif not await self._answer(request, reader, writer):
                     break
         except (ConnectionError, asyncio.CancelledError):
-            pass  # the caller is gone, or this process ends; what was asked for is done all the same
+            pass  # the caller has left, or this process ends; the call was performed
         finally:
             writer.close()
 
+    async def _wait_for_event(self, poll: Poll) -> Arrived | Denied | None:
+        # If the channel leaves during the wait, its next poll gets the same event.
+        async with self._changed:
+            return await self._changed.wait_for(lambda: self._platform.poll(poll.taken, self._now()))
+
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         reply = self._platform.handle(request, self._now())
-        await self._tell_changed()
+        await self._notify()
         if reply.delay_s:
             await asyncio.sleep(reply.delay_s)
         line = _ENCODER.encode(reply.answer) + b"\n"
@@ -118,72 +130,73 @@ class _Server:
             case "cut":
                 writer.write(line[: len(line) // 2])
             case "reset":
-                linger = struct.pack("ii", 1, 0)  # closing with a lingering time of zero sends RST
+                linger = struct.pack("ii", 1, 0)  # with a linger time of zero, closing sends RST
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 writer.transport.abort()
             case "never" | "unreachable":
-                await reader.read()  # until the caller gives up
+                await reader.read()  # waits until the caller closes the connection
         return False
 
-    async def _tell_changed(self) -> None:
+    async def _notify(self) -> None:
         due = self._platform.advance(self._now())
         async with self._changed:
             self._changed.notify_all()
         if due is not None:
             loop = asyncio.get_running_loop()
-            loop.call_later(due - self._now(), lambda: _keep(loop.create_task(self._tell_changed())))
+            loop.call_later(due - self._now(), lambda: _keep(loop.create_task(self._notify())))
 
-    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One test's connection."""
+    async def _serve_test(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection of a test."""
         try:
             while (line := await reader.readline()).endswith(b"\n"):
-                writer.write(_ENCODER.encode(await self._obey(_CONTROLS.decode(line))) + b"\n")
+                writer.write(_ENCODER.encode(await self._execute(_CONTROLS.decode(line))) + b"\n")
                 await writer.drain()
         except (ConnectionError, asyncio.CancelledError):
             pass  # the test is over
         finally:
             writer.close()
 
-    async def _obey(self, control: Control) -> PlatformReport:
+    async def _execute(self, control: Control) -> PlatformReport:
         platform = self._platform
         match control:
             case AddFaults(rules=rules):
                 if any(isinstance(rule.fault, Unreachable) for rule in rules):
-                    return PlatformReport(problem="a call that arrived cannot be refused a connection: close the port")
+                    return PlatformReport(problem="here a call that arrives has a connection: use close_port instead")
                 platform.script.add(*rules)
+                await self._notify()  # so that new rules also apply to polls that wait
             case ClearFaults():
                 platform.script.clear()
+            case AddInbound(events=events):
+                platform.add_inbound(*events)
+                await self._notify()
             case Clear():
                 platform.clear()
             case SetPort(open=is_open):
                 await self._set_port(is_open=is_open)
             case Show():
                 async with self._changed:
-                    await self._changed.wait_for(lambda: self._has_come(control))
-                return _account(platform, control)
+                    await self._changed.wait_for(lambda: self._is_reached(control))
+                return PlatformReport(
+                    messages=platform.history(control.chat),
+                    counts=dict(platform.counts),
+                    calls=platform.calls,
+                    complaints=platform.complaints,
+                    acknowledged=platform.acknowledged,
+                    unspent=platform.script.unspent,
+                )
         return PlatformReport()
 
-    def _has_come(self, show: Show) -> bool:
+    def _is_reached(self, show: Show) -> bool:
         counts = self._platform.counts
         calls = counts.total() if show.kind is None else counts[show.kind]
         return calls >= show.calls and len(self._platform.history(show.chat)) >= show.messages
-
-
-def _account(platform: SimulatedPlatform, show: Show) -> PlatformReport:
-    return PlatformReport(
-        messages=platform.history(show.chat),
-        counts=dict(platform.counts),
-        calls=platform.calls,
-        complaints=platform.complaints,
-        unspent=platform.script.unspent,
-    )
 
 
 _TASKS: set[asyncio.Task[None]] = set()
 
 
 def _keep(task: asyncio.Task[None]) -> None:
-    """A loop holds its tasks weakly."""
+    """Keep a reference to the task until it is done, because an event loop has only weak references."""
     _TASKS.add(task)
     task.add_done_callback(_TASKS.discard)
 
@@ -197,29 +210,29 @@ def _bound_socket(port: int) -> socket.socket:
 
 
 class PlatformProcess:
-    """A platform process of a test: started by `with`, ended with it, asked by its methods, which block.
+    """A platform process of a test. It runs while the `with` block runs. The methods are not coroutines: they block.
 
-    `kind` as for `capabilities_of`, or the capabilities themselves. `seed`, `refuses_pace` and `slack_s` as for
-    `SimulatedPlatform`.
+    `kind` is one of the kinds of `capabilities_of`, or the capabilities themselves. `seed`, `enforces_rates` and
+    `slack_s` have the same meaning as for `SimulatedPlatform`.
     """
 
     def __init__(
-        self, kind: str | Capabilities, *, seed: int = 0, refuses_pace: bool = False, slack_s: float = 0.0
+        self, kind: str | Capabilities, *, seed: int = 0, enforces_rates: bool = False, slack_s: float = 0.0
     ) -> None:
         self.capabilities = capabilities_of(kind) if isinstance(kind, str) else kind
         capabilities = _ENCODER.encode(self.capabilities).decode()
         self._options = ["--capabilities", capabilities, "--seed", str(seed), "--slack", str(slack_s)]
-        self._options += ["--refuse-pace"] * refuses_pace
+        self._options += ["--enforce-rates"] * enforces_rates
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tailrace.testing.platform_process", *self._options]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  our own
         assert self._process.stdout is not None, "the process was started with a pipe"
-        ports = msgspec.json.decode(self._process.stdout.readline(), type=_Ports)
-        self._socket = socket.create_connection((_HOST, ports.control), timeout=_PATIENCE_S)
+        ports = msgspec.json.decode(self._process.stdout.readline(), type=dict[str, int])
+        self._socket = socket.create_connection((_HOST, ports["control"]), timeout=_TIMEOUT_S)
         self._lines = self._socket.makefile("rb")
         self.pid = self._process.pid
-        self.address = SimulatorAddress(port=ports.port, capabilities=self.capabilities)
+        self.address = SimulatorAddress(port=ports["port"], capabilities=self.capabilities)
         return self
 
     def __exit__(
@@ -230,60 +243,64 @@ class PlatformProcess:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None, "the process was started with pipes"
             pipe.close()
-        self._process.wait(_PATIENCE_S)
+        self._process.wait(_TIMEOUT_S)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a child's environment needs for `simulated_channel()` to find this platform."""
+        """The environment variables with which `simulated_channel()` finds this platform."""
         return {"TAILRACE_SIMULATOR": _ENCODER.encode(self.address).decode()}
 
     def add_faults(self, *rules: Rule | Fault) -> None:
-        """Put rules behind those that stand; a bare fault befalls the next call."""
+        """Add rules after the existing ones. A fault without a rule applies to the next call."""
         self._ask(AddFaults(tuple(rule if isinstance(rule, Rule) else Rule(fault=rule) for rule in rules)))
 
     def clear_faults(self) -> None:
-        """No call fails from now on."""
+        """Remove all rules."""
         self._ask(ClearFaults())
 
+    def add_inbound(self, *events: Inbound) -> None:
+        """Let people do these things. The channel gets the events."""
+        self._ask(AddInbound(events))
+
     def clear(self) -> None:
-        """Forget what people saw and what callers did; ids are not used again."""
+        """Forget all messages, events and calls. Ids are never used again."""
         self._ask(Clear())
 
     def close_port(self) -> None:
-        """Refuse every new connection, as where nobody listens."""
+        """Refuse every new connection, as a port without a listener does."""
         self._ask(SetPort(open=False))
 
     def open_port(self) -> None:
-        """Let callers in again, at the same port."""
+        """Accept connections again, on the same port."""
         self._ask(SetPort(open=True))
 
     def history(self, chat: str | None = None) -> list[PlatformMessage]:
-        """All messages that became visible, in their order."""
+        """All messages, in the order in which they became visible."""
         return self._ask(Show(chat=chat)).messages
 
     def texts(self, chat: str) -> list[str]:
-        """What a person reads who opens the chat now."""
+        """The texts that a person sees in the chat now."""
         return [message.text for message in self.history(chat) if not message.deleted]
 
     def account(self) -> PlatformReport:
-        """All the platform knows."""
+        """A report of all messages and calls."""
         return self._ask(Show())
 
     def wait(
         self, *, messages: int = 0, calls: int = 0, chat: str | None = None, kind: str | None = None
     ) -> PlatformReport:
-        """All the platform knows, once so many messages are there and so many calls were made.
+        """Wait until there are that many messages and calls. Returns a report of all messages and calls.
 
-        Raises `TimeoutError` after 30 seconds. Blocks: in a coroutine, `asyncio.to_thread` calls it.
+        Raises `TimeoutError` after 30 seconds. In a coroutine, call this method through `asyncio.to_thread`.
         """
         return self._ask(Show(messages=messages, calls=calls, chat=chat, kind=kind))
 
     def _ask(self, control: Control) -> PlatformReport:
         self._socket.sendall(_ENCODER.encode(control) + b"\n")
-        account = _ACCOUNTS.decode(self._lines.readline())
-        if account.problem:
-            raise ValueError(account.problem)
-        return account
+        report = _REPORTS.decode(self._lines.readline())
+        if report.problem:
+            raise ValueError(report.problem)
+        return report
 
 
 async def _serve(platform: SimulatedPlatform) -> None:
@@ -291,7 +308,7 @@ async def _serve(platform: SimulatedPlatform) -> None:
     loop.add_signal_handler(signal.SIGTERM, ended.set)
 
     def watch_input() -> None:
-        # By its number: a reader of `sys.stdin` would hold a lock that the interpreter needs to end.
+        # Not through `sys.stdin`: its reader would hold a lock that the interpreter needs in order to exit.
         while os.read(0, 4096):
             pass
         loop.call_soon_threadsafe(ended.set)
@@ -301,20 +318,22 @@ async def _serve(platform: SimulatedPlatform) -> None:
 
 
 def main() -> None:
-    """The process."""
+    """Run the process."""
     parser = argparse.ArgumentParser(prog="python -m tailrace.testing.platform_process")
-    parser.add_argument("--kind", default="unkeyed", help="keyed[:window], readback[:settle], repeatable or unkeyed")
-    parser.add_argument("--capabilities", help="all of the capabilities as JSON, in place of --kind")
-    parser.add_argument("--seed", type=int, default=0, help="for faults by chance")
-    parser.add_argument("--slack", type=float, default=0.0, help="seconds by which a call may come early")
-    parser.add_argument("--refuse-pace", action="store_true", help="answer 429 above the declared pace")
-    asked = parser.parse_args()
+    parser.add_argument("--kind", default="unkeyed", help="keyed[:seconds], readback[:seconds], repeatable or unkeyed")
+    parser.add_argument("--capabilities", help="all capabilities as JSON, instead of --kind")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the faults by chance")
+    parser.add_argument("--slack", type=float, default=0.0, help="seconds that a call may come too early")
+    parser.add_argument("--enforce-rates", action="store_true", help="answer 429 above the declared rates")
+    options = parser.parse_args()
     capabilities = (
-        msgspec.json.decode(asked.capabilities, type=Capabilities)
-        if asked.capabilities
-        else capabilities_of(asked.kind)
+        msgspec.json.decode(options.capabilities, type=Capabilities)
+        if options.capabilities
+        else capabilities_of(options.kind)
     )
-    platform = SimulatedPlatform(capabilities, seed=asked.seed, refuses_pace=asked.refuse_pace, slack_s=asked.slack)
+    platform = SimulatedPlatform(
+        capabilities, seed=options.seed, enforces_rates=options.enforce_rates, slack_s=options.slack
+    )
     asyncio.run(_serve(platform))
 
 

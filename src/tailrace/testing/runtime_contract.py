@@ -4,9 +4,9 @@
         def player(self, folder: Path) -> Player:
             return MyPlayer(folder)
 
-The tests check what every runtime must do with any agent: its turns have one start and one end, the text is what the
-agent sent, and nothing is left running. The player gives the agent's events, see `runtime_scenarios`. Behaviour of one
-agent alone needs tests of its own.
+The tests check what every runtime must do with any agent: a turn has one start and one end, its text is the text that
+the agent sent, and no process is left running. The player provides the agent's events, see `runtime_scenarios`. You
+need tests of your own for the behaviour that only your agent has.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ LONG_TURN = 2_000
 _MAX_EVENTS = 200
 _CONTENT = (TextDelta, ToolStarted, ToolFinished)
 _DISCORD = 2000
-# Four times the work for four times the events, and some noise: the agent's output may come in more or fewer reads.
+# Four times the events may cost four times the work, and a little more: the number of reads is not always the same.
 _MAX_GROWTH = 5.0
 
 
 class RuntimeContract:
-    """The tests for every runtime; `player` makes the agent."""
+    """The tests for every runtime. `player` creates the agent."""
 
     # One start, one end
 
     @scenario
     async def test_a_turn_has_one_start_and_one_end(self, player: Player) -> None:
-        """After the end only results of tools may come."""
+        """After the end, only results of tools may follow."""
         turn = await _turn(player, _conversation(player))
         kinds = [type(event) for event in turn.events]
         assert kinds[0] is TurnStarted, f"a turn starts with turn_started, this one with {turn.events[0]!r}"
@@ -80,7 +80,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_stream_that_breaks_off_is_a_failure(self, player: Player) -> None:
-        """It is never a completion, wherever it breaks off: the most important part may be missing."""
+        """A turn without its end never counts as completed, because the most important part may be missing."""
         native = [*player.text(*FIRST), *player.tool("call-1", "sunny"), *player.text(*SECOND)]
         cuts = [[*native[:length], *player.cut()] for length in range(len(native) + 1)]
         for cut, turn in zip(cuts, await asyncio.gather(*(_turn(player, cut) for cut in cuts)), strict=True):
@@ -92,7 +92,7 @@ class RuntimeContract:
 
     @scenario
     async def test_the_text_is_what_the_agent_said(self, player: Player) -> None:
-        """Whether it came in pieces, as a whole, or both."""
+        """This is true if the text came in pieces, as a whole, or in both ways."""
         turn = await _turn(player, _conversation(player))
         assert turn.texts == ["".join(FIRST), "".join(SECOND)], "the text is not what the agent said"
         one = await _turn(player, [*player.text(LONG_ANSWER), *player.ending()])
@@ -109,7 +109,7 @@ class RuntimeContract:
 
     @scenario
     async def test_messages_do_not_depend_on_the_deltas(self, player: Player) -> None:
-        """By characters, by words or as a whole: people see the same messages."""
+        """If the text comes by characters, by words or as a whole, people see the same messages."""
         expected = [part.body.text for part in split(LONG_ANSWER, _DISCORD, dialect="discord")]
         assert len(expected) > 2
         for pieces in (list(LONG_ANSWER), words(LONG_ANSWER), [LONG_ANSWER]):
@@ -123,7 +123,7 @@ class RuntimeContract:
 
     @scenario
     async def test_an_error_keeps_the_text_before_it(self, player: Player) -> None:
-        """The error has the text that the agent sent."""
+        """People see the text before the error, and the error text that the agent sent."""
         text = "".join(FIRST)
         for block in (player.text(*FIRST), player.text(*FIRST, is_whole=False)):
             turn = await _turn(player, [*block, *player.failure(WHY)])
@@ -135,7 +135,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_malformed_event_fails_the_turn(self, player: Player) -> None:
-        """It is reported with the agent's name, the text before it stays, and the next turn works."""
+        """The error names the agent, the text before the event stays, and the next turn works."""
         text = "".join(FIRST)
         broken = [*player.text(*FIRST), *player.malformed(), *player.cut()]
         runtime = await player.runtime(broken, _conversation(player))
@@ -157,7 +157,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_malformed_event_in_the_middle_is_reported(self, player: Player) -> None:
-        """The runtime may ignore it or end the turn there; it reports it, and keeps the text before it."""
+        """The runtime reports the event and keeps the text before it. It may then go on or end the turn."""
         native = [*player.text(*FIRST), *player.malformed(), *player.text(*SECOND), *player.ending()]
         runtime = await player.runtime(native)
         turn = await receive(runtime.run(PROMPT), max_events=_MAX_EVENTS, turn_timeout_s=player.turn_timeout_s)
@@ -169,19 +169,19 @@ class RuntimeContract:
 
     @scenario
     async def test_closing_the_turn_at_any_event_leaves_nothing(self, player: Player) -> None:
-        """No process runs, and no tool is shown as running."""
+        """Then no process runs, and no tool is shown as running."""
         await _assert_ended(player, await _leave_everywhere(player, _close_after))
 
     @scenario
     async def test_cancelling_the_reader_at_any_event_leaves_nothing(self, player: Player) -> None:
-        """This is what Ctrl-C does while the agent thinks."""
+        """Ctrl-C cancels the reader in this way while the agent thinks."""
         await _assert_ended(player, await _leave_everywhere(player, _cancel_after))
 
     # Size
 
     @scenario
     async def test_the_work_grows_linearly_with_the_events(self, player: Player) -> None:
-        """Four times the events cost four times the work, in one block or in many, up to two thousand events."""
+        """Four times as many events cost about four times as much work, for each shape of a turn."""
         for kind, make_turn in _LONG_TURNS.items():
             less, more = [await _work(player, make_turn(player, size)) for size in (LONG_TURN // 4, LONG_TURN)]
             assert more <= _MAX_GROWTH * less, (
@@ -190,7 +190,7 @@ class RuntimeContract:
 
 
 def words(text: str) -> list[str]:
-    """The text in pieces of a word and the space after it."""
+    """The text in pieces. Each piece is a word with the space after it."""
     *others, last = text.split(" ")
     return [*(f"{word} " for word in others), last]
 
@@ -201,7 +201,7 @@ def _conversation(player: Player) -> list[Any]:
 
 
 async def _turn(player: Player, native: Sequence[Any], *, max_events: int = _MAX_EVENTS) -> ReceivedTurn:
-    """The turn that the runtime makes of a stream. Fails if it breaks the grammar of a turn."""
+    """The turn that the runtime makes from native events. Fails if it breaks the grammar of a turn."""
     turn = await receive(
         (await player.runtime(native)).run(PROMPT), max_events=max_events, turn_timeout_s=player.turn_timeout_s
     )
@@ -223,18 +223,18 @@ def _split_as_it_came(turn: ReceivedTurn) -> list[str]:
 
 
 async def _leave_everywhere(player: Player, leave: _Leaving) -> list[list[Event]]:
-    """Play turns of an agent that does not end, and leave each at another event. Returns the events of each."""
+    """Play turns of an agent that does not end. Leave each turn at another event. Returns the events of each turn."""
     raw: list[Event] = []
     runtime = await player.runtime(_conversation(player))
     await receive(_recorded(runtime, raw), max_events=_MAX_EVENTS, turn_timeout_s=player.turn_timeout_s)
-    # Events that come only because the agent ends cannot be waited for here.
+    # Leave out the events after the content: they come only when the agent ends, and this agent does not end.
     count = max(at for at, event in enumerate(raw) if isinstance(event, _CONTENT)) + 1
     runtimes = [await player.runtime([*_conversation(player), STALL]) for _ in range(count + 1)]
     return await asyncio.gather(*(leave(runtime, at, player.turn_timeout_s) for at, runtime in enumerate(runtimes)))
 
 
 async def _recorded(runtime: Runtime, raw: list[Event]) -> AsyncGenerator[Event, None]:
-    """The turn; `raw` gets the events that the runtime itself yielded."""
+    """Run the turn. `raw` gets the events as the runtime yielded them."""
     async with aclosing(_closable(runtime)) as events:
         async for event in events:
             raw.append(event)
@@ -242,7 +242,7 @@ async def _recorded(runtime: Runtime, raw: list[Event]) -> AsyncGenerator[Event,
 
 
 async def _close_after(runtime: Runtime, count: int, turn_timeout_s: float) -> list[Event]:
-    """Read so many events and close the turn. Returns the events."""
+    """Read `count` events and close the turn. Returns the events."""
     received: list[Event] = []
 
     async def read() -> None:
@@ -259,7 +259,7 @@ async def _close_after(runtime: Runtime, count: int, turn_timeout_s: float) -> l
 
 
 async def _cancel_after(runtime: Runtime, count: int, turn_timeout_s: float) -> list[Event]:
-    """Cancel the reader when it has so many events. Returns the events."""
+    """Cancel the reader when it has `count` events. Returns the events."""
     received: list[Event] = []
     enough = asyncio.Event()
 
@@ -294,7 +294,7 @@ def _closable(runtime: Runtime) -> AsyncGenerator[Event, None]:
 
 
 async def _assert_ended(player: Player, turns: list[list[Event]]) -> None:
-    """Check that nothing of the agent runs, and that the turns can be ended for those who see them."""
+    """Check that the agent does not run any more, and that people see an end of each turn, without running tools."""
     await wait_for_processes_to_end(player.turn_timeout_s)
     try:
         async with asyncio.timeout(player.turn_timeout_s):

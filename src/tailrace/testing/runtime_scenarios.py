@@ -1,7 +1,7 @@
-"""What the contract suite of runtimes is run with: a player, the turn that a runtime yields, and running processes.
+"""Parts of the contract suite of runtimes: the player that you write, the received turn, and the check of processes.
 
-The tests are in `runtime_contract`. A player is one foreign agent. It knows the events of its own stream, and gives
-them to the runtime under test through something real, such as a process, a server or an object.
+The tests are in `runtime_contract`. A player is one foreign agent. It knows the events of the agent's own stream, and
+gives them to the runtime under test through something real, such as a process, a server or an object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Terminal = TurnCompleted | TurnFailed | TurnCancelled
 PROMPT = Prompt(text="Go on.")
 _MARK = "TAILRACE_CONTRACT"
 _POLL_S = 0.01
-_TOOL, _SLOW_S = "🔧", 3.0  # the mark of a running tool; a pause after which every event is shown
+_TOOL, _SLOW_S = "🔧", 3.0  # the mark of a running tool; after this pause, all events are shown
 
 _CODE = "\n".join(f"    total += price[{n}] * count[{n}]  # line {n} of the sum" for n in range(60))
 _ROWS = "\n".join(f"| item {n} | {n * 7} | {'✅' if n % 2 else '👩‍💻'} |" for n in range(12))
@@ -48,17 +48,18 @@ LONG_ANSWER = (
 
 
 class _Stall:
-    """Takes the place of a native event: the agent sends nothing more and does not end."""
+    """Used instead of a native event: from here on the agent sends nothing, and does not end."""
 
 
 STALL = _Stall()
 
 
 class Player:
-    """A foreign agent that plays the native events it is given. Subclass it and write every method that raises here.
+    """A foreign agent that plays given native events. Subclass it, and implement the methods that raise here.
 
-    Native events are the elements of your agent's own stream. `runtime` gets them as your methods returned them.
-    One of them may be `STALL`: there the agent sends nothing more, and does not end until the turn is closed.
+    Native events are the elements of your agent's own stream. `runtime` gets the events that your other methods
+    returned. One of them may be `STALL`: from there on the agent sends nothing, and does not end until the turn is
+    closed.
     """
 
     names: Sequence[str] = ()
@@ -68,11 +69,11 @@ class Player:
     """How long a turn, or closing it, may take before the test fails."""
 
     async def runtime(self, *turns: Sequence[Any]) -> Runtime:
-        """The runtime under test. Its agent plays these turns, one for each prompt; the last one is repeated."""
+        """Create the runtime under test. For each prompt its agent plays the next turn; the last one is repeated."""
         raise NotImplementedError
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
-        """A block of the answer in these pieces; with its end, if `is_whole` and your stream marks ends."""
+        """A block of the answer in these pieces. With `is_whole` also the end of the block, if your stream marks it."""
         raise NotImplementedError
 
     def tool(self, call: str, result: str) -> list[Any]:
@@ -80,38 +81,38 @@ class Player:
         raise NotImplementedError
 
     def ending(self) -> list[Any]:
-        """The agent completes the turn."""
+        """The native events with which the agent completes the turn."""
         raise NotImplementedError
 
     def failure(self, message: str) -> list[Any]:
-        """The agent reports an error that ends the turn."""
+        """The native events with which the agent reports an error that ends the turn."""
         raise NotImplementedError
 
     def malformed(self) -> list[Any]:
-        """Something that your stream should never contain: half a line, or a known event of the wrong shape."""
+        """Native events that your stream should never contain: half a line, or a known event of the wrong shape."""
         raise NotImplementedError
 
     def cut(self) -> list[Any]:
-        """What comes when the stream breaks off; by default nothing, the stream just ends."""
+        """Native events for a stream that breaks off. By default there are none: the stream just ends."""
         return []
 
     async def wait_until_idle(self) -> None:
-        """Return when the agent does nothing any more. Its processes are checked by the suite."""
+        """Wait until the agent does nothing any more. The suite itself checks its processes."""
 
     async def close(self) -> None:
-        """Release what the player holds. Called once, at the end of a test."""
+        """Release all resources. Called once, at the end of a test."""
 
 
 class _HasPlayer(Protocol):
-    """A test class that makes the player."""
+    """A test class that creates the player."""
 
     def player(self, folder: Path) -> Player:
-        """The foreign agent; its files, if any, go into the folder."""
+        """Create the foreign agent. If it needs files, they belong into the folder."""
         ...
 
 
 def scenario(play: Callable[[Any, Player], Awaitable[None]]) -> Callable[[_HasPlayer, Path], None]:
-    """Make a test with a player of its own. After it, no process of the agent may be left."""
+    """Make a test with its own player. After the test, no process of the agent may be left."""
 
     def test(self: _HasPlayer, tmp_path: Path) -> None:
         async def run_test() -> None:
@@ -144,7 +145,7 @@ def _restore_mark(before: str | None) -> None:
 
 @dataclass
 class ReceivedTurn:
-    """A turn after the contract checked it: its events, the diagnostics, and the chunks made of it."""
+    """A turn that the contract has checked: its events, its diagnostics, and its chunks."""
 
     events: list[Event] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -211,7 +212,7 @@ def messages_on_discord(events: Iterable[Event]) -> list[str]:
 
 
 def open_tools(events: Iterable[Event]) -> list[list[str]]:
-    """The tools that are shown as running, after each change of the messages; the last entry is what remains."""
+    """The tools that are shown as running, after each change of the messages. The last entry is for the end."""
     return [
         [line for seen in moment.chat for line in seen.body.text.splitlines() if _TOOL in line]
         for moment in _on_discord(events, _SLOW_S)
@@ -227,10 +228,10 @@ def _on_discord(events: Iterable[Event], apart_s: float) -> list[PerformedCall]:
 
 
 def running_processes() -> list[str]:
-    """The processes that were started in this scenario and still run, where the system has `/proc`.
+    """The processes that were started in this scenario and still run. Empty if the system has no `/proc`.
 
-    They are found by a variable of their environment, which every process passes on to the processes that it starts,
-    also to one in a process group of its own, and to one that has outlived its parent.
+    They are found by an environment variable, which every process passes on to its child processes. So a process is
+    found even if it has its own process group, or if its parent has ended.
     """
     mark = f"{_MARK}={os.environ[_MARK]}".encode()
     found = []

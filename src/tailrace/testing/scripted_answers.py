@@ -1,8 +1,8 @@
-"""Choose the answer to a request, for every API.
+"""Chooses the answer to a request, in the same way for every API.
 
 An API parses a request into a `ModelRequest`: the texts of the conversation, the offered tools, and the form of the
-answer. `answer_to` finds the scenario that the newest marked prompt names (`[[scenario:NAME]]`) and counts the answers
-since. The API then writes the `Answer` in its own format.
+answer. `answer_to` finds the scenario that the newest marked prompt names (`[[scenario:NAME]]`), and counts the answers
+after that prompt. The API then writes the `Answer` in its own format.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that the script needs.
 
     `said` has the turns of the conversation in order: the text of a prompt, or None for an answer of the model.
-    `groups` has the group of each tool that is offered in one.
+    `groups` maps the name of a tool to the name of its group, if it is offered in a group.
     """
 
     said: list[str | None]
@@ -64,7 +64,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return "".join(piece for move in self.moves if isinstance(move, Say) for piece in move.pieces)
 
     def runs(self) -> Iterator[tuple[int, Move, bool]]:
-        """Each move with its position, and whether it is complete: one that is cut off is not."""
+        """Each move with its position, and whether it is complete. It is not if the answer breaks off after it."""
         for index, move in enumerate(self.moves):
             after = self.moves[index + 1] if index + 1 < len(self.moves) else None
             yield index, move, not isinstance(after, Fail | Disconnect | Stall)
@@ -90,7 +90,7 @@ class Api(Protocol):
         ...
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """The answer in one piece."""
+        """The whole answer as one JSON object."""
         ...
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
@@ -103,7 +103,7 @@ class Api(Protocol):
 
 
 def answer_to(request: ModelRequest, scenarios: Mapping[str, Scenario], *, number: int, unmarked: str = "") -> Answer:
-    """The answer to a request. Without a mark the scenario is `unmarked`, or else a fixed text."""
+    """The answer to a request. If no prompt has a mark, the scenario `unmarked` answers; without it, a fixed text."""
     marks = [(at, name) for at, text in enumerate(request.said) if text is not None for name in _MARK.findall(text)]
     begun, scenario = marks[-1] if marks else (0, unmarked)
     turn = sum(text is None for text in request.said[begun:])
@@ -124,7 +124,7 @@ def event(value: Mapping[str, Any] | str, name: str = "") -> bytes:
 
 
 def paced(say: Say, frames: Iterable[bytes]) -> Iterator[Piece]:
-    """The frames of a text with its pauses between them."""
+    """The frames of a text, with a pause after each frame."""
     for frame in frames:
         yield frame
         if say.every_s:
@@ -132,17 +132,17 @@ def paced(say: Say, frames: Iterable[bytes]) -> Iterator[Piece]:
 
 
 def arguments_of(call: Call) -> str:
-    """The arguments as the model writes them."""
+    """The arguments of a tool call as the model writes them."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
 
 
 def in_pieces(text: str) -> list[str]:
-    """A text as a model lets go of it."""
+    """The text in small pieces, as a model sends it."""
     return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
 
 
 def text_of(content: Any) -> str:
-    """The text of a message: it is one, or a list of parts some of which are."""
+    """The text of a message. Its content is a text, or a list of parts; parts without text count as empty."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

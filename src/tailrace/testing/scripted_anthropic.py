@@ -1,4 +1,4 @@
-"""The scripted model as Anthropic's Messages API."""
+"""Requests and answers of the scripted model in the format of Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Anthropic:
         return {"type": "error", "error": {"type": _KINDS.get(refuse.status, "api_error"), "message": refuse.message}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """The answer in one piece."""
+        """The whole answer as one JSON object."""
         content = [_block(answer, index, move) for index, move in enumerate(answer.moves)]
         return _message(answer, [block for block in content if block], _stop_reason(answer))
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
-        """The answer as server-sent events, each block opened and closed."""
+        """The answer as server-sent events. Each block has a start and a stop event."""
         yield _event("message_start", message=_message(answer, [], None))
         yield _event("ping")
         for index, move, is_whole in answer.runs():

@@ -1,4 +1,4 @@
-"""The scripted model as OpenAI's Chat Completions API."""
+"""Requests and answers of the scripted model in the format of OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Chat:
         return {"error": {"message": refuse.message, "type": "scripted", "code": "scripted", "param": None}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """The answer in one piece."""
+        """The whole answer as one JSON object."""
         calls = [move for move in answer.moves if isinstance(move, Call)]
         message: dict[str, Any] = {"role": "assistant", "content": answer.text}
         if calls:
@@ -60,7 +60,7 @@ class Chat:
         return {**_envelope(answer, "chat.completion"), "choices": [choice], "usage": _USAGE}
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
-        """The answer as chunks; the last one has the number of tokens, as if the request had asked for it."""
+        """The answer as chunks. The last one has the number of tokens, even if the request did not ask for it."""
 
         def chunk(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
             choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}

@@ -1,4 +1,4 @@
-"""The scripted model as Google's generateContent API."""
+"""Requests and answers of the scripted model in the format of Google's generateContent API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USAGE = {
     "totalTokenCount": 145,
 }
 _STATUSES = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED"}
-# gemini-cli asks on the side, in JSON, who speaks next and how hard a task is; this satisfies both.
+# gemini-cli also asks in JSON who speaks next, and how difficult a task is. This object answers both questions.
 _ROUTING_ANSWER = {
     "reasoning": "scripted",
     "next_speaker": "user",
@@ -34,7 +34,7 @@ class Gemini:
     name = "gemini"
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request. The model and whether it is streamed are only in its path."""
+        """Read a request. Only its path has the name of the model, and says whether the answer is streamed."""
         declared = [tool.get("functionDeclarations") or [] for tool in body.get("tools") or []]
         wanted = body.get("generationConfig") or {}
         return ModelRequest(
@@ -54,14 +54,14 @@ class Gemini:
         return {"error": {"code": refuse.status, "message": refuse.message, "status": status}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """The answer in one piece."""
+        """The whole answer as one JSON object."""
         if answer.request.as_json:
             return _content(answer, [{"text": json.dumps(_ROUTING_ANSWER)}], "STOP")
         calls = [_call(move) for move in answer.moves if isinstance(move, Call)]
         return _content(answer, [{"text": answer.text}, *calls], "STOP")
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
-        """The answer as server-sent events; a call is in one piece."""
+        """The answer as server-sent events. A tool call is not split into pieces."""
         for move in answer.moves:
             match move:
                 case Disconnect() | Stall():

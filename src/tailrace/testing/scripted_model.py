@@ -5,11 +5,11 @@
 
     python -m tailrace.testing.scripted_model --port 8080
 
-It listens on 127.0.0.1 only and answers in the APIs of Anthropic's Messages, OpenAI's Responses and Chat Completions,
-and Google's generateContent. The prompt names the scenario, as `[[scenario:NAME]]`; the last one counts.
+It listens on 127.0.0.1 only. Its APIs are Anthropic's Messages, OpenAI's Responses and Chat Completions, and Google's
+generateContent. The prompt names the scenario as `[[scenario:NAME]]`; if there are several, the last one counts.
 
-This file owns the connections. `tailrace.testing.scripted_scenarios` has the scenarios, `scripted_answers` chooses the
-answer, and each API has a file that writes it.
+This file has the connections. `tailrace.testing.scripted_scenarios` has the scenarios, `scripted_answers` chooses the
+answer, and each API has a file that writes it in its format.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model", "cre
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that the script answered, and the scenario and turn of the answer."""
+    """A request that was answered, with the scenario, and the number of the answer in the scenario (`turn`, from 0)."""
 
     api: str
     path: str
@@ -62,7 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptedModel:
-    """The model: entering starts it, leaving stops it and closes all connections. It runs in threads, for async tests.
+    """The model. It runs in threads while the `with` block runs; at the end all connections are closed.
 
     `scenarios` are added to the built-in ones, or replace those with the same name. `unmarked` is the scenario for
     prompts that name none. `pace_s` is the time between two pieces of an answer. `requests` has all requests in order.
@@ -113,7 +113,7 @@ class ScriptedModel:
 
 
 class _Server(ThreadingHTTPServer):
-    """The server; every connection has a thread, and ends at the latest with `hang_up`."""
+    """The server. Every connection has its own thread. `hang_up` ends all of them."""
 
     daemon_threads = False
 
@@ -143,7 +143,7 @@ class _Server(ThreadingHTTPServer):
                     continue  # the other side was faster
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client may leave at any time: many tests do that.
+        # A client may close the connection at any time, and many tests do. That is not an error.
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -158,16 +158,16 @@ class _Connection(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_HEAD(self) -> None:
-        """A client checks that the server is there."""
+        """Answer a client that checks whether the server runs."""
         self._send_head(200, {"Content-Length": "0"})
 
     def do_GET(self) -> None:
-        """The list of models, which some clients ask for first."""
+        """Send the list of models. Some clients ask for it first."""
         is_list = self.path.partition("?")[0].endswith("/models")
         self._send_json(*((200, _MODELS) if is_list else (404, {"error": {"message": "there is nothing here"}})))
 
     def do_POST(self) -> None:
-        """A request for an answer, or for a number of tokens."""
+        """Answer a request for an answer of the model, or for a number of tokens."""
         body = self._body()
         path = self.path.partition("?")[0]
         api = next((api for end, api in _APIS.items() if path.endswith(end)), None)
@@ -212,7 +212,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def _send_whole(self, api: Api, answer: Answer) -> None:
-        """An answer without streaming. If it fails in the middle, none of its text is sent."""
+        """Send an answer without streaming. If the answer fails in the middle, no text of it is sent."""
         for move in answer.moves:
             match move:
                 case Stall() | Disconnect():
@@ -228,7 +228,7 @@ class _Connection(BaseHTTPRequestHandler):
         raise ConnectionAbortedError("the script ends the connection here, or the client has left")
 
     def _send_stream(self, pieces: Iterator[Piece]) -> None:
-        """Each piece is a chunk, so that a client can tell an answer that is cut off from one that is complete."""
+        """Send each piece as an HTTP chunk, so that a client can see whether an answer is complete."""
         self._send_head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
         for piece in pieces:
             match piece:
@@ -243,7 +243,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """The model as a program, to try an agent by hand."""
+    """Run the model as a program, to try an agent by hand."""
     parser = argparse.ArgumentParser(prog="python -m tailrace.testing.scripted_model")
     parser.add_argument("--port", type=int, default=0, help="where to listen; any free port if it is left out")
     parser.add_argument("--pace", type=float, default=0.03, help="seconds between two pieces of an answer")

@@ -1,4 +1,4 @@
-"""The scripted model as OpenAI's Responses API."""
+"""Requests and answers of the scripted model in the format of OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Responses:
         return {"error": {"message": refuse.message, "type": "scripted", "code": "scripted", "param": None}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """The answer in one piece."""
+        """The whole answer as one JSON object."""
         moves = [move for move in answer.moves if isinstance(move, Say | Think | Call)]
         output = [_item(answer, index, move) for index, move in enumerate(moves)]
         return _response(answer, "completed", output, _USAGE)
 
     def stream(self, answer: Answer) -> Iterator[Piece]:
-        """The answer as server-sent events, each item added, filled and done."""
+        """The answer as server-sent events. Each item is first added, then filled in pieces, then done."""
         numbers = count()
 
         def event_of(kind: str, **fields: Any) -> bytes:
@@ -89,7 +89,7 @@ class Responses:
 
 
 def _said(items: list[dict[str, Any]]) -> list[str | None]:
-    """The turns among the items: an answer of the model is all of them between two that others wrote."""
+    """The turns of the conversation. Items of the model that follow each other are one answer, which is one turn."""
     said: list[str | None] = []
     was_model = False
     for item in items:
@@ -105,7 +105,7 @@ def _said(items: list[dict[str, Any]]) -> list[str | None]:
 def _begun(
     item: dict[str, Any], index: int, move: Say | Think | Call, event_of: Callable[..., bytes]
 ) -> Iterator[Piece]:
-    """An item from its beginning to its last piece."""
+    """The events of an item from its beginning to its last piece."""
     at = {"item_id": item["id"], "output_index": index}
     match move:
         case Say():
@@ -128,7 +128,7 @@ def _begun(
 
 
 def _done(item: dict[str, Any], index: int, event_of: Callable[..., bytes]) -> Iterator[Piece]:
-    """The end of an item, which repeats all of it."""
+    """The events at the end of an item, which repeat its whole content."""
     at = {"item_id": item["id"], "output_index": index}
     match item:
         case {"content": [part]}:

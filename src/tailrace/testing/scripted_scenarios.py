@@ -17,14 +17,14 @@ SIGNATURE = "c2lnbmVkLWJ5LW5vYm9keQ=="
 
 
 class Say(msgspec.Struct, frozen=True):
-    """Text, piece by piece, with so many seconds between them."""
+    """Send a text in these pieces. `every_s`: the seconds between two pieces."""
 
     pieces: tuple[str, ...]
     every_s: float = 0.0
 
 
 class Think(msgspec.Struct, frozen=True):
-    """A thought, piece by piece; the signature comes back with the next request."""
+    """Send a thought in these pieces. The client must send its signature back with the next request."""
 
     pieces: tuple[str, ...]
     signature: str = SIGNATURE
@@ -35,7 +35,7 @@ class Recall(msgspec.Struct, frozen=True):
 
 
 class Shell(msgspec.Struct, frozen=True):
-    """Run a command with the agent's own tool for that."""
+    """Run a command with the tool that the agent has for commands."""
 
     command: str
     about: str = "a command"
@@ -48,46 +48,46 @@ class Delegate(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Call a tool by its name; arguments that are text are sent as they are, also where they are no JSON."""
+    """Call a tool by its name. Arguments that are a text are sent unchanged, even if they are not JSON."""
 
     name: str
     arguments: dict[str, Any] | str = {}
 
 
 class HttpError(msgspec.Struct, frozen=True):
-    """No answer but this HTTP status."""
+    """Send only this HTTP status, and no answer."""
 
     status: int
     message: str
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """Report an error in the middle of the answer, and no more."""
+    """Report an error in the middle of the answer, and send nothing after it."""
 
     message: str = "the scripted model fails here"
 
 
 class Disconnect(msgspec.Struct, frozen=True):
-    """The connection breaks in the middle of the answer."""
+    """Close the connection in the middle of the answer."""
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """Send nothing more until the client leaves."""
+    """Send nothing more until the client closes the connection."""
 
 
 Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | HttpError | Fail | Disconnect | Stall
-# A step for an agent with known tools.
+# A step after `carried_out` has replaced purposes by tools of the agent.
 Move: TypeAlias = Say | Think | Call | Fail | Disconnect | Stall
 Scenario: TypeAlias = tuple[tuple[Step, ...], ...]
 
 
 def say(*pieces: str) -> Say:
-    """Text, piece by piece."""
+    """Create a step that sends a text in these pieces."""
     return Say(pieces)
 
 
 def think(*pieces: str, signature: str = SIGNATURE) -> Think:
-    """A thought, piece by piece."""
+    """Create a step that sends a thought in these pieces."""
     return Think(pieces, signature)
 
 
@@ -143,7 +143,7 @@ _SUBAGENTS: dict[str, Callable[[Delegate], dict[str, Any]]] = {
 
 
 def carried_out(step: Step, tools: Collection[str], earlier: Collection[str]) -> Move:
-    """The step, for an agent that offers these tools and has had these scenarios before."""
+    """The step with tools of this agent. `earlier` are the scenarios before this one in the conversation."""
     match step:
         case Shell():
             return _called(step, _SHELLS, tools)

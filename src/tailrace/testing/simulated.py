@@ -1,12 +1,12 @@
-"""Channels to a simulated platform: one over a socket to its process, one that calls it in this process.
+"""Channels to a simulated platform: one over TCP to its process, one to a platform in the same process.
 
-Both have every power the platform has, and `ReadsBack` only where the platform can be asked for a key. What comes of
-a call is translated at one place: `_receipt` for answers, by their status; `_FAILURES` for everything that ends a call
-without one. As an entry point, `simulated_channel` finds its platform by the setting `TAILRACE_SIMULATOR`, which
-`tailrace.testing.platform_process.PlatformProcess.environment` gives: JSON such as
-`{"port": 4000, "capabilities": {"idempotency": {"kind": "keyed", "window_s": 300}}}`.
+Both have all optional protocols of channels, but `ReadsBack` only if the platform can look up a key. `_receipt`
+translates answers to receipts and errors by their status; `_FAILURES` has the errors for calls without a complete
+answer. A channel has no deadline: its caller has one.
 
-A channel has no deadline of its own: whoever calls it has one.
+As an entry point, `simulated_channel` reads the address of its platform from the setting `TAILRACE_SIMULATOR`. This is
+JSON such as `{"port": 4000, "capabilities": {"idempotency": {"kind": "keyed", "window_s": 300}}}`, and
+`tailrace.testing.platform_process.PlatformProcess.environment` gives it.
 """
 
 from __future__ import annotations
@@ -18,38 +18,41 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.capabilities import Capabilities, Keyed, Readback
-from tailrace.errors import ChannelFault, MaybeSent, NotSent, SendRefused, UsageError
-from tailrace.operations import (
-    AppendStream,
-    Body,
-    CloseStream,
-    Delete,
-    Draft,
-    Edit,
-    OpenStream,
-    Operation,
-    Post,
-    PostMedia,
-    Receipt,
-    Target,
-    Task,
-    Typing,
+from tailrace.errors import AccessLost, ChannelFault, LedgerUnavailable, MaybeSent, NotSent, SendRefused, UsageError
+from tailrace.operations import Delete, Edit, Receipt, Typing
+from tailrace.testing.wire import (
+    GONE,
+    NO_ACCESS,
+    NOT_MODIFIED,
+    TOO_MANY,
+    Absent,
+    Acknowledge,
+    Answer,
+    Arrived,
+    Denied,
+    Done,
+    Ending,
+    Find,
+    Poll,
+    Request,
 )
-from tailrace.testing.wire import GONE, NOT_MODIFIED, TOO_MANY, Absent, Answer, Denied, Done, Ending, Find, Request
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+    from tailrace.inbound import ButtonPress
+    from tailrace.operations import AppendStream, CloseStream, Draft, OpenStream, Operation, Post, PostMedia, Target
     from tailrace.ports import Clock, Inbox
     from tailrace.testing.platform import SimulatedPlatform
 
 LONGEST_LINE = 64 * 1024 * 1024
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 2.0
 
 _ENCODER = msgspec.json.Encoder()
 _ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
-# What is known when a call ends without an answer that can be relied on.
+# The error for a call that ends without a complete answer.
 _FAILURES: dict[Ending, tuple[type[ChannelFault], str]] = {
     "unreachable": (NotSent, "the platform could not be reached"),
     "reset": (MaybeSent, "the connection was reset before the answer came"),
@@ -58,7 +61,7 @@ _FAILURES: dict[Ending, tuple[type[ChannelFault], str]] = {
 
 
 class SimulatorAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a platform listens, and what its channel declares."""
+    """Where a platform listens, and the capabilities of its channel."""
 
     port: int
     capabilities: Capabilities
@@ -66,72 +69,110 @@ class SimulatorAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Calls:
-    """Every call as an operation; how one is carried to the platform is left to the subclass."""
+    """The methods of a channel. A subclass sends the requests and polls to the platform."""
 
     name = "simulated"
 
     def __init__(self, capabilities: Capabilities) -> None:
         self.capabilities = capabilities
         self._scope = capabilities.idempotency.scope if isinstance(capabilities.idempotency, Keyed) else ""
+        self._receiving: asyncio.Task[None] | None = None
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _ask(self, request: Request | Poll) -> Answer:
         raise NotImplementedError
 
-    async def _do(self, operation: Operation, key: str = "") -> Receipt:
+    async def start(self, inbox: Inbox) -> None:
+        """Begin to receive what people do."""
+        self._receiving = asyncio.create_task(self._receive(inbox))
+
+    async def stop(self) -> None:
+        """Stop receiving. Other calls still work, because they need no state."""
+        if self._receiving is not None and not self._receiving.done():
+            self._receiving.cancel()
+            await asyncio.wait([self._receiving])
+
+    async def wait_closed(self) -> None:
+        """Wait until the channel receives no more events. Raises the reason if it is an error, as `AccessLost`."""
+        if self._receiving is not None:
+            await asyncio.wait([self._receiving])
+            if not self._receiving.cancelled():
+                self._receiving.result()
+
+    async def _receive(self, inbox: Inbox) -> None:
+        """Give the events to the inbox in their order. Each event is given again until it is recorded."""
+        taken, wait_s = 0, _FIRST_WAIT_S
+        while True:
+            try:
+                answer = await self._ask(Poll(taken))
+                if isinstance(answer, Denied):
+                    raise _denial(answer)
+                assert isinstance(answer, Arrived), "a poll gets an event or a refusal"
+                await inbox.receive(answer.inbound)
+            except (NotSent, MaybeSent, LedgerUnavailable):
+                await asyncio.sleep(wait_s)
+                wait_s = min(2.0 * wait_s, _LONGEST_WAIT_S)
+            else:
+                taken, wait_s = answer.number, _FIRST_WAIT_S
+
+    async def _perform(self, operation: Operation | Find | Acknowledge, key: str = "") -> Receipt:
         return _receipt(await self._ask(Request(operation=operation, key=key, scope=self._scope)), operation)
 
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:
-        """Show a new message."""
-        return await self._do(Post(target=target, body=body), key)
+    async def post(self, op: Post, *, key: str) -> Receipt:
+        """Send a new message."""
+        return await self._perform(op, key)
 
-    async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:
-        """Show it as a new message, with its caption."""
-        return await self._do(msgspec.structs.replace(media, target=target), key)
+    async def post_media(self, op: PostMedia, *, key: str) -> Receipt:
+        """Send a file as a new message."""
+        return await self._perform(op, key)
 
-    async def edit(self, target: Target, message_id: str, body: Body) -> Receipt:
-        """Let the message say `body`."""
-        return await self._do(Edit(target=target, message_id=message_id, body=body))
+    async def edit(self, op: Edit) -> Receipt:
+        """Replace the body of a message."""
+        return await self._perform(op)
 
-    async def delete(self, target: Target, message_id: str) -> Receipt:
-        """Take the message away."""
-        return await self._do(Delete(target=target, message_id=message_id))
+    async def delete(self, op: Delete) -> Receipt:
+        """Delete a message."""
+        return await self._perform(op)
 
-    async def typing(self, target: Target) -> None:
+    async def typing(self, op: Typing) -> None:
         """Show that an answer is being written."""
-        await self._do(Typing(target=target))
+        await self._perform(op)
 
-    async def open_stream(self, target: Target, body: Body, *, key: str) -> Receipt:
-        """Begin a message that grows."""
-        return await self._do(OpenStream(target=target, body=body), key)
+    async def open_stream(self, op: OpenStream, *, key: str) -> Receipt:
+        """Start a message to which text can be appended."""
+        return await self._perform(op, key)
 
-    async def append_stream(self, target: Target, stream_id: str, text: str, tasks: tuple[Task, ...] = ()) -> None:
-        """Add text at its end, and show the steps."""
-        await self._do(AppendStream(target=target, stream_id=stream_id, text=text, tasks=tasks))
+    async def append_stream(self, op: AppendStream) -> None:
+        """Append text and show tasks."""
+        await self._perform(op)
 
-    async def close_stream(self, target: Target, stream_id: str, body: Body, tasks: tuple[Task, ...] = ()) -> Receipt:
-        """End it, saying all of `body`."""
-        return await self._do(CloseStream(target=target, stream_id=stream_id, body=body, tasks=tasks))
+    async def close_stream(self, op: CloseStream) -> Receipt:
+        """Close the stream; its message then has this body."""
+        return await self._perform(op)
 
-    async def draft(self, target: Target, draft_id: int, body: Body) -> None:
-        """Show what is being written."""
-        await self._do(Draft(target=target, draft_id=draft_id, body=body))
+    async def draft(self, op: Draft) -> None:
+        """Show a text that is not a message yet."""
+        await self._perform(op)
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Show the person that the press was received."""
+        await self._perform(Acknowledge(target=press.target, event_id=press.event_id, text=text))
 
 
 class _Finds(_Calls):
-    """The power that only a platform has that keeps keys and shows them."""
+    """A channel that can also look up a message by its key."""
 
-    async def find(self, target: Target, key: str) -> Receipt | None:
-        """The message posted with that key, if it is there."""
+    async def find(self, target: Target, key: str, since: float) -> Receipt | None:  # noqa: ARG002  all are searched
+        """Look up the message with this key."""
         find = Find(target=target)
         answer = await self._ask(Request(operation=find, key=key))
         return None if isinstance(answer, Absent) else _receipt(answer, find)
 
 
 class SimulatedChannel(_Calls):
-    """A channel over TCP, one connection per call.
+    """A channel over TCP, with one connection per call.
 
-    `on_step` is called around each call but typing with `send.before`, `send.written` (the request has left) and
-    `send.answered`: a test can stop or kill the process there.
+    During each call except typing, `on_step` is called with `send.before`, `send.written` (the request was written) and
+    `send.answered`. A test can stop or kill the process at these points.
     """
 
     def __init__(self, address: SimulatorAddress) -> None:
@@ -139,13 +180,11 @@ class SimulatedChannel(_Calls):
         self.address = address
         self.on_step: Callable[[str], None] | None = None
 
-    async def start(self, inbox: Inbox) -> None:  # noqa: ARG002  nobody writes to this channel
-        """Try the connection. Raises `NotSent` where there is none."""
+    async def start(self, inbox: Inbox) -> None:
+        """Check the connection, then receive what people do. Raises `NotSent` if there is no connection."""
         _, writer = await self._connect()
         writer.transport.abort()
-
-    async def stop(self) -> None:
-        """Nothing is held between calls."""
+        await super().start(inbox)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
@@ -153,9 +192,10 @@ class SimulatedChannel(_Calls):
         except OSError as error:
             raise _failure("unreachable") from error
 
-    async def _ask(self, request: Request) -> Answer:
-        # Typing comes and goes with a timer: counting it would make the other passings hard to find again.
-        on_step = None if isinstance(request.operation, Typing) else self.on_step
+    async def _ask(self, request: Request | Poll) -> Answer:
+        # Polls and typing depend on timers. If they were counted, the n-th call would be another one in each run.
+        is_timed = isinstance(request, Poll) or isinstance(request.operation, Typing)
+        on_step = None if is_timed else self.on_step
         if on_step is not None:
             on_step("send.before")
         reader, writer = await self._connect()
@@ -168,7 +208,7 @@ class SimulatedChannel(_Calls):
         except ConnectionError as error:
             raise _failure("reset") from error
         finally:
-            # Not closed in good order: a call may be cancelled at any moment, and then nothing may linger.
+            # `close` would wait until the buffer is sent. But after a cancelled call nothing may be left open.
             writer.transport.abort()
         if not line.endswith(b"\n"):
             raise _failure("cut")
@@ -178,13 +218,13 @@ class SimulatedChannel(_Calls):
 
 
 class SimulatedReadableChannel(SimulatedChannel, _Finds):
-    """A channel over TCP whose platform can be asked what it has taken."""
+    """A channel over TCP whose platform can look up keys."""
 
 
 class InProcessChannel(_Calls):
-    """A channel that calls the platform where it stands; `request_s` and `answer_s` are how long each way takes.
+    """A channel that calls a platform in this process. A request takes `request_s` seconds, an answer `answer_s`.
 
-    With a source of randomness each way takes between half and three halves of that.
+    With a `source` of random numbers, each of these times is multiplied by a number from 0.5 to 1.5.
     """
 
     def __init__(
@@ -199,38 +239,42 @@ class InProcessChannel(_Calls):
         super().__init__(platform.capabilities)
         self.platform = platform
         self._clock = clock
-        self._ways = request_s, answer_s
+        self._latencies = request_s, answer_s
         self._source = source
+        self._arrived = asyncio.Event()
 
-    async def start(self, inbox: Inbox) -> None:
-        """There is nothing to connect."""
+    async def _wait_for_event(self, poll: Poll) -> Answer:
+        self.platform.on_inbound.add(self._arrived.set)
+        while (answer := self.platform.poll(poll.taken, self._clock.monotonic())) is None:
+            self._arrived.clear()
+            await self._arrived.wait()
+        return answer
 
-    async def stop(self) -> None:
-        """There is nothing to disconnect."""
-
-    async def _ask(self, request: Request) -> Answer:
-        there, back = (
-            self._ways if self._source is None else [way * self._source.uniform(0.5, 1.5) for way in self._ways]
+    async def _ask(self, request: Request | Poll) -> Answer:
+        if isinstance(request, Poll):
+            return await self._wait_for_event(request)
+        request_s, answer_s = (
+            seconds if self._source is None else seconds * self._source.uniform(0.5, 1.5) for seconds in self._latencies
         )
-        await asyncio.sleep(there)
+        await asyncio.sleep(request_s)
         reply = self.platform.handle(request, self._clock.monotonic())
         if reply.ending == "never":
             await asyncio.get_running_loop().create_future()
-        if back + reply.delay_s > 0.0:
-            await asyncio.sleep(back + reply.delay_s)
+        if answer_s + reply.delay_s > 0.0:
+            await asyncio.sleep(answer_s + reply.delay_s)
         if reply.ending != "whole":
             raise _failure(reply.ending)
         return reply.answer
 
 
 class InProcessReadableChannel(InProcessChannel, _Finds):
-    """A channel in this process whose platform can be asked what it has taken."""
+    """A channel in this process whose platform can look up keys."""
 
 
 def simulated_channel(address: SimulatorAddress | None = None) -> SimulatedChannel:
-    """The channel to a platform process: at this address, or at that of the setting `TAILRACE_SIMULATOR`.
+    """The channel to a platform process. Without `address`, the setting `TAILRACE_SIMULATOR` has the address.
 
-    Raises `UsageError` where no platform is named.
+    Raises `UsageError` if both are missing.
     """
     address = address or _address(os.environ.get("TAILRACE_SIMULATOR", ""))
     if isinstance(address.capabilities.idempotency, Readback):
@@ -246,7 +290,7 @@ def in_process_channel(
     answer_s: float = 0.0,
     source: random.Random | None = None,
 ) -> InProcessChannel:
-    """The channel to a platform in this process, with the powers it has."""
+    """The channel to a platform in this process, with `ReadsBack` if the platform can look up keys."""
     readable = isinstance(platform.capabilities.idempotency, Readback)
     kind = InProcessReadableChannel if readable else InProcessChannel
     return kind(platform, clock, request_s=request_s, answer_s=answer_s, source=source)
@@ -256,11 +300,13 @@ def _address(setting: str) -> SimulatorAddress:
     try:
         return msgspec.json.decode(setting, type=SimulatorAddress)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"TAILRACE_SIMULATOR names no platform ({error}): set it as its process says") from error
+        raise UsageError(
+            f"TAILRACE_SIMULATOR is not the address of a platform ({error}): set it to PlatformProcess.environment"
+        ) from error
 
 
-def _receipt(answer: Answer, operation: Operation | Find) -> Receipt:
-    """What the platform's answer means. The statuses are those of HTTP."""
+def _receipt(answer: Answer, operation: Operation | Find | Acknowledge) -> Receipt:
+    """The receipt for the platform's answer. Raises an error if the call failed. The statuses are those of HTTP."""
     match answer:
         case Done():
             return Receipt(message_id=answer.message_id)
@@ -268,17 +314,20 @@ def _receipt(answer: Answer, operation: Operation | Find) -> Receipt:
             return Receipt(message_id=operation.message_id)
         case Denied(status=status) if status == GONE and isinstance(operation, Delete):
             return Receipt(message_id=operation.message_id)
-        case Denied(status=status):
-            raise _denial(status, answer)
+        case Denied():
+            raise _denial(answer)
         case _:
-            raise MaybeSent("the platform answered something else than was asked")
+            raise MaybeSent("the answer of the platform does not belong to the call")
 
 
-def _denial(status: int, denied: Denied) -> ChannelFault:
+def _denial(denied: Denied) -> ChannelFault:
+    status = denied.status
     if status == TOO_MANY:
-        # A header that is no number says nothing; how long a number is believed is for the caller to say.
+        # A header that is not a number is ignored. The caller decides how long a wait it accepts.
         wait = denied.retry_after if isinstance(denied.retry_after, float | int) else None
         return NotSent(denied.reason, retry_after=wait, everywhere=denied.everywhere)
+    if status == NO_ACCESS:
+        return AccessLost(denied.reason, everywhere=denied.everywhere)
     if status == 503:
         return NotSent(denied.reason)
     if status >= 500:

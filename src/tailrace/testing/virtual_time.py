@@ -1,8 +1,8 @@
-"""An event loop in virtual time: when all tasks wait, the time jumps to the next timer. A day takes milliseconds.
+"""An event loop whose time jumps to the next timer when all tasks wait: a day of waiting takes milliseconds.
 
-`run` runs a coroutine in a `VirtualLoop` and gives it a `Simulation`: the clock of that loop, and a source of
-randomness with a seed, so that the same seed repeats a run. Sockets, pipes and threads are refused. If all tasks wait
-and no timer is due, a `Deadlock` names them.
+`run` runs a coroutine in a `VirtualLoop`. The coroutine gets a `Simulation`: the clock of the loop, and random numbers
+from a seed, so that the same seed gives the same run. The loop refuses sockets, pipes and threads, because they work in
+real time. If all tasks wait and no timer is due, it raises a `Deadlock` that names the tasks.
 """
 
 from __future__ import annotations
@@ -21,87 +21,87 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_BEGINNING = 1_700_000_000.0
+_FIRST_WALL_S = 1_700_000_000.0
 
 
 class Deadlock(RuntimeError):
-    """No task is ready and no timer is due: the tasks would wait forever."""
+    """All tasks wait and no timer is due, so they would wait for ever."""
 
 
 class VirtualClock:
-    """The time of a virtual loop. The `wall` clock can be set and can jump; `monotonic` is the time of the loop."""
+    """The clock of a virtual loop. `wall` jumps if a test sets it; `monotonic` is the time of the loop."""
 
-    def __init__(self, loop: VirtualLoop, *, wall: float = _BEGINNING) -> None:
+    def __init__(self, loop: VirtualLoop, *, wall: float = _FIRST_WALL_S) -> None:
         self._loop = loop
         self._offset = wall - loop.time()
 
     def wall(self) -> float:
-        """Seconds since 1970, by the wall clock."""
+        """Seconds since 1970, by the clock that people set."""
         return self._loop.time() + self._offset
 
     def monotonic(self) -> float:
-        """The loop's seconds, from 0."""
+        """The seconds since the loop began."""
         return self._loop.time()
 
     def set_wall(self, wall: float) -> None:
-        """Set the wall clock."""
+        """Set the wall clock to this time. It continues from there."""
         self._offset = wall - self._loop.time()
 
     def jump(self, seconds: float) -> None:
-        """Move the wall clock forward, or back by a negative number."""
+        """Set the wall clock forward. A negative number sets it back."""
         self._offset += seconds
 
     def suspend(self, seconds: float) -> None:
-        """Let time pass without running timers, as when the machine sleeps: they fire late."""
+        """Let time pass while no task runs, as if the machine slept. Timers that are due in this time are late."""
         self._loop.suspend(seconds)
 
 
 class Simulation(msgspec.Struct, frozen=True):
-    """The clock of a run in virtual time, and its source of randomness."""
+    """What a run in virtual time gets: the clock, and random numbers that depend on the seed only."""
 
     clock: VirtualClock
     source: random.Random
 
 
-def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, wall: float = _BEGINNING) -> T:
-    """Run `main` in a new virtual loop and return its result. Tasks that still run then are cancelled.
+def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, wall: float = _FIRST_WALL_S) -> T:
+    """Run `main` in a new virtual loop and return its result. Tasks that still run after it are cancelled.
 
-    Raises `Deadlock` if it would wait forever.
+    Raises `Deadlock` if `main` would wait for ever.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, VirtualLoop), "the runner was given the factory"
         clock = VirtualClock(loop, wall=wall)
-        return runner.run(main(Simulation(clock, random.Random(seed))))  # noqa: S311  to be repeated by the seed
+        return runner.run(main(Simulation(clock, random.Random(seed))))  # noqa: S311  the seed repeats the run
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop with a time that begins at 0 and jumps to the next timer when nothing else is to be done."""
+    """An event loop whose time starts at 0 and jumps to the next timer when no task is ready."""
 
     def __init__(self) -> None:
-        self._passing = _PassingTime(self)
-        super().__init__(self._passing)
+        self._virtual_selector = _VirtualSelector(self)
+        super().__init__(self._virtual_selector)
 
     def time(self) -> float:
         """The virtual time."""
-        return self._passing.now
+        return self._virtual_selector.now
 
     def suspend(self, seconds: float) -> None:
-        """Let time pass without running the timers that are due."""
-        self._passing.now += seconds
+        """Move the time forward at once. Timers that are due in between are late."""
+        self._virtual_selector.now += seconds
 
     def run_in_executor(
         self,
-        executor: Executor | None,  # noqa: ARG002  none is used
+        executor: Executor | None,  # noqa: ARG002  all are refused
         func: Callable[[Unpack[Ts]], T],
-        *args: *Ts,  # noqa: ARG002  it is not called
+        *args: *Ts,  # noqa: ARG002  the function is not called
     ) -> NoReturn:
-        """Refused: a thread runs in real time, which this loop does not wait for."""
-        raise RuntimeError(f"in virtual time no code can run in a thread: {func!r}")
+        """Raise an error, because a thread works in real time, and the loop does not wait for real time."""
+        raise RuntimeError(f"virtual time has no threads, so {func!r} cannot run in one: call it directly")
 
 
-class _PassingTime(selectors.DefaultSelector):
-    """The selector in which a loop waits: here a wait only moves the time."""
+class _VirtualSelector(selectors.DefaultSelector):
+    """The selector of the loop: it does not wait, it only advances the time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
@@ -109,18 +109,18 @@ class _PassingTime(selectors.DefaultSelector):
         self._loop = loop
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Accept the wake-up pipe of the loop, which comes first, and refuse everything else."""
+        """Accept the loop's own wake-up pipe, which is the first, and refuse all others."""
         if self.get_map():
-            raise RuntimeError("in virtual time a task cannot wait for a socket or a pipe")
+            raise RuntimeError("virtual time has no sockets and pipes: use parts that run in this process")
         return super().register(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what woke the loop up. Without that, move the time by `timeout` seconds."""
+        """Return the event that woke the loop up. If there is none, move the time forward by `timeout` seconds."""
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
         if timeout is None:
             waiting = "; ".join(sorted(repr(task) for task in asyncio.all_tasks(self._loop)))
-            raise Deadlock(f"nothing is ready and no timer is due; these tasks wait forever: {waiting or 'none'}")
+            raise Deadlock(f"all tasks wait and no timer is due, so these wait for ever: {waiting or 'no task at all'}")
         self.now += max(timeout, 0.0)
         return []

@@ -1,8 +1,8 @@
-"""The values that callers and tests exchange with a simulated platform.
+"""The messages of a simulated platform, as values.
 
-A caller sends a `Request`, which is an operation with its key, and gets a `Reply`: an `Answer`, and how much of it
-arrives. A test sends a `Control` to a platform process and gets a `PlatformReport`. `tailrace.testing.platform` acts on
-them; `tailrace.testing.platform_process` sends them as lines of JSON.
+A channel sends a `Request` or a `Poll` and gets an `Answer`. A `Reply` has the platform's answer, and says how much of
+it the channel gets. A test sends a `Control` to a platform process and gets a `PlatformReport`.
+`tailrace.testing.platform` makes the answers, `tailrace.testing.platform_process` sends them as lines of JSON.
 """
 
 from __future__ import annotations
@@ -12,38 +12,53 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tailrace.capabilities import Capabilities, Idempotency, Keyed, Rate, Readback, Repeatable, Unkeyed
+from tailrace.inbound import Inbound
 from tailrace.operations import Body, Operation, Target, Task
 from tailrace.testing.faults import Rule
 
-NOT_MODIFIED, WRONG, GONE, NOT_STREAMING, TOO_LONG, TOO_MANY = 304, 400, 404, 409, 413, 429
+NOT_MODIFIED, WRONG, NO_ACCESS, GONE, NOT_STREAMING, TOO_LONG, TOO_MANY = 304, 400, 401, 404, 409, 413, 429
 
 
 class Find(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="find"):
-    """Which message was posted with the request's key?"""
+    """Look up the message that was sent with the key of the request."""
 
     target: Target
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call. `scope` is what its key is bound to besides the chat: the account or device that makes it."""
+class Acknowledge(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="acknowledge"):
+    """Show a short text to the person who pressed a button. The id is that of the event of this press."""
 
-    operation: Operation | Find
+    target: Target
+    event_id: str
+    text: str
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="request", tag="call"):
+    """One call. The key is valid in `scope`, the account or device that makes the call."""
+
+    operation: Operation | Find | Acknowledge
     key: str = ""
     scope: str = ""
 
 
+class Poll(msgspec.Struct, frozen=True, tag_field="request", tag="poll"):
+    """Ask for the next event of people. The platform may then forget the events up to the number `taken`."""
+
+    taken: int = 0
+
+
 class Done(msgspec.Struct, frozen=True, tag_field="answer", tag="done"):
-    """The call succeeded; the id of the message, if the call is about one."""
+    """The call succeeded. If it concerns a message, the id is that of the message."""
 
     message_id: str = ""
 
 
 class Absent(msgspec.Struct, frozen=True, tag_field="answer", tag="absent"):
-    """People see no message with that key."""
+    """There is no message with that key."""
 
 
 class Denied(msgspec.Struct, frozen=True, tag_field="answer", tag="denied", omit_defaults=True):
-    """The call was refused with this status; `retry_after` is the unchanged header."""
+    """The call was not performed. `retry_after` is the header as the platform wrote it."""
 
     status: int
     reason: str
@@ -51,12 +66,19 @@ class Denied(msgspec.Struct, frozen=True, tag_field="answer", tag="denied", omit
     everywhere: bool = False
 
 
-Answer: TypeAlias = Done | Absent | Denied
+class Arrived(msgspec.Struct, frozen=True, tag_field="answer", tag="arrived"):
+    """An event of a person, and its number: the next event has a higher one."""
+
+    number: int
+    inbound: Inbound
+
+
+Answer: TypeAlias = Done | Absent | Denied | Arrived
 Ending: TypeAlias = Literal["whole", "cut", "reset", "never", "unreachable"]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer, how much of it arrives, and after how many seconds."""
+    """An answer, how much of it the channel gets, and after how many seconds."""
 
     answer: Answer
     ending: Ending = "whole"
@@ -64,9 +86,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class PlatformMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as people see it. `edits` counts what changed it, `streaming` is true while it grows.
+    """A message as people see it. `edits` counts its changes; `streaming` is true while its stream is open.
 
-    `tasks` are the steps a stream shows beside its text, each in its latest state.
+    `tasks` are the steps that a stream shows beside its text, each in its latest state.
     """
 
     message_id: str
@@ -74,6 +96,7 @@ class PlatformMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     body: Body
     at: float
     thread: str | None = None
+    reply_to: str | None = None
     key: str = ""
     media: str = ""
     edits: int = 0
@@ -83,19 +106,19 @@ class PlatformMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def text(self) -> str:
-        """The text."""
+        """The text that people see."""
         return self.body.text
 
 
 class MessageVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as people saw it from a time on."""
+    """A message as people saw it from the time `at` until its next version."""
 
     at: float
     message: PlatformMessage
 
 
 class ShownDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A draft as people saw it from a time on, and until when."""
+    """A draft as people saw it from the time `at` to the time `until`."""
 
     chat: str
     thread: str | None
@@ -106,12 +129,12 @@ class ShownDraft(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text."""
+        """The text that people see."""
         return self.body.text
 
 
 class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that was made; `fault` is the tag of the fault that was applied to it."""
+    """A call that was made. `fault` is the tag of the fault that applied to the call."""
 
     kind: str
     chat: str
@@ -121,7 +144,7 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a well-behaved caller does not do."""
+    """A mistake of a caller: the call was too early or too long, or its key was used before for other content."""
 
     about: Literal["pace", "size", "key"]
     chat: str
@@ -130,23 +153,29 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddFaults(msgspec.Struct, frozen=True, tag_field="control", tag="faults"):
-    """Add rules after those that are there."""
+    """Add rules after the existing ones."""
 
     rules: tuple[Rule, ...]
 
 
 class ClearFaults(msgspec.Struct, frozen=True, tag_field="control", tag="clear_faults"):
-    """Remove all rules: no call fails from now on."""
+    """Remove all rules."""
+
+
+class AddInbound(msgspec.Struct, frozen=True, tag_field="control", tag="inbound"):
+    """Let people do these things. The channel gets the events."""
+
+    events: tuple[Inbound, ...]
 
 
 class Clear(msgspec.Struct, frozen=True, tag_field="control", tag="clear"):
-    """Forget what people saw and what callers did."""
+    """Forget all messages, events and calls."""
 
 
 class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
-    """Report what people see and what callers did, once there are at least so many messages and calls.
+    """Ask for a report, which comes when there are at least that many messages and that many calls.
 
-    With a `chat` only the messages of that chat are counted and reported; `kind` is the kind of calls that are counted.
+    With a `chat`, only its messages are counted and reported. `kind` is the kind of the calls that are counted.
     """
 
     messages: int = 0
@@ -156,32 +185,33 @@ class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
 
 
 class SetPort(msgspec.Struct, frozen=True, tag_field="control", tag="port"):
-    """Accept connections, or refuse them as a closed port does."""
+    """Accept connections, or refuse all connections like a closed port."""
 
     open: bool
 
 
-Control: TypeAlias = AddFaults | ClearFaults | Clear | Show | SetPort
+Control: TypeAlias = AddFaults | ClearFaults | AddInbound | Clear | Show | SetPort
 
 
 class PlatformReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The messages, the number of calls by kind, the calls, the complaints, and the rules that are not used up.
+    """The messages, the calls that were made, and the rules that are still in force.
 
-    Only the answer to `Show` has these. The answer to any other control is empty, or has only the `problem` with it.
+    Only the answer to `Show` has these. The answer to any other control is empty, or has only a `problem`.
     """
 
     messages: list[PlatformMessage] = []
     counts: dict[str, int] = {}
     calls: list[CallRecord] = []
     complaints: list[Complaint] = []
+    acknowledged: list[Acknowledge] = []
     unspent: tuple[Rule, ...] = ()
     problem: str = ""
 
 
 def capabilities_of(kind: str, *, per_chat: Rate | None = None, limit: int = 4096) -> Capabilities:
-    """The capabilities of a simulated platform by one word: `keyed`, `readback`, `repeatable` or `unkeyed`.
+    """The capabilities of a simulated platform of this kind: `keyed`, `readback`, `repeatable` or `unkeyed`.
 
-    `keyed:60` keeps keys for 60 seconds (default 300), `readback:2` shows a message 2 seconds after its post.
+    `keyed:60` keeps keys for 60 seconds (the default is 300), `readback:2` shows a message 2 seconds after its post.
     """
     name, _, seconds = kind.partition(":")
     idempotency: dict[str, Idempotency] = {

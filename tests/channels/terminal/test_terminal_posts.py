@@ -13,7 +13,7 @@ import pytest
 from tailrace.channels.terminal import TerminalChannel
 from tailrace.errors import MaybeSent, NotSent, SendRefused
 from tailrace.events import TextDelta, TurnCompleted
-from tailrace.operations import Body, PostMedia, Receipt, Target
+from tailrace.operations import Body, Post, PostMedia, Receipt, Target
 from tailrace.ports import Channel, SendsMedia, StreamingChannelProvider
 
 ME = Target(channel="terminal", chat="me")
@@ -21,7 +21,7 @@ ME = Target(channel="terminal", chat="me")
 
 def posted(channel: TerminalChannel, *texts: str) -> list[Receipt]:
     async def post() -> list[Receipt]:
-        return [await channel.post(ME, Body(text=text), key="k") for text in texts]
+        return [await channel.post(Post(target=ME, body=Body(text=text)), key="k") for text in texts]
 
     return asyncio.run(post())
 
@@ -48,7 +48,7 @@ def test_media_are_named_and_the_receipt_says_so() -> None:
     out = io.StringIO()
     channel = TerminalChannel(out, out)
     media = PostMedia(target=ME, url="https://example.org/a.png", mime="image/png", caption="The mill")
-    receipt = asyncio.run(channel.post_media(ME, media, key="k"))
+    receipt = asyncio.run(channel.post_media(media, key="k"))
     assert out.getvalue() == "▸ The mill https://example.org/a.png image/png\n"
     assert receipt.degraded == "not shown, only named"
 

@@ -1,13 +1,14 @@
 """Show each event in a terminal: the answer as it comes, everything else in dim lines.
 
-`show` takes events, and so do the `on_stream_*` methods of `StreamingChannelProvider`. `post` takes whole messages, as
-any `Channel`. Text is shown as Markdown source. Passages of different kinds (reasoning, answer, activity) are separated
-by one blank line, independent of the line ends that the agent sends. The text and the calls of a subagent are indented
-under its call, the text with a bar before it.
+`show` takes the events of a turn; the `on_stream_*` methods of `StreamingChannelProvider` take its text. `post` takes
+whole messages, like any `Channel`. Markdown is not rendered. One blank line separates passages of different kinds
+(reasoning, answer, activity); line ends that the agent wrote count for it. The text and the calls of a subagent are
+indented under its call, and the text has a bar before it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from functools import partial
@@ -44,7 +45,7 @@ from tailrace.events import (
     TurnStarted,
     Usage,
 )
-from tailrace.operations import Body, PostMedia, Receipt, Target
+from tailrace.operations import Post, PostMedia, Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +60,8 @@ class TerminalChannel:
     """The person at this terminal, or the reader of the pipe. Errors go to `err`, everything else to `out`."""
 
     name = "terminal"
-    # A terminal takes any length. The limit keeps a message readable, and shows it before the turn ends. A write waits
-    # for the reader, who may be a person with a pager.
+    # A terminal takes messages of any length. The limit keeps them readable, and lets the first one appear before the
+    # turn ends. The deadline is long because a write waits for the reader, who may be a person with a pager.
     capabilities = Capabilities(idempotency=Unkeyed(), limit=4096, dialect="markdown", deadline_s=3600.0)
 
     def __init__(
@@ -83,6 +84,7 @@ class TerminalChannel:
         self._newlines_due = 0
         self._open_blocks: dict[str | None, list[str]] = {}
         self._has_answer = False
+        self._stopped = asyncio.Event()
 
     async def show(self, event: Event) -> None:
         """Show one event of a turn; events come in the order of the contract."""
@@ -110,18 +112,24 @@ class TerminalChannel:
             case _:
                 assert_never(event)
 
-    async def start(self, inbox: Inbox) -> None:
-        """Do nothing: there is no connection, and no messages come in."""
+    async def start(self, inbox: Inbox) -> None:  # noqa: ARG002 -- the channel receives nothing
+        """Connect nothing. The command reads the terminal, not the channel."""
+        self._stopped.clear()
 
     async def stop(self) -> None:
-        """Do nothing: there is no connection."""
+        """Let `wait_closed` return. There is no connection to close."""
+        self._stopped.set()
 
-    async def post(self, target: Target, body: Body, *, key: str) -> Receipt:  # noqa: ARG002 -- one person, no keys
+    async def wait_closed(self) -> None:
+        """Wait for `stop`. If the reader closes the output, only the next message shows it."""
+        await self._stopped.wait()
+
+    async def post(self, post: Post, *, key: str) -> Receipt:  # noqa: ARG002 -- a terminal knows no keys
         """Print a whole message, after a blank line."""
-        return Receipt(message_id=await self._print(body.text))
+        return Receipt(message_id=await self._print(post.body.text))
 
-    async def post_media(self, target: Target, media: PostMedia, *, key: str) -> Receipt:  # noqa: ARG002 -- as above
-        """Print its caption and its address."""
+    async def post_media(self, media: PostMedia, *, key: str) -> Receipt:  # noqa: ARG002 -- a terminal knows no keys
+        """Print the caption and the address of the file."""
         text = " ".join(filter(None, (media.caption, media.url or "(a file)", media.mime)))
         return Receipt(message_id=await self._print(f"▸ {text}"), degraded="not shown, only named")
 
@@ -136,7 +144,7 @@ class TerminalChannel:
         self._writer.write(f"{self._writer.wrapped(visible(text))}\n", style=DIM)
 
     def complain(self, text: str) -> None:
-        """Show an error in a red line."""
+        """Show in red that something went wrong."""
         self._writer.space(1)
         self._errors.write(f"{self._errors.wrapped(visible(text), '  ')}\n", style=RED)
         self._writer.forget()
@@ -159,7 +167,7 @@ class TerminalChannel:
         self._show_answer(chunk)
 
     async def on_stream_status(self, user_id: str, status: str) -> None:  # noqa: ARG002 -- a terminal has one user
-        """Show what the agent does now. The new status replaces the one before."""
+        """Show what the agent does, in place of the earlier status."""
         self._show_remark(Status(text=status))
 
     async def on_stream_end(self, user_id: str, full_text: str) -> None:  # noqa: ARG002 -- a terminal has one user
@@ -202,7 +210,7 @@ class TerminalChannel:
         self._writer.write(f"↳ {label}\n", style=DIM)
 
     def _write_text(self, text: str, parent: str | None, *, style: str = "") -> None:
-        """Continue a passage. Line ends at the start of the text count as part of a gap that is due."""
+        """Write text of the current passage. Line ends at its beginning count for the gap that is due before it."""
         text = visible(text)
         if self._newlines_due:
             body = text.lstrip("\n")
@@ -227,7 +235,7 @@ class TerminalChannel:
         self._write_text(text, parent)
 
     def _finish_block(self, text: str | None, parent: str | None = None) -> None:
-        """Close the open block. If its whole text is given, show the rest, or all of it if it differs."""
+        """Close the open block. If `text`, its whole text, continues what was shown, show the rest, else show all."""
         if text is not None:
             shown = "".join(self._open_blocks.get(parent, ()))
             if text.startswith(shown):
@@ -291,14 +299,14 @@ class TerminalChannel:
                 self._write_remark("▸", text, event.parent_tool_id)
 
     def _show_state(self, key: str, line: TerminalLine, parent: str | None) -> None:
-        """Show the current state in a dim line. The new state replaces the one before."""
+        """Show a dim line with the current state, in place of the earlier state."""
         line = line._replace(head=f"{self._tools.indent(parent)}{line.head}")
         if not self._writer.update(f"{key} {parent}" if parent else key, line, style=DIM):
             self._begin_passage("activity", parent)
             self._writer.add(f"{key} {parent}" if parent else key, line, style=DIM)
 
     def _write_remark(self, mark: str, text: str, parent: str | None = None) -> None:
-        """Show a dim remark, all of it however long it is."""
+        """Show the whole of a dim remark, however long it is."""
         self._begin_passage("activity", parent)
         self._writer.space(1)
         indent = self._tools.indent(parent)
@@ -325,7 +333,7 @@ class TerminalChannel:
 
 
 def _is_own_text(passage: tuple[_Kind, str | None]) -> bool:
-    """Whether it is answer or reasoning of the agent itself, not of a subagent."""
+    """Whether the passage is answer or reasoning of the agent itself, not of a subagent."""
     kind, parent = passage
     return kind != "activity" and parent is None
 

@@ -1,4 +1,4 @@
-"""Headings of reasoning without their `**`: models write them as a line that is bold and nothing else.
+"""Removes the `**` of headings in reasoning. Models write a heading as a line that contains only bold text.
 
 Reasoning is shown as dim text, in which `**Looking around**` is hard to read. All other text stays as it is, also `**`
 in the middle of a line.

@@ -1,8 +1,8 @@
 """The cursor of the terminal, and the lines above it that can still be updated.
 
-Text is written as it comes and never changed. A *keyed* line can be updated in place while only keyed lines are below
-it, it has not left the screen, and none of them wraps because the window got narrower. Outside a terminal no line can
-be updated, and no control code is written.
+Text is written as it comes and never changed. A *keyed* line can be updated in place while it is on the screen and only
+keyed lines are below it. If the window gets so narrow that one of these lines wraps, the update is not possible either.
+Outside a terminal no line can be updated, and no control code is written.
 
 The caller removes control characters first (`visible`). `channel` decides what is written.
 """
@@ -34,7 +34,7 @@ class _Keyed(NamedTuple):
 
 
 class TerminalLine(NamedTuple):
-    """A line in three pieces. To make it fit, the detail is cut first, then the head. The tail is never cut.
+    """A line in three pieces. If the line is too long, the detail is cut first, then the head. The tail is never cut.
 
     An important detail, such as the reason of a failure, keeps up to half of the width.
     """
@@ -46,7 +46,7 @@ class TerminalLine(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """All of it, without cuts."""
+        """The whole line, not cut."""
         return f"{self.head}{self.tail}{self.detail}"
 
 
@@ -54,7 +54,7 @@ class TerminalWriter:
     """Writes to a terminal or a pipe from top to bottom; the last lines may be updated."""
 
     def __init__(self, out: TextIO) -> None:
-        # A character that the encoding lacks is shown by its code, instead of an error.
+        # A character that the encoding does not have is written as its code, and raises no error.
         if isinstance(out, io.TextIOWrapper):
             out.reconfigure(errors="backslashreplace")
         self._out = out
@@ -62,7 +62,7 @@ class TerminalWriter:
         self.styled = self.in_place and not os.environ.get("NO_COLOR")
         self._keyed: list[_Keyed] = []
         self._newlines = 2
-        self._column = 0  # only kept in rows with a bar
+        self._column = 0  # of the cursor; only kept in rows with a bar
 
     def can_carry(self, text: str) -> bool:
         """Whether the encoding of the stream has these characters."""
@@ -107,7 +107,7 @@ class TerminalWriter:
         return "\n" * max(newlines - self._newlines, 0)
 
     def wrapped(self, text: str, indent: str = "") -> str:
-        """The text broken between words to fit the window, its further rows indented; in a pipe unchanged."""
+        """The text, broken between words to fit the window, all rows but the first indented. In a pipe unchanged."""
         if not self.in_place:
             return text
         cells = self._size().columns
@@ -156,7 +156,7 @@ class TerminalWriter:
         self._column = cell_len(bar)
 
     def _rows(self, text: str, begin: int) -> list[str]:
-        """The text in rows that begin at that column; the first begins at the cursor."""
+        """The text as rows. The first row begins at the cursor, all others at the column `begin`."""
         if not self.in_place:
             return [text]
         cells = self._size().columns
@@ -175,12 +175,12 @@ class TerminalWriter:
         return rows
 
     def _reachable(self, index: int, size: os.terminal_size) -> bool:
-        """Whether the line is still on the screen, and it and each line below it still take one row."""
+        """Whether the line is still on the screen, and neither this line nor a line below it wraps."""
         below = self._keyed[index:]
         return len(below) < size.lines and all(keyed.cells <= size.columns for keyed in below)
 
     def _unwrapped(self, text: str, style: str) -> str:
-        """The text in one row, also if this terminal gives a character another width than we do."""
+        """The text with wrapping off: a character that this terminal shows wider must not begin a new row."""
         return f"{_WRAP_OFF}{self._style(text, style)}{_WRAP_ON}"
 
     def _style(self, text: str, style: str) -> str:

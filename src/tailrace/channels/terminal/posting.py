@@ -1,7 +1,7 @@
-"""Write whole messages to a stream. An error says whether a part of the message was written.
+"""Writes whole messages to a stream. A receipt means that the whole message is written.
 
-Messages bypass the buffer of the stream, because only the operating system's count shows whether nothing or a part of a
-message was written.
+An error says whether a part of the message is written. To know that, the writer bypasses the buffer of the stream: only
+the operating system returns the number of bytes that were written.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def _write_out(descriptor: int, encoded: bytes) -> None:
         try:
             written += os.write(descriptor, encoded[written:])
         except BlockingIOError:
-            # Another process that shares the stream made it non-blocking.
+            # Another process that shares the stream made it non-blocking: wait and try again.
             await asyncio.sleep(_RETRY_S)
         except OSError as error:
             raise _fault(error, written=written) from error

@@ -1,8 +1,8 @@
 """Tool calls as lines: one per call, `◌` while it runs, `✓` or `✗` when it is finished.
 
-On a terminal the line is updated in place and shows the latest output of the tool, while nothing else is below it. In a
-pipe there is one line when a call begins and one when it ends, so that a log shows the call in which an agent hung.
-Calls of a subagent are indented under the call that started it.
+On a terminal the line is updated in place while nothing else is below it, and shows the latest output of the tool. In a
+pipe there is a line when a call begins and one when it ends, so that a log shows where an agent hung. Calls of a
+subagent are indented under the call that started the subagent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ ToolEvent: TypeAlias = ToolStarted | ToolInput | ToolProgress | ToolOutput | Too
 
 _MAX_SUMMARY = 200
 _MAX_DEPTH = 4
-# A tool may print faster than a person can read: its line is updated at most this often. Its end is always shown.
+# A tool may print faster than a person reads, so this is the least time between two updates of its line. The end of a
+# call is always shown.
 _REDRAW_S = 0.05
 
 
@@ -51,12 +52,12 @@ class _Call(msgspec.Struct):
 
     @property
     def label(self) -> str:
-        """Its name and main argument."""
+        """The name and the main argument of the call."""
         return f"{self.name}: {self.summary}" if self.summary else self.name
 
 
 class ToolLines:
-    """The open calls and their lines. `begin` is called with the subagent's call before a line is added."""
+    """The open calls and their lines. Before a line is added, `begin` gets the call that runs the subagent, or None."""
 
     def __init__(self, out: TerminalWriter, *, begin: Callable[[str | None], None], clock: Callable[[], float]) -> None:
         self._out = out
@@ -64,7 +65,7 @@ class ToolLines:
         self._clock = clock
         self._calls: dict[str, _Call] = {}
         self._depths: dict[str, int] = {}
-        self._finished: dict[str, str] = {}  # their labels: a subagent may write after its call is finished
+        self._finished: dict[str, str] = {}  # labels of finished calls: their subagents may still write
         self._remark = ""
         self._marks = _UNICODE_MARKS if out.can_carry("".join(_UNICODE_MARKS)) else _ASCII_MARKS
 
@@ -110,7 +111,7 @@ class ToolLines:
         self._remark = ""
 
     def indent(self, parent: str | None) -> str:
-        """The indentation of the subagent that this call started; empty for the agent itself."""
+        """The indentation below this call, which runs a subagent; empty for the agent itself."""
         return "  " * self._depth_under(parent)
 
     def label(self, id_: str) -> str:
@@ -123,7 +124,7 @@ class ToolLines:
         self._remark = " ".join(remark.split())
 
     def _reason(self, result: Any) -> str:
-        """The reason why a call failed; "" if the last remark contains it."""
+        """The reason why a call failed; "" if the last remark ends with that reason."""
         reason = _text_of(result)
         return "" if self._remark.endswith(" ".join(reason.split())) else _one_line(reason)
 
@@ -150,7 +151,7 @@ class ToolLines:
 
 
 def _summary(arguments: Any) -> str:
-    """The main argument of a call; all arguments if none is known as the main one."""
+    """The main argument of a call; all its arguments if none of them is in `MAIN_ARGUMENTS`."""
     if isinstance(arguments, dict):
         main = next((arguments[name] for name in MAIN_ARGUMENTS if arguments.get(name)), None)
         arguments = main if main is not None else arguments or None
@@ -158,7 +159,7 @@ def _summary(arguments: Any) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """Any JSON value as text; other values by their type."""
+    """A JSON value as text; for any other value, the name of its type."""
     if isinstance(value, str):
         return value
     try:

@@ -1,7 +1,7 @@
 """Make text safe to print: replace every character that could control a terminal by a visible sign.
 
-The rule is about single characters, not sequences, so it holds however a sequence is cut into deltas: without its ESC,
-CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
+Single characters are replaced, not whole sequences, so a sequence may be cut anywhere between two deltas: without
+its ESC, CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`tailrace deliveries`: list, show, resend and delete the deliveries in a ledger.
+"""`tailrace deliveries`: list, show, resend, resume and delete the deliveries in a ledger.
 
-Each command has a file of its own. `list`, `show` and `purge --dry-run` only read the ledger, also while another
-process writes it; for `resend` and `purge` no other process may have it open.
+Each command has its own file. `list`, `show` and `purge --dry-run` only read the ledger; another process may write it
+meanwhile. For `resend`, `resume` and `purge`, no other process may have the ledger open.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from tailrace.cli.deliveries.listing import list_deliveries
 from tailrace.cli.deliveries.purging import purge
 from tailrace.cli.deliveries.resending import resend
+from tailrace.cli.deliveries.resuming import resume
 from tailrace.cli.deliveries.showing import show
 
 
@@ -42,10 +43,11 @@ class _CommandAnywhere(TyperGroup):
 deliveries = typer.Typer(
     cls=_CommandAnywhere,
     add_completion=False,
-    help="List, show, resend or delete deliveries. Without a command it lists them; options may come before or after "
-    "the command.",
+    help="List, show, resend, resume or delete deliveries. Without a command it lists them; options may come before or "
+    "after the command.",
 )
 deliveries.command("list")(list_deliveries)
 deliveries.command()(show)
 deliveries.command()(resend)
+deliveries.command()(resume)
 deliveries.command()(purge)

@@ -80,7 +80,7 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
 
 
 async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
-    """Up to `limit` + 1 deliveries, the ids of those that may be missing and were not resent, and damaged rows."""
+    """Up to `limit` + 1 deliveries, the ids of missing ones that were not resent, and the damaged rows."""
     async with read_ledger(path) as reader:
         found, damaged = await reader.find_readable(query, limit=limit + 1)
         missing = []
@@ -94,7 +94,7 @@ async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], l
 
 
 def _print(shown: list[Delivery]) -> None:
-    """Print a table; on a terminal its last column takes the remaining width."""
+    """Print a table. On a terminal its last column uses the remaining width."""
     rows = [_cells(delivery) for delivery in shown]
     widths = [max(len(row[column]) for row in (_HEADS, *rows)) for column in range(len(_HEADS) - 1)]
     is_styled = TerminalWriter(sys.stdout).styled
@@ -143,5 +143,5 @@ def _hints(shown: list[Delivery], missing: list[str], ledger: str, *, is_all: bo
             f"`tailrace deliveries resend {example}{ledger}` sends it again"
         )
     if any(delivery.state in OPEN for delivery in shown):
-        hints.append(f"some are not finished: `tailrace deliveries resend --state open{ledger}` sends them")
+        hints.append(f"some are not finished: `tailrace deliveries resume{ledger}` finishes them")
     return hints

@@ -1,12 +1,15 @@
-"""`tailrace deliveries purge`: delete deliveries that are finished, or only their texts."""
+"""`tailrace deliveries purge`: delete final deliveries, or only their texts."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
+from tailrace.cli.deliveries.operating import SendReport, operate
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
     OlderOption,
@@ -15,7 +18,7 @@ from tailrace.cli.deliveries.selection import (
     TurnOption,
     selected,
 )
-from tailrace.cli.failures import errors_in_one_line, warnings_in_one_line
+from tailrace.cli.failures import errors_in_one_line
 from tailrace.cli.ledgers import (
     DebugOption,
     LedgerOption,
@@ -24,18 +27,15 @@ from tailrace.cli.ledgers import (
     ledger_path,
     no_ledger,
     read_ledger,
-    write_ledger,
 )
-from tailrace.cli.status_line import StatusLine
 from tailrace.deliveries import FINAL, TURN_OPEN, fingerprint_of
+from tailrace.delivery.operator import Purge
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.deliveries import Query
-
-_BATCH = 500
 
 
 def purge(  # noqa: PLR0913 -- one for each option of the command
@@ -55,10 +55,10 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
 ) -> None:
     """Delete deliveries that are finished. Open ones always stay.
 
-    Give at least --older-than, --turn or --all. A deleted turn is forgotten: to deliver it again sends all of it
-    again.
+    Give at least --older-than, --turn or --all. The ledger does not know a deleted turn any more: if you deliver it
+    again, all of it is sent again.
     """
-    with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug):
         if older_than is None and turn is None and not everything:
             raise UsageError(
                 "say what to delete: --older-than 30d, --turn ID, or --all for everything that is finished; "
@@ -73,33 +73,26 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
         if not ledger_exists(path):
             typer.echo(no_ledger(path), err=True)
             return
-        count = asyncio.run((_count if dry_run else _delete)(path, query, bodies=bodies))
+        if dry_run:
+            count = asyncio.run(_count(path, query, bodies=bodies))
+        else:
+            report, verb = SendReport(), Purge(query=query, bodies=bodies)
+            count_done = partial(report.status.count, "deleted")
+            count = asyncio.run(operate(path, report, lambda operator: operator.purge(verb, count_done), debug=debug))
         which = "1 delivery" if count == 1 else f"{count} deliveries"
         what = f"the text of {which}" if bodies else which
         typer.echo(f"would delete {what}; nothing was changed" if dry_run else f"deleted {what}")
 
 
-async def _delete(path: Path, query: Query, *, bodies: bool) -> int:
-    """Delete in small batches, so that no other writer has to wait long."""
-    count, status = 0, StatusLine()
-    async with write_ledger(path) as ledger:
-        while deleted := await ledger.prune(query, limit=_BATCH, bodies=bodies):
-            count += deleted
-            status.count("deleted", count)
-    status.clear()
-    return count
-
-
 async def _count(path: Path, query: Query, *, bodies: bool) -> int:
-    """Count what `_delete` would delete, with a ledger that is opened for reading."""
+    """Count the deliveries that would be deleted. The ledger is only read."""
     count = 0
-    is_turn_open: dict[str, bool] = {}
+    is_open: dict[str, bool] = {}
     async with read_ledger(path) as reader:
-        async for delivery in all_deliveries(reader, query):
-            if delivery.turn_id not in is_turn_open:
+        async for delivery in all_deliveries(reader, replace(query, states=(query.states or FINAL) & FINAL)):
+            if delivery.turn_id not in is_open:
                 turn = await reader.turn(delivery.turn_id)
-                is_turn_open[delivery.turn_id] = turn is not None and turn.state in TURN_OPEN
-            has_text = fingerprint_of(delivery.operation) == delivery.fingerprint
-            is_deletable = delivery.state in FINAL and (has_text or not bodies)
-            count += is_deletable and not is_turn_open[delivery.turn_id]
+                is_open[delivery.turn_id] = turn is not None and turn.state in TURN_OPEN
+            is_deletable = not bodies or fingerprint_of(delivery.operation) == delivery.fingerprint
+            count += is_deletable and not is_open[delivery.turn_id]
     return count

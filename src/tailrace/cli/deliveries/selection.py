@@ -1,4 +1,4 @@
-"""Options and ids that select deliveries."""
+"""The options and ids that select deliveries."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _seconds(age: str) -> float:
 
 
 async def delivery_by_id(ledger: SqliteReader | Ledger, delivery_id: str) -> Delivery:
-    """The delivery of that id. If there is none, raises `UsageError` with similar ids."""
+    """The delivery with that id. If there is none, raises `UsageError` that names similar ids."""
     turn_id, _, ordinal = delivery_id.rpartition(".")
     async for delivery in all_deliveries(ledger, Query(turn_id=turn_id)):
         if str(delivery.ordinal) == ordinal:

@@ -1,4 +1,4 @@
-"""`tailrace deliveries show`: all that is known of one delivery."""
+"""`tailrace deliveries show`: all recorded facts about one delivery."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def _find(path: Path, delivery_id: str) -> Delivery:
 
 
 def _facts(delivery: Delivery) -> list[tuple[str, str]]:
-    """Names and values, without those that are not known."""
+    """The names and values of all facts that are known."""
     receipt, policy = delivery.receipt, delivery.policy
     deferred = f", {delivery.deferred_tries} only put off" if delivery.deferred_tries else ""
     facts = [

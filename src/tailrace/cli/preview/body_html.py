@@ -1,7 +1,7 @@
-"""A rendered body as HTML, as its platform would show it: from text with entities, Markdown, HTML or plain text.
+"""Converts a rendered body (text with entities, Markdown, HTML or plain text) to HTML, as its platform would show it.
 
-What an agent wrote is only text here: the dialects escape it, as this file does with text and entities. The content
-security policy of the page is the second guard.
+Markup that an agent wrote must appear as text. The dialects escape it, and this file escapes text with entities. The
+content security policy of the page is a second protection.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCKS = frozenset(("pre", "blockquote"))
 _LINKED = re.compile(r"(?:https?|ftp|mailto|magnet|tg):.*", re.IGNORECASE | re.DOTALL)
 _IN_CODE = re.compile("(?<=>)[^<>]*(?=</code>)")
 _CHECKBOX = re.compile(r'<input type="checkbox"( checked)?>')
-# Control characters, which a page would not show.
+# Control characters. Browsers do not show them.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -39,7 +39,7 @@ def to_html(body: Body, dialect: str) -> str:
         case "telegram":
             return _from_entities(body)
         case "slack":
-            # Slack resolves the escapes of `&`, `<` and `>` in code, too.
+            # Slack also shows the escapes of `&`, `<` and `>` as these characters if they are in code.
             markdown = body.markdown if body.markdown is not None else body.text
             return _IN_CODE.sub(lambda code: escape(unescape(unescape(code[0]))), _from_markdown(markdown))
         case "matrix" | "telegram_rich" | "html" if body.html is not None:
@@ -52,12 +52,12 @@ def to_html(body: Body, dialect: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text escaped for HTML, with control characters shown as U+FFFD."""
+    """The text escaped for HTML. Control characters become U+FFFD."""
     return escape(_CONTROLS.sub("\ufffd", text))
 
 
 def _from_entities(body: Body) -> str:
-    """Text and its styles. If two overlap without nesting, the inner one is closed and opened again."""
+    """Text with its styles as HTML. If two styles overlap without nesting, the inner one is closed and opened again."""
     styles = _by_character(body)
     borders = sorted({0, len(body.text), *(border for start, end, _ in styles for border in (start, end))})
     out: list[str] = []
@@ -69,7 +69,7 @@ def _from_entities(body: Body) -> str:
         while kept < min(len(stack), len(active)) and stack[kept] is active[kept]:
             kept += 1
         if any(entity.type in _BLOCKS for entity in stack[kept:]):
-            text = text.removeprefix("\n")  # a block element already ends the line
+            text = text.removeprefix("\n")  # the end of a block element is already a line end
         out += [_entity_tags(entity)[1] for entity in reversed(stack[kept:])]
         out += [_entity_tags(entity)[0] for entity in active[kept:]]
         out.append(escaped(text) if any(entity.type in _WITHOUT_LINKS for entity in active) else _with_links(text))
@@ -78,8 +78,8 @@ def _from_entities(body: Body) -> str:
 
 
 def _by_character(body: Body) -> list[tuple[int, int, Entity]]:
-    """The entities, the outer before the inner, with their ranges in characters. Their offsets come in UTF-16 units."""
-    position = [0]  # the character that each unit belongs to, and the end of the text
+    """The entities, outer ones first, with their ranges in characters. The given offsets count UTF-16 units."""
+    position = [0]  # the index of the character for each UTF-16 unit
     for nth, character in enumerate(body.text, 1):
         position += [nth] if character <= "\uffff" else [nth - 1, nth]
     last = len(position) - 1
@@ -91,7 +91,7 @@ def _by_character(body: Body) -> list[tuple[int, int, Entity]]:
 
 
 def _entity_tags(entity: Entity) -> tuple[str, str]:
-    """The tags around the text of an entity; empty if it has no style here."""
+    """The tags around the text of an entity; empty if the page has no style for it."""
     if entity.type == "text_link":
         return _link_tags(entity.url or "")
     if entity.type == "pre" and entity.language:
@@ -101,7 +101,7 @@ def _entity_tags(entity: Entity) -> tuple[str, str]:
 
 
 def _with_links(text: str) -> str:
-    """The text with URLs as links, as every chat shows them."""
+    """The text with its URLs as links, because every chat shows URLs as links."""
     return "".join(
         escaped(piece).join(_link_tags(piece) if is_address else ("", ""))
         for piece, is_address in split_addresses(text)
@@ -121,5 +121,5 @@ def _from_markdown(text: str) -> str:
 
 
 def _for_page(html: str) -> str:
-    """The HTML of a dialect without control characters. The box of a task becomes a character, which has no state."""
+    """The HTML of a dialect without control characters. The checkbox of a task becomes a character."""
     return _CHECKBOX.sub(lambda box: TASK_MARKS[box[1] is not None], _CONTROLS.sub("\ufffd", html))

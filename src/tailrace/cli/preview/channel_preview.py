@@ -1,6 +1,6 @@
-"""A turn on one channel: its calls in groups, its messages, and how much of the channel's limits they take.
+"""A turn on one channel: its calls in groups, its messages, and their sizes compared with the limits of the channel.
 
-`terminal` and `page` draw it.
+`terminal` and `page` show it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNITS = {"code_points": "characters", "utf16": "UTF-16 units", "utf8_bytes": "b
 
 
 class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of a message and its limits; None is no limit."""
+    """The size of a message and its limits. None means that there is no limit."""
 
     size: int
     limit: int | None
@@ -39,7 +39,7 @@ class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the platform would refuse it."""
+        """Whether the message is larger than a limit, so that the platform would refuse it."""
         return self.limit is not None and self.size > self.limit
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls that are shown as one row: the time of the first, their number, and the last of them."""
+    """Calls that are shown as one row: the time of the first call, the number of calls, and the last call."""
 
     at: float
     count: int
@@ -64,7 +64,7 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as one channel would show it, in the `presentation` that this channel can do."""
+    """A turn as one channel would show it. `presentation` is one that the channel supports."""
 
     channel: str
     capabilities: Capabilities
@@ -83,13 +83,13 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """How many messages and calls it takes, in one line."""
+        """One line with the number of messages and calls, and the duration."""
         durable = sum(call.is_durable for call in self.calls)
         messages, calls = plural(len(self.chat), "message"), plural(len(self.calls), "call")
         return f"{messages} · {calls}, {durable} to stay · {self.ends_at:.1f} s"
 
     def groups(self, *, within_s: float) -> Iterator[CallGroup]:
-        """The calls in order. Appends to one stream within `within_s` seconds of the first form one group."""
+        """The calls in order. Several appends to one stream within `within_s` seconds form one group."""
         group: list[PerformedCall] = []
         for call in self.calls:
             if group and not (_is_next_append(group[-1], call) and call.at - group[0].at < within_s):
@@ -100,7 +100,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
             yield CallGroup(at=group[0].at, count=len(group), last=group[-1])
 
     def row(self, group: CallGroup) -> tuple[str, str, str, str]:
-        """A group as a row of the table of calls: time, kind of call, message, and size of the message."""
+        """The cells of a group in the table of calls: time, kind of call, id of the message, size of the message."""
         kind = str(type(group.last.operation).__struct_config__.tag).replace("_", " ")
         return (
             f"{group.at:.2f} s",
@@ -110,7 +110,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def facts(self, message: VisibleMessage) -> tuple[str, str, str]:
-        """The labels of a message: its name, its size, and how often it was edited (empty if never)."""
+        """The labels of a message: its name, its size, and the number of its edits (empty if it has none)."""
         name = f"#{message.message_id}" if message.message_id else "draft"
         processing = ", processing" if message.is_processing else ""
         edits = plural(message.edits, "edit") if message.edits else ""
@@ -129,7 +129,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preview_on(turn: Turn, channel: str, settings: ProjectorSettings, *, group: bool = False) -> ChannelPreview:
-    """Preview the turn on a channel, in a thread, because some platforms stream only in threads."""
+    """Preview the turn on a channel. It uses a thread, because some platforms can stream only in threads."""
     capabilities = CHANNELS[channel]
     target = Target(channel=channel, chat="preview", thread="preview", group=group)
     rules = rules_for(settings, capabilities, target)
@@ -144,12 +144,12 @@ def draft_of(call: PerformedCall) -> VisibleMessage | None:
 
 
 def plural(number: int, noun: str) -> str:
-    """The number with its noun."""
+    """The number and the noun, such as `1 call` or `2 calls`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _is_next_append(before: PerformedCall, after: PerformedCall) -> bool:
-    """Whether both append to one stream."""
+    """Whether both calls append to the same stream."""
     match before.operation, after.operation:
         case AppendStream(stream_id=one), AppendStream(stream_id=other):
             return one == other

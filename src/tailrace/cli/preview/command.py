@@ -1,4 +1,4 @@
-"""The command and its options."""
+"""The command `tailrace preview` and its options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ChannelName(StrEnum):
-    """The channels with a table of capabilities."""
+    """The channels whose capabilities are known."""
 
     TELEGRAM = "telegram"
     TELEGRAM_RICH = "telegram_rich"
@@ -121,7 +121,7 @@ def _print(previews: list[ChannelPreview], *, steps: bool) -> None:
 
 
 def _json_lines(previews: Iterable[ChannelPreview]) -> Iterable[str]:
-    """Each call, with the sizes of all messages after it."""
+    """One JSON object per call, with the sizes of all messages after the call."""
     for on_channel in previews:
         for call in on_channel.calls:
             line = {

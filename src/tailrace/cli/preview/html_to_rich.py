@@ -1,6 +1,6 @@
-"""HTML as rich shows it in a terminal.
+"""Converts HTML to values that rich shows in a terminal.
 
-It reads only what `body_html` writes: few tags, well nested. So page and terminal show the same HTML.
+It reads only the HTML of `body_html`, which has few tags, all well nested. So page and terminal show the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTAINERS = frozenset(("blockquote", "ol", "ul", "li", "pre", "table", "p")) |
 
 
 def html_to_rich(html: str) -> RenderableType:
-    """The HTML for a console."""
+    """Convert HTML to a value that rich can print."""
     writer = _Writer()
     writer.feed(html)
     writer.close()
@@ -30,18 +30,18 @@ def html_to_rich(html: str) -> RenderableType:
 
 
 class _Block:
-    """An open element: its content so far, and whether that ends with a block."""
+    """An open element: its content so far, and whether this content ends with a block."""
 
     def __init__(self, tag: str, attributes: dict[str, str | None]) -> None:
         self.tag = tag
         self.attributes = attributes
         self.children: list[RenderableType] = []
-        self.rows: list[list[RenderableType]] = []  # of a table, or the items of a list
+        self.rows: list[list[RenderableType]] = []  # the rows of a table, or the items of a list
         self.ends_with_block = False
 
 
 class _Writer(HTMLParser):
-    """Writes text into the innermost open block; a block that ends is added to the one around it."""
+    """Writes text into the innermost open block. When a block ends, it is added to its parent block."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -76,7 +76,7 @@ class _Writer(HTMLParser):
                 self._text.append(f" ({visible(url)})", style="dim")
 
     def handle_data(self, data: str) -> None:
-        """Write text in the styles that are open."""
+        """Write text with the styles that are open."""
         heading = ["bold"] if self._blocks[-1].tag in _HEADINGS | {"th"} else []
         style = " ".join([*heading, *(_STYLES[tag] for tag, _ in self._styles)])
         self._text.append(visible(data), style=style)
@@ -87,7 +87,7 @@ class _Writer(HTMLParser):
         return Group(*self._blocks[0].children)
 
     def _end_text(self) -> None:
-        """Add the open text to its block, without the line end that a block after it would double."""
+        """Add the open text to its block. A last line end is removed, because the next block begins a new line."""
         if not self._text.plain:
             return
         if self._text.plain.endswith("\n"):
@@ -97,7 +97,7 @@ class _Writer(HTMLParser):
         self._text = Text()
 
     def _put(self, block: RenderableType) -> None:
-        """Add a block to the one around it, after a blank line if a block is before it."""
+        """Add a block to its parent. If another block comes before it, add a blank line between them."""
         around = self._blocks[-1]
         if around.ends_with_block:
             around.children.append(Text())

@@ -1,7 +1,7 @@
-"""The HTML page of a preview: one column per channel, styled like its platform, at any time of the turn.
+"""The HTML page of a preview: one column per channel, styled like its platform. It can show any time of the turn.
 
-The page is one file and can load no other: its content security policy allows only its own style and script. Without
-the script it shows the end of the turn; the script shows earlier times.
+The page is one file and cannot load other files: its content security policy allows only its own style and script.
+Without the script it shows the end of the turn; the script can show earlier times.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tailrace.delivery.dry_run import PerformedCall, VisibleMessage
     from tailrace.operations import Task
 
-_FRAME_S = 0.2  # appends within this time are one frame
-_MAX_FRAMES = 200  # a long turn has fewer frames per second
-_ROW_S = 5.0  # appends within this time are one row
+_FRAME_S = 0.2  # all appends within this time form one frame
+_MAX_FRAMES = 200  # so a long turn has fewer frames per second
+_ROW_S = 5.0  # all appends within this time form one row
 _TYPING = '<p class="typing">is typing…</p>'
 
 _Version: TypeAlias = tuple[int, int, str]
@@ -50,7 +50,7 @@ def page(title: str, previews: Sequence[ChannelPreview]) -> str:
         script=script,
         end=f"{end:.2f}",
         columns="\n".join(map(_column, previews)),
-        # So that no `</script>` in a message ends the script element.
+        # A `</script>` in a message must not end the script element.
         frames=f"[{','.join(films)}]".replace("<", "\\u003c"),
     )
 
@@ -60,7 +60,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """A content security policy: nothing is loaded or sent, and only this style and this script are used."""
+    """A content security policy that allows only this style and this script, and forbids to load or send anything."""
     allowed = {"default": "'none'", "style": _digest(style), "script": _digest(script)}
     sources = "; ".join(f"{kind}-src {source}" for kind, source in allowed.items())
     return f"{sources}; base-uri 'none'; form-action 'none'"
@@ -109,7 +109,7 @@ def _message(preview: ChannelPreview, message: VisibleMessage) -> str:
 
 
 def _medium(message: VisibleMessage) -> str:
-    """A box with the address of a picture or a file, which is not loaded."""
+    """A box with the address of a picture or a file. The picture or file is not loaded."""
     caption = f"<figcaption>{escaped(message.body.text)}</figcaption>" if message.body.text else ""
     return f'<figure class="medium"><div class="picture">{escaped(message.media)}</div>{caption}</figure>'
 
@@ -129,7 +129,7 @@ def _footer(preview: ChannelPreview, message: VisibleMessage) -> str:
 
 
 class _Film:
-    """The chat of one channel as frames. Most edits keep the beginning of a message: it is stored only once."""
+    """The chat of one channel as frames. Most edits keep the beginning of a message, so it is stored only once."""
 
     def __init__(self, preview: ChannelPreview, end: float) -> None:
         self._preview = preview
@@ -142,7 +142,7 @@ class _Film:
             self._frames.append((end, [self._version(message) for message in preview.chat]))
 
     def as_json(self) -> str:
-        """The frames by time, and the message versions: each as the length shared with an earlier one, and the rest."""
+        """The frames and the versions of messages. A version is the start of an earlier one with new text after it."""
         return msgspec.json.encode({"versions": self._versions, "frames": self._frames}).decode()
 
     def _frame(self, call: PerformedCall) -> list[int]:
@@ -157,11 +157,11 @@ class _Film:
         return self._add(f"#{message.message_id}", _message(self._preview, message))
 
     def _add(self, name: str, html: str) -> int:
-        """Store a version if it is a new one. Returns its number."""
+        """Store a version of a message unless it is known. Returns its number."""
         number, before = self._latest.get(name, (-1, ""))
         if html != before:
             kept = commonprefix((before, html))  # noqa: RUF071 -- of characters, not of a path
-            # The script counts in UTF-16.
+            # The length is in UTF-16 units, as the script counts.
             self._versions.append((number, units.size(kept, "utf16"), html[len(kept) :]))
             number = len(self._versions) - 1
             self._latest[name] = number, html

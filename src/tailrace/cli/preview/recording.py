@@ -1,7 +1,7 @@
-"""A recorded turn: lines of JSON in, events with their times out.
+"""Reads a recorded turn: lines of JSON become events with their times.
 
 A line is an event, or an event with its time in seconds: `{"at": 1.25, "event": {"type": "text_delta", …}}`. Events
-without a time follow each other at a fixed rate. The contract is applied to the events. Errors name the line number.
+without a time follow each other at a fixed rate. The contract checks the events. Errors name the line number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OTHER_TURN = frozenset(("after_terminal", "second_terminal", "turn_already_star
 
 
 class _TimedEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line that carries its time."""
+    """A line with the time of its event."""
 
     at: float
     event: dict[str, Any]
@@ -41,7 +41,7 @@ class _Line(NamedTuple):
 
 
 def read_turn(source: str, *, rate: float) -> Turn:
-    """The turn in a file, or in standard input for `-`. Events without a time come at `rate` per second."""
+    """Read the turn from a file; `-` is standard input. Events without a time come at `rate` per second."""
     if source == "-":
         if sys.stdin.isatty():
             print("reading events from the keyboard, one JSON object per line; Ctrl-D ends them", file=sys.stderr)
@@ -59,7 +59,7 @@ def read_turn(source: str, *, rate: float) -> Turn:
 
 
 def parse_turn(recording: bytes, *, name: str, rate: float) -> Turn:
-    """The turn in a recording; `name` is for error messages.
+    """Read the turn of a recording. `name` is for error messages.
 
     Raises `UsageError` for the first line that is not an event or is out of order.
     """
@@ -98,7 +98,7 @@ def _parse_line(line: bytes) -> tuple[float | None, Event]:
     try:
         decoded = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None, decode_event(line)  # raises the error that explains what is wrong
+        return None, decode_event(line)  # raises an error that explains the problem
     if isinstance(decoded, dict) and "type" not in decoded and ("at" in decoded or "event" in decoded):
         timed = msgspec.convert(decoded, _TimedEvent)
         return timed.at, decode_event(timed.event)
@@ -106,7 +106,7 @@ def _parse_line(line: bytes) -> tuple[float | None, Event]:
 
 
 async def _checked(lines: Iterable[_Line], *, name: str) -> Turn:
-    """The turn after the contract was applied, with the events that it adds."""
+    """The turn after the contract has checked it, with the events that the contract adds."""
     number, now = 0, 0.0
     refused: list[UsageError] = []
 

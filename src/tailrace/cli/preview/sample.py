@@ -1,4 +1,4 @@
-"""The turn that `tailrace preview demo` shows: timed events with everything that channels show differently.
+"""The turn that `tailrace preview demo` shows: timed events of all kinds that channels show in different ways.
 
 An agent was asked why a backup was slow. It makes a plan, runs tools and a subagent, and gives an answer that is too
 long for one message of Discord, with a table, code, lists, links and a picture.
@@ -113,13 +113,13 @@ _CLOSING = "Shall I open the pull request? Merged before **01:00**, tonight's ru
 
 
 def sample_turn() -> Turn:
-    """Every event with the seconds since the first."""
+    """Every event, with the seconds since the first event."""
     paused, events = zip(*_script(), strict=True)
     return list(zip(accumulate(paused), events, strict=True))
 
 
 def _script() -> Iterator[tuple[float, Event]]:
-    """Every event, and how long the agent takes before it."""
+    """Every event, with the seconds that the agent needs before it."""
     yield 0.0, TurnStarted(runtime="demo")
     for token in _TOKEN.findall(_REASONING):
         yield 0.03, ReasoningDelta(text=token)
@@ -137,7 +137,7 @@ def _script() -> Iterator[tuple[float, Event]]:
 
 
 def _spoken(text: str) -> Iterator[tuple[float, Event]]:
-    """A text as a model writes it: token by token."""
+    """The events for a text, token by token, as a model writes it."""
     for token in _TOKEN.findall(text):
         yield 0.022, TextDelta(text=token)
 
@@ -149,7 +149,7 @@ def _plan(*, done: int) -> PlanUpdated:
 
 
 def _work() -> Iterator[tuple[float, Event]]:
-    """Parallel tool calls, one of which fails and is retried, and a subagent with a tool of its own."""
+    """The events of parallel tool calls (one fails and is retried), and of a subagent with its own tool."""
     yield 0.2, ToolStarted(id="log", name="read_file", arguments={"path": "/var/log/backup/nightly.log"})
     yield 0.1, ToolStarted(id="search", name="subagent", arguments={"query": "what changed around the backup job?"})
     yield 0.9, ToolFinished(id="log", result="01:02 index not found, creating it")

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tailrace.delivery.dry_run import VisibleMessage
     from tailrace.operations import Task
 
-_ROW_S = 5.0  # in the table, appends within this time are one row
-_STEP_S = 1.0  # with `--steps`, appends within this time are one step
+_ROW_S = 5.0  # in the table, all appends within this time form one row
+_STEP_S = 1.0  # with `--steps`, all appends within this time form one step
 _MAX_COLUMNS = 100
 
 
 def print_end(previews: list[ChannelPreview]) -> None:
-    """Show the messages of each channel at the end, and a table of the calls."""
+    """Show the last state of the messages of each channel, and a table of the calls."""
     console = _console()
     for preview in previews:
         _print_head(console, preview)

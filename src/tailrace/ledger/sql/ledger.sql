@@ -64,11 +64,6 @@ UPDATE ledger SET epoch = ?1, restored_epoch = ?2, commits = ?3;
 -- name: count_commit
 UPDATE ledger SET commits = ?2 WHERE epoch = ?1 AND commits = ?2 - 1;
 
--- name: free_pages
-PRAGMA freelist_count;
-
--- name: release_page
-PRAGMA incremental_vacuum(1);
-
--- name: highest_position
-SELECT coalesce(max(rid), 0) FROM delivery;
+-- name: shrink_file
+-- In steps, so that one change does not take long.
+PRAGMA incremental_vacuum(512);

@@ -1,11 +1,11 @@
-"""A running agent: requests to it, and its messages in their order.
+"""A running agent of the Agent Client Protocol: its process, the requests to it, and its messages in their order.
 
-The protocol is JSON-RPC 2.0, one message per line. The protocol's Python SDK (0.12.1) is not used. It drops updates of
-a kind that is not in its schema, but agents are ahead of the schema; it raises at an unknown stop reason; and it stops
-reading after a line of JSON that is not an object. It also has no process groups, does not read stderr, and passes on
-little of the environment.
+The protocol is JSON-RPC 2.0, one message per line. The protocol's Python SDK (0.12.1) is not used, for these reasons.
+It drops updates of a kind that is not in its schema, but agents send kinds that are newer than the schema. It raises at
+an unknown stop reason. It stops reading after a line of JSON that is not an object. It also has no process groups, does
+not read stderr, and passes on little of the environment.
 
-A separate task reads the agent and owns its process, so that the end of the event loop ends the agent, too.
+A separate task reads from the agent and owns its process. So the agent ends too when the event loop ends.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 _MISSING = "Install it, or name it by its path."
 _REQUEST_TIMEOUT_S = 60.0
-# A cancelled agent saves its session, which takes the known agents some milliseconds. A person waits until this time
-# and that of the signals after it are over, so both are short.
+# A cancelled agent saves its session, which takes the known agents some milliseconds. A person waits for this time and
+# for the time between the signals after it, so both are short.
 _CANCEL_TIMEOUT_S = 0.5
 _GRACE_S = 0.5
-# A loaded session sends its history, then the response. gemini-cli sends history after the response too, so its
-# messages are skipped until it is quiet for a moment, or the timeout is over.
+# When a session is loaded, an agent sends its history, then the response. gemini-cli also sends history after the
+# response, so messages are skipped until the agent is quiet for a moment, or the timeout is over.
 _HISTORY_QUIET_S, _HISTORY_TIMEOUT_S = 0.25, 10.0
-# When this many messages wait for a slow reader, the agent has to wait.
+# If this many messages wait for a slow reader of the events, no more are read from the agent.
 _BACKLOG = 1000
 _NO_SUCH_METHOD = -32601
 
@@ -70,10 +70,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class AcpAgent:
-    """A command that speaks the protocol, with one session. `start` it, and `close` it in any case.
+    """A command that speaks the protocol, with one session. `start` it, and always `close` it, also after an error.
 
-    `name` is its own name, `label` its name in messages to people, `login_hint` says how to log in, and `end_text` how
-    it ended. `may_be_silent` returns whether a silence during a prompt has a reason.
+    `name` is the name that the agent gives itself, `label` its name in messages to people. `login_hint` says how to log
+    in, and `end_text` how the agent ended. `may_be_silent` returns whether a silence during a prompt has a reason.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class AcpAgent:
         return self._task is not None and not self._task.done()
 
     def terminate(self) -> None:
-        """Begin to end the process with all of its group. May be called twice."""
+        """Start to end the process and its group, without waiting. May be called twice."""
         if self._task is not None:
             self._task.cancel()
 
     async def close(self) -> None:
-        """End the process with all of its group, and wait for it. May be called twice."""
+        """End the process and its group, and wait until they have ended. May be called twice."""
         self.terminate()
         if self._task is not None:
             await asyncio.wait({self._task})
@@ -142,7 +142,7 @@ class AcpAgent:
                 started.set_exception(error)
 
     async def _read(self) -> str:
-        """Read all its output; return how it ended."""
+        """Read all output of the agent. Returns how the agent ended."""
         async for line in self._process.lines():
             await self._dispatch(line)
         if self._process.failure:
@@ -157,7 +157,7 @@ class AcpAgent:
     # Receiving
 
     async def receive(self) -> RpcMessage | bytes | None:
-        """The next message during a prompt: bytes if the line is no message, None once the agent has ended."""
+        """The next message during a prompt. Bytes are a line that is no message; None means: the agent has ended."""
         if self._incoming.empty() and self._task is not None:
             receiving = asyncio.create_task(self._incoming.get())
             either: set[asyncio.Task[Any]] = {receiving, self._task}
@@ -189,7 +189,7 @@ class AcpAgent:
             await self._send(id=message.id, error={"code": _NO_SUCH_METHOD, "message": f"no {message.method} here"})
 
     def _is_ours(self, message: RpcMessage) -> bool:
-        """Whether it is about our session. Others are those of subagents, and a subagent's call shows its work."""
+        """Whether the message is about our session. Subagents have other sessions; their calls show their work."""
         session_id = at_path(message.params, "sessionId")
         return message.method == UPDATE and (session_id is None or session_id == self.session_id)
 
@@ -241,14 +241,14 @@ class AcpAgent:
         await self._send(id=request.id, result=result)
 
     async def cancel_requests(self, requests: Sequence[RpcMessage]) -> None:
-        """Respond that the requests are cancelled. Do not wait for an agent that does not read the responses."""
+        """Respond that the requests are cancelled. Give up soon if the agent does not read the responses."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 for request in requests:
                     await self.respond(request, CANCELLED)
 
     async def cancel(self) -> None:
-        """Ask the agent to stop, and wait a short time until it has stopped. Its messages are discarded."""
+        """Ask the agent to stop, and wait for a short time until it stops. Messages that it sends are discarded."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 await self._send(method="session/cancel", params={"sessionId": self.session_id})

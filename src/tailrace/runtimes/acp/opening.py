@@ -1,7 +1,7 @@
 """Open the session of a conversation: initialize, log in, resume or create the session, and set its mode.
 
-The session of a conversation is stored in a file of this user. It is resumed or loaded if the agent can do either. If
-not, a new one is created, and a notice says so.
+The id of the session of a conversation is stored in a file of this user. The session is resumed or loaded if the agent
+can do one of these. If not, a new session is created, and a notice says so.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "termina
 class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for running an agent.
 
-    `env` is added to our environment. `mode` and `auth` are ids of the agent's own, like `plan` and `gemini-api-key`.
-    `retention_s` is how long an idle agent is kept for the next turn of its conversation; 0 keeps none.
-    `silence_timeout_s` is how long it may be silent during a prompt while no tool runs, `exit_timeout_s` how long it
-    may take to exit once it has closed its output.
+    `env` is added to our environment. `mode` and `auth` are ids that each agent defines, like `plan` and
+    `gemini-api-key`. `retention_s` is how long an idle agent is kept for the next turn of its conversation; 0 keeps
+    none. `silence_timeout_s` is how long the agent may be silent during a prompt while no tool runs. `exit_timeout_s`
+    is how long it may take to exit after it has closed its output.
     """
 
     cwd: str | None = None
@@ -44,7 +44,7 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> list[str]:
     """Start the agent and open the session. Returns notices for the person.
 
-    Raises `AgentNotFound` if the agent cannot be started, and `AgentFault` if it opens no session.
+    Raises `AgentNotFound` if the agent cannot be started, and `AgentFault` if the agent opens no session.
     """
     await agent.start()
     info = await _initialize(agent)
@@ -63,7 +63,7 @@ async def open_session(agent: AcpAgent, options: AcpOptions, session: str) -> li
 
 
 async def _initialize(agent: AcpAgent) -> Any:
-    """Agree on the protocol; return what the agent says about itself."""
+    """Agree with the agent on the protocol version. Returns the agent's description of itself."""
     info = await agent.request(
         "initialize",
         protocolVersion=_PROTOCOL,

@@ -1,9 +1,9 @@
 """Any agent of the Agent Client Protocol as a runtime: `AcpRuntime("claude-agent-acp")`, on the command line
 `acp:COMMAND`.
 
-Owns which agent process serves a conversation. A process is kept for some time after its turn, because starting takes
-seconds and some agents lose their memory with the process; only a few are kept. A turn that fails or is closed early
-ends the process with all of its process group, and the next turn resumes the session.
+This module owns which agent process serves a conversation. A process is kept for some time after its turn, because a
+start takes seconds and some agents lose their memory with the process; only a few are kept. If a turn fails or is
+closed early, the process and its process group are ended, and the next turn resumes the session.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _MAX_KEPT = 8
 class AcpRuntime:
     """An agent's command as a runtime.
 
-    `permissions` decides on the agent's requests for permission; with `ask`, `approver` does. Without an `approver`
-    nothing is allowed.
+    `permissions` decides on the agent's requests for permission. With `ask`, the `approver` asks a person; without an
+    `approver` nothing is allowed.
     """
 
     name = "acp"
@@ -54,10 +54,10 @@ class AcpRuntime:
         self._kept: dict[str, tuple[AcpAgent, asyncio.TimerHandle]] = {}
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run one turn. Closing it cancels the turn and returns when all processes of the agent have ended."""
+        """Run one turn. Closing this iterator cancels the turn and waits until all the agent's processes have ended."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         if (kept := self._take_kept(session_of(prompt))) is not None:
-            # If it has exited since, a new one is started: that is no failure of this turn.
+            # If the kept agent has exited, a new one is started: that is no failure of this turn.
             with suppress(AgentFault):
                 async with aclosing(self._run_turn(kept, prompt)) as events:
                     async for event in events:
@@ -80,7 +80,7 @@ class AcpRuntime:
                 yield event
 
     async def _run_turn(self, agent: AcpAgent, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run the turn with this agent. Raises `AgentFault` if it ended before any message."""
+        """Run the turn with this agent. Raises `AgentFault` if the agent ended before its first message."""
         session = session_of(prompt)
         turn: AcpTurn | None = None
         try:
@@ -108,7 +108,7 @@ class AcpRuntime:
     # The agent of a conversation
 
     def _take_kept(self, session: str) -> AcpAgent | None:
-        """The agent that was kept, if it still runs."""
+        """Take the agent that was kept for this session; None if there is none or it has ended."""
         agent, timer = self._kept.pop(session, (None, None))
         if timer is not None:
             timer.cancel()

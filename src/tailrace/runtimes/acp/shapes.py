@@ -1,6 +1,6 @@
-"""The messages of the Agent Client Protocol, as far as they are used: their fields, and the text of their content.
+"""The messages of the Agent Client Protocol: the fields that are used, and the text of their content.
 
-Other fields are ignored, and every optional field may be null: agents are ahead of the published schema.
+Other fields are ignored, and every optional field may be null, because agents are newer than the published schema.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def at_path(value: Any, *path: str) -> Any:
 
 
 class SessionUpdate(msgspec.Struct, rename="camel", kw_only=True):
-    """Any report of an agent about its session. `meta` holds the agent's own extensions."""
+    """Any report of an agent about its session. `meta` holds fields that only this agent defines."""
 
     meta: Any = msgspec.field(default=None, name="_meta")
 
     @property
     def parent(self) -> str | None:
-        """The call under which a subagent reports it."""
+        """The call that runs the subagent which sent this report; None for the agent itself."""
         found = at_path(self.meta, "claudeCode", "parentToolUseId")
         return found if isinstance(found, str) else None
 
@@ -60,7 +60,7 @@ class ToolUpdate(SessionUpdate, kw_only=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the call is finished, well or not."""
+        """Whether the call has ended, with or without success."""
         return self.status in {"completed", "failed"}
 
 
@@ -128,12 +128,12 @@ class AcpUsage(msgspec.Struct, rename="camel"):
 
     @property
     def all_input_tokens(self) -> int:
-        """All tokens that the model read; cached ones are counted apart."""
+        """All tokens that the model read. Agents count cached tokens apart, so they are added."""
         return self.input_tokens + (self.cached_read_tokens or 0) + (self.cached_write_tokens or 0)
 
     @property
     def all_output_tokens(self) -> int:
-        """All tokens that it wrote; some agents count reasoning apart, so only the total has it."""
+        """All tokens that the model wrote. Some agents count reasoning apart, so the total is used if there is one."""
         return self.output_tokens if self.total_tokens is None else max(self.total_tokens - self.all_input_tokens, 0)
 
 
@@ -180,7 +180,7 @@ def content_media(content: Any, parent: str | None) -> Event | None:
 
 
 def tool_content_text(content: list[Any] | None) -> str:
-    """The text of a call's content; a terminal has none."""
+    """The text of a call's content. Content that is a terminal has no text."""
     texts: list[str] = []
     for part in content or ():
         match part:

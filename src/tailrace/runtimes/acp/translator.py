@@ -4,13 +4,14 @@ The translator takes `session/update`, permission requests and the response to a
 receives them, `turn` acts on them. The protocol leaves much open:
 
 - **A block of text** ends where the message id changes, or at anything that is not text. Not every agent gives ids.
-  System events in the middle of a block are held until it is complete.
-- **The content of a tool** replaces its earlier content. Before the tool runs it describes the call, then it is the
-  output of the tool; codex-acp appends output by `_meta`. The result is the plainest form of the finished content.
+  System events in the middle of a block are held back until the block is complete.
+- **The content of a tool** replaces its earlier content. Before the tool runs, it describes the call, then it is the
+  output of the tool; codex-acp sends output in `_meta`. The result is the first of these that is text: the raw output,
+  the content, the printed output.
 - **codex-acp reports `end_turn` for a turn that failed.** The status of its thread shows the failure, and the reason
-  follows as text without an id. So do its warnings, unless the client supports notices.
-- **gemini-cli reports `end_turn` for an answer that broke off** in every try. The usage shows it: it counts no answer.
-- **The reason of a refused prompt** is sent as text before by some agents; that text is retracted.
+  follows as text without an id. Its warnings have no id either, unless the client supports notices.
+- **gemini-cli reports `end_turn` even if the answer broke off in every try.** Then its usage counts no answer.
+- **The reason of a refused prompt** is also sent as text by some agents, before the refusal; that text is retracted.
 - **`usage_update`** is the size of the context, not the number of tokens that were used.
 """
 
@@ -31,7 +32,7 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Useful for an editor only, or repeated by later updates.
+# These updates are useful for an editor only, or later updates repeat their content.
 _IGNORED = {
     "available_commands_update",
     "compaction_update",
@@ -44,11 +45,11 @@ _STOP_NOTICES = {
     "max_turn_requests": "The agent stopped: it has reached its limit of model calls.",
     "refusal": "The agent refused to continue.",
 }
-# Each is a paragraph of its own without an id; but not every text of codex-acp without one is a notice.
+# How notices of codex-acp begin. A notice is a paragraph without an id, but other texts have no id either.
 _CODEX_NOTICES = ("Warning: ", "Config warning: ", "*Context compacted")
-# Reasoning of gemini-cli is a paragraph with a heading; nothing separates one from the next.
+# gemini-cli sends reasoning as paragraphs with a heading. Only the heading shows where the next paragraph begins.
 _HEADING = re.compile(r"\*\*[^*\n]+\*\*\n")
-# claude-agent-acp launched a background subagent: the result is for the model only, and says so.
+# The result shown if claude-agent-acp starts a subagent in the background: its own result is meant for the model only.
 _IN_BACKGROUND = "Started in the background."
 # OpenCode counts its last request; the other known agents count the whole turn.
 _REQUEST_USAGE = {"OpenCode"}
@@ -71,7 +72,7 @@ _Handler: TypeAlias = "Callable[[AcpTranslator, Any], list[Event]]"
 
 
 class AcpTranslator:
-    """One prompt: `update` and `permission_request`, then `prompt_result`, `prompt_error` or `agent_lost`, and `close`.
+    """Translates one prompt. Call `update` and `permission_request`, then one method of "The end".
 
     `agent` is the name the agent gives itself.
     """
@@ -168,7 +169,7 @@ class AcpTranslator:
         return self.close()
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """End the stream: the terminal event, if there was none."""
+        """End the stream. Returns the terminal event if there was none."""
         return [*self._close_block(), *self.turn.end(cancelled=cancelled)]
 
     def _usage(self, result: shapes.PromptResult) -> list[Event]:
@@ -233,7 +234,7 @@ class AcpTranslator:
         key = (chunk.parent, chunk.message_id)
         is_another = key != self._reasoning_key or _HEADING.match(piece)
         if is_another:
-            piece = piece.lstrip("\n")  # codex-acp begins each of them with a break
+            piece = piece.lstrip("\n")  # codex-acp begins each of its paragraphs with line ends
         if not piece:
             return []
         events = self._close_block() if is_another else []
@@ -241,7 +242,7 @@ class AcpTranslator:
         return [*events, *self.turn.reasoning_delta(piece, parent=chunk.parent)]
 
     def _close_block(self) -> list[Event]:
-        """Close reasoning and block, because something else starts. Then emit the events that were held."""
+        """Close the reasoning and the block, because something else starts. Then emit the events that were held."""
         rest, self._restarts = self._restarts.close(), RestartDetector()
         events = [] if self._block is None else self.turn.text_delta(self._block, rest, parent=self._block[0])
         result = [] if self._reasoning_key is None else self.turn.reasoning_end(parent=self._reasoning_key[0])
@@ -250,7 +251,7 @@ class AcpTranslator:
         return [*events, *result, *(event for handle in held for event in handle())]
 
     def _unknown(self, value: Any, kind: str | None = None) -> list[Event]:
-        """Report something unknown. Only some are held, because an agent may print a log while it writes text."""
+        """Report something unknown. Only some reports are held: an agent may print a log while it writes text."""
         if len(self._held) >= _MAX_HELD:
             return []
         return self._after_block(partial(self.turn.unknown_event, value, kind=kind))
@@ -267,7 +268,7 @@ class AcpTranslator:
         if not self.turn.is_open_call(tool.tool_call_id):
             self._calls.pop(tool.tool_call_id, None)  # ids are reused
         if not tool.is_finished:
-            tool.content = None  # before the call runs it describes the call
+            tool.content = None  # before the call runs, the content only describes the call
         return self._tool_update(tool)
 
     def _tool_update(self, tool: shapes.ToolUpdate) -> list[Event]:
@@ -335,7 +336,7 @@ class AcpTranslator:
         return self.notice(f"{chunk.title}: {chunk.description}" if chunk.description else chunk.title)
 
     def _session_info(self, session: shapes.SessionUpdate) -> list[Event]:
-        """Handle codex-acp's report on its thread: the last status counts, and text of a failed try is retracted."""
+        """Handle codex-acp's report on its thread: use the newest status, and retract the text of a failed try."""
         status = shapes.at_path(session.meta, "codex", "threadStatus", "type")
         if status is not None:
             self._thread_failed, self._failure_pieces = status == "systemError", []

@@ -38,8 +38,9 @@ class AcpTurn:
         self._is_finished = False
 
     async def run(self, text: str) -> AsyncGenerator[Event, None]:
-        """The events of the turn; closing it cancels the turn. Raises `AgentFault` if the agent ended before any
-        message.
+        """The events of the turn; closing this iterator cancels the turn.
+
+        Raises `AgentFault` if the agent ended before its first message.
         """
         self._agent.may_be_silent = lambda: self._approvals.is_waiting or self._translator.turn.has_open_calls()
         await self._agent.prompt(text)
@@ -74,7 +75,7 @@ class AcpTurn:
                 self._is_finished = True
                 events += self._translator.agent_lost(self._agent.end_text)
             case bytes():
-                events += self._translator.invalid_line(message)  # some agents print their log there
+                events += self._translator.invalid_line(message)  # some agents print their log between the messages
             case RpcMessage(method=None, error=None):
                 self._is_finished = self.is_reusable = True
                 events += self._translator.prompt_result(message.result)
@@ -88,7 +89,7 @@ class AcpTurn:
         return events
 
     async def _leave(self) -> None:
-        """Cancel the open requests; tell an agent that still works to stop."""
+        """Cancel the open requests. If the agent still works, tell it to stop."""
         self._approvals.withdraw()
         unanswered, self._unanswered = self._unanswered, []
         await self._agent.cancel_requests(unanswered)

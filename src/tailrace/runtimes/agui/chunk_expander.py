@@ -1,8 +1,8 @@
 """Rewrites AG-UI's chunk events as the start, content and end events that they stand for.
 
-The first chunk names the message or call that it starts. The next ones may leave the name out, and any other event of
-the same speaker ends it. Characters that were cut between two pieces are joined, and null fields are dropped. Nothing
-else changes: a malformed event is passed on, and the translator reports it.
+The first chunk names the message or call that it starts. The next chunks may leave the name out. Any other event of the
+same speaker ends the message or call. Characters that were cut between two pieces are joined, and null fields are
+dropped. Nothing else changes: a malformed event is passed on, and the translator reports it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tailrace.surrogates import SurrogateJoiner
 
 
 class _EventTypes(msgspec.Struct, frozen=True):
-    """The event types that one kind of chunk stands for, and the field with the id."""
+    """The event types that one kind of chunk stands for, and the name of the field with the id."""
 
     id: str
     start: str
@@ -50,7 +50,7 @@ class ChunkExpander:
         self._joiner = SurrogateJoiner()
 
     def feed(self, event: Any) -> list[Any]:
-        """The end events of what this event ends, then the event itself in its long form."""
+        """First the end events for the items that this event ends, then the event itself in its long form."""
         kind = event.get("type") if isinstance(event, dict) else None
         if not isinstance(kind, str):
             return [event]
@@ -78,7 +78,7 @@ class ChunkExpander:
         return events
 
     def _find_open(self, types: _EventTypes, named: Any, speaker: Any) -> _OpenItem | None:
-        """The item that a chunk continues. Without a name: the speaker's own; without a speaker: the only one."""
+        """The item that a chunk continues: the one it names, else that of its speaker, else the only open one."""
         candidates = [item for item in self._open if item.types is types]
         if named is not None:
             return next((item for item in candidates if item.id == named), None)

@@ -1,8 +1,8 @@
 """The messages of a conversation with an AG-UI agent. They are sent with each question: most agents store nothing.
 
-Folds the events of a run into messages, with unchanged ids and encrypted values. Answers the questions for which the
-last run has stopped: a question gets the person's next message. A call that waits for approval is never approved by
-that message, because the person may have meant something else. The runtime saves the history.
+The history folds the events of a run into messages, with unchanged ids and encrypted values. If the last run has
+stopped to ask something, the person's next message is the answer. That message never approves a call that waits for
+approval, because the person may have meant something else. The runtime saves the history.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _resume(interrupt: Interrupt, text: str) -> dict[str, Any]:
 
 
 def _payload(interrupt: Interrupt, text: str) -> Any:
-    """The answer for a graph: the text, or for calls that wait for approval a rejection with the text as reason."""
+    """The answer for a graph: the text. If calls wait for approval, a rejection with the text as its reason."""
     if not interrupt.tools:
         return text
     return {"decisions": [{"type": "reject", "message": text} for _ in interrupt.tools]}

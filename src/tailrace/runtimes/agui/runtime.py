@@ -1,7 +1,7 @@
 """Runs an AG-UI agent: one run per turn, over HTTP or of a function in this process.
 
-Owns the request, all ways in which it can end, and the files in which histories are saved. The translator owns the
-meaning of the events, and the history owns the messages that are sent with a question.
+This module owns the request, all ways in which it can end, and the files in which histories are saved. The translator
+owns the meaning of the events, and the history owns the messages that are sent with a question.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AguiRuntime:
         self._remembers = remembers
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run the agent once. Closing this closes the connection or the function, and so cancels the run."""
+        """Run the agent once. Closing this iterator closes the connection or the function, which cancels the run."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         session = session_of(prompt) if self._remembers else ""
         saved = SessionFile(self.name, session, self._agent_id)
@@ -75,7 +75,7 @@ class AguiRuntime:
                         break
         except HttpFault as fault:
             translator.fail(str(fault), code=fault.code, status_code=fault.status_code)
-        except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
+        except Exception as error:  # noqa: BLE001  # the agent's own code failed, so the turn fails
             failure = failure_from(error)
             translator.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         if translator.is_complete and (problem := await saved.save(lambda: history.encode(translator.interrupts))):
@@ -85,7 +85,7 @@ class AguiRuntime:
 
 
 async def _run_function(agent: _AgentFunction, run_input: dict[str, Any]) -> AsyncGenerator[Any, None]:
-    """The events of a function as JSON values, also where it yields models or an encoded stream."""
+    """The events of a function as JSON values, even if the function yields models or an encoded stream."""
     decoder = FrameDecoder()
     async with aclosing(agent(run_input)) as items:
         async for item in items:

@@ -1,4 +1,4 @@
-"""The fields that the translator reads of AG-UI's events, versions 0.1 to 1.1 of the protocol.
+"""The fields of AG-UI's events that the translator reads, for versions 0.1 to 1.1 of the protocol.
 
 Chunk events are missing here, because `chunk_expander` rewrites them.
 """
@@ -126,7 +126,7 @@ class RunStarted(msgspec.Struct, rename="camel"):
 
 
 class Interrupt(msgspec.Struct, rename="camel"):
-    """A question for which a run has stopped: for approval of calls, or for anything else."""
+    """A question that has stopped a run. It asks for approval of calls or for something else."""
 
     id: str
     reason: str | None = None

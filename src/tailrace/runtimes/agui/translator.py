@@ -1,11 +1,11 @@
 """Translates the events of one AG-UI run, as JSON values, into canonical events.
 
-A message or call belongs to the speaker that started it, so the events that continue it need no speaker. A subagent is
-shown as a call under which it speaks, unless a call has started it.
+A message or call belongs to the speaker that started it, so the events that continue it need no speaker. The events of
+a subagent are shown under the call that started it. If no call did, the subagent itself becomes a call.
 
-A snapshot of the conversation repeats the streamed messages, under other ids. It is read when the run has ended, for
-messages that were not streamed: some agents send their answer in the snapshot only. `TurnTranslation` owns the rules of
-a turn.
+A snapshot of the conversation repeats the streamed messages under other ids. The snapshot is read when the run has
+ended, to find messages that were not streamed: some agents send their answer only in the snapshot. `TurnTranslation`
+owns the rules of a turn.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LANGGRAPH_INTERRUPT = "on_interrupt"
 
 
 class _RecentReasoning:
-    """The reasoning of one speaker since a message or call of it was complete."""
+    """The reasoning of one speaker since the last complete message or call of that speaker."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -41,7 +41,7 @@ class _RecentReasoning:
         self._length += len(piece)
 
     def equals(self, piece: str) -> bool:
-        """True if the piece is all of it. The lengths are compared first, because reasoning is long."""
+        """True if the piece equals all this reasoning. The lengths are compared first, because reasoning is long."""
         return 0 < self._length == len(piece) and "".join(self._pieces) == piece
 
 
@@ -49,7 +49,7 @@ _Handler: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 
 
 class AguiTranslator:
-    """One run: `feed` its events until it `is_done`, call `fail` if the stream broke, then `close`.
+    """Translates one run: `feed` its events until it `is_done`, call `fail` if the stream broke, then `close`.
 
     `run_id` is the requested run; other runs in the stream are older ones. `tool_names` are the names of
     earlier calls by their id: this run may send their results.
@@ -64,15 +64,15 @@ class AguiTranslator:
         self._parents: dict[str, str] = {}  # the call under which each subagent speaks
         self._hidden: set[str] = set()  # messages that are not the agent's
         self._reasoning: set[str] = set()  # messages of reasoning
-        self._unread_reasoning: set[str] = set()  # those that have started and have no content yet
-        self._open_reasoning: dict[str | None, str] = {}  # by parent, until something else comes
-        self._recent_reasoning: dict[str | None, _RecentReasoning] = {}  # by speaker
-        self._open_message: dict[str | None, str] = {}  # by speaker
+        self._unread_reasoning: set[str] = set()  # messages of reasoning that have no content yet
+        self._open_reasoning: dict[str | None, str] = {}  # the open reasoning message under each parent call
+        self._recent_reasoning: dict[str | None, _RecentReasoning] = {}  # of each speaker
+        self._open_message: dict[str | None, str] = {}  # the open text message of each speaker
         self._tool_names = dict(tool_names or {})
         self._arguments: dict[str, list[str]] = {}
         self._streamed: list[str] = []
         self._snapshot: list[shapes.SnapshotMessage] = []
-        self.interrupts: list[shapes.Interrupt] = []  # what the run has stopped to ask
+        self.interrupts: list[shapes.Interrupt] = []  # the questions that have stopped the run
 
     @property
     def is_done(self) -> bool:
@@ -131,7 +131,7 @@ class AguiTranslator:
         return self._turn.tool_call(speaker, "subagent"), speaker
 
     def _parent_of(self, item: str, speaker: str | None) -> tuple[list[Event], str | None]:
-        """The same for a message or call. Its speaker is the one that started it, else the first that sends it."""
+        """Like `_parent`, for a message or call. Its speaker is the one that started it, or the first that sends it."""
         return self._parent(self._owners.setdefault(item, speaker))
 
     # Messages
@@ -179,7 +179,7 @@ class AguiTranslator:
         """True if reasoning starts inside an open text message and repeats all reasoning before that message.
 
         ADK repeats its reasoning like this when the model is done. Other agents end a message before they send
-        reasoning, so reasoning that is the same twice is shown twice.
+        reasoning, so their reasoning is shown even if it is the same as before.
         """
         speaker = self._owners[content.message_id]
         recent = self._recent_reasoning.setdefault(speaker, _RecentReasoning())
@@ -197,13 +197,13 @@ class AguiTranslator:
 
     def _reasoning_end(self, message: shapes.MessageEnd) -> list[Event]:
         started, parent = self._parent_of(message.message_id, message.subagent_run_id)
-        # An encrypted value has ended it already.
+        # An encrypted value has already ended the reasoning.
         was_open = self._open_reasoning.pop(parent, None) is not None
         return [*started, *(self._turn.reasoning_end(parent=parent) if was_open else [])]
 
     def _encrypted_value(self, value: shapes.EncryptedValue) -> list[Event]:
         if value.entity_id not in self._reasoning:
-            return []  # that of a call or a text message is not shown
+            return []  # the encrypted value of a call or a text message is not shown
         started, parent = self._parent_of(value.entity_id, value.subagent_run_id)
         self._open_reasoning.pop(parent, None)
         return [*started, *self._turn.reasoning_end(value.encrypted_value, parent=parent)]
@@ -286,7 +286,7 @@ class AguiTranslator:
     # The run
 
     def _run_started(self, run: shapes.RunStarted) -> list[Event]:
-        """Handle the start of a run. Other runs before it in the stream, and their ends, are older ones."""
+        """Handle the start of a run. Runs that come before the requested run in the stream are older runs."""
         self._current_run = run.run_id
         self._run_end = None
         self.interrupts = []
@@ -297,9 +297,9 @@ class AguiTranslator:
         return []
 
     def _not_streamed(self) -> list[Event]:
-        """The messages since the last question that only the snapshot holds.
+        """The messages since the last question that are only in the snapshot.
 
-        The streamed text must come first in the snapshot and in the same order. Otherwise it stays as it was streamed.
+        The streamed text must come first in the snapshot, in the same order. Otherwise nothing is added.
         """
         questions = [index for index, message in enumerate(self._snapshot) if message.role == "user"]
         since = self._snapshot[questions[-1] + 1 :] if questions else []
@@ -360,7 +360,7 @@ class AguiTranslator:
         "ACTIVITY_SNAPSHOT": (shapes.ActivitySnapshot, _activity),
         "CUSTOM": (shapes.CustomEvent, _custom),
     }
-    # Raw events of the framework, events for an application with state, and starts and ends without content.
+    # Raw events of the framework, events about the state of an application, and starts and ends without content.
     _IGNORED: ClassVar[set[str]] = {
         *("RAW", "STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_DELTA", "STEP_FINISHED", "REASONING_MESSAGE_END"),
         *("THINKING_START", "THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_END"),

@@ -1,7 +1,7 @@
 """Claude's requests during a turn: for permission to use a tool, or for the user's choice between answers.
 
 The command writes such a request as a line among the others and waits for a line in return; the SDK calls a function
-instead. Owns the conversion of requests to questions, and of choices to responses. Pure.
+instead. This module converts requests to questions, and choices to responses. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ONCE = Choice(id="once", name="Allow", kind="allow_once")
 _ALWAYS, _NEVER = "always", Choice(id="deny", name="Deny", kind="reject_once")
 _DENIED = "The person did not allow this."
-# Claude's tool for asking the user; the answers go back as arguments of the tool.
+# The tool with which Claude asks the user. Claude gets the answers as arguments of the tool.
 _QUESTION_TOOL = "AskUserQuestion"
 _NONE_OF_THESE = Choice(id="none", name="None of these", kind="reject_once")
 _UNANSWERED = "The person chose none of these. Ask in your answer instead, or decide by yourself."
@@ -81,12 +81,12 @@ class _Questions(msgspec.Struct):
 
 
 def needs_person(tool: ToolRequest) -> bool:
-    """Whether only a person can answer: the tool asks a question instead of for permission."""
+    """Whether only a person can answer, because the tool asks for an answer and not for permission."""
     return tool.tool_name == _QUESTION_TOOL
 
 
 def questions_of(tool: ToolRequest, *, has_person: bool) -> list[Question]:
-    """The questions to decide, in order; none if only a person can answer and no person can be asked."""
+    """The questions to decide, in order. Empty if only a person can answer but no person can be asked."""
     if needs_person(tool):
         asked = _user_questions(tool) if has_person else []
         return [
@@ -111,13 +111,13 @@ def _answer_choice(option: _Option) -> Choice:
 
 
 def is_decided(questions: Sequence[Question], choices: Sequence[Choice | None]) -> bool:
-    """Whether nothing is left to ask: every question is answered, or one was denied."""
+    """Whether the tool is decided: every question has an answer, or one was denied."""
     last = choices[-1]
     return len(choices) == len(questions) or last is None or last.kind.startswith("reject")
 
 
 def permission_result(tool: ToolRequest, choices: Sequence[Choice | None]) -> dict[str, Any]:
-    """The decision in Claude's format; no choice denies."""
+    """The decision in Claude's format. A missing choice denies."""
     last = choices[-1] if choices else None
     if last is None or last.kind.startswith("reject"):
         return {"behavior": "deny", "message": _denial_message(last) if needs_person(tool) else _DENIED}
@@ -136,7 +136,7 @@ def _denial_message(choice: Choice | None) -> str:
 
 
 def control_response(request_id: str, result: dict[str, Any] | None) -> bytes:
-    """The line that answers a request; with None, that the request is unknown."""
+    """The line that answers a request. With None, it says that the request is unknown."""
     answer = (
         {"subtype": "error", "request_id": request_id, "error": "unknown request"}
         if result is None
@@ -152,7 +152,7 @@ def user_message(text: str) -> dict[str, Any]:
 
 
 def _suggested_rule(tool: ToolRequest) -> dict[str, Any] | None:
-    """The permission rule that Claude suggests to store for this tool, if it allows no more than its label says."""
+    """The permission rule that Claude suggests to store. None if the rule allows more than its label says."""
     for suggestion in tool.permission_suggestions or ():
         match suggestion:
             case {"type": "addRules", "behavior": "allow", "rules": [{"toolName": str()}]}:

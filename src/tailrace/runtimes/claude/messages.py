@@ -4,10 +4,10 @@ A message comes twice: piece by piece (`stream_event`), and block by block (`ass
 complete block only closes the streamed one. A block that was not streamed, such as every block of a subagent, is
 emitted from its complete form.
 
-**A block that never came complete is void**: the model's answer broke off in it. Its call was never made, and its text
-is retracted as soon as the model continues. The last text stays, with the failure below it. The command then retries by
-itself, or lets the model continue behind the blocks that are complete; if the model repeats those, the repetition is
-not emitted.
+**A block that never came complete does not count**: the model's answer broke off in it. If it is a call, the call was
+never made. If it is text, the text is retracted when the model continues; if the model does not continue, the text
+stays, and the failure follows. The command retries by itself, or lets the model continue after the complete blocks. If
+the model repeats these blocks, the repetition is not emitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BROKE_OFF = "The model's answer broke off before the call was complete; it was 
 class _StreamedBlock:
     """A block that comes in pieces.
 
-    `expected_repeat` is a kept text that the model may repeat: as long as it does, nothing is emitted.
+    `expected_repeat` is an earlier text that the model may repeat. Nothing is emitted while the pieces repeat it.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class _StreamedMessage:
         self.number = number
         self.block_count = 0
         self.blocks: dict[int, _StreamedBlock] = {}
-        self.final_texts: list[str] = []  # of its complete blocks
+        self.final_texts: list[str] = []  # the texts of its complete blocks
         self.is_complete = False
 
 
@@ -76,7 +76,7 @@ class ClaudeMessages:
         self._count = 0
         self._messages: dict[str | None, _StreamedMessage] = {}
         self._open_text: _StreamedBlock | None = None
-        # By speaker: blocks to retract once the speaker continues.
+        # The blocks of each speaker that are retracted when the speaker continues.
         self._broken_texts: dict[str | None, list[tuple[int, int]]] = {}
         self._kept_texts: list[str] = []  # final texts of a message that broke off
 
@@ -90,7 +90,7 @@ class ClaudeMessages:
         self._open_text = None
 
     def model_continues(self) -> None:
-        """Note that the model got a message. If its own message broke off before, it may repeat it."""
+        """Note that the model got a message. If its last message broke off, the model may repeat that message."""
         message = self._messages.get(None)
         if message is not None and not message.is_complete:
             self._kept_texts = list(message.final_texts)
@@ -144,7 +144,7 @@ class ClaudeMessages:
     def _open_block(
         self, message: _StreamedMessage, index: int, started: ContentBlock, parent: str | None
     ) -> list[Event]:
-        # Keyed by order, since Qwen Code gives every block the same index.
+        # The key is the order of the blocks, because Qwen Code gives every block the same index.
         block = message.blocks[index] = _StreamedBlock(started.type, (message.number, message.block_count), started.id)
         message.block_count += 1
         events: list[Event] = []
@@ -196,7 +196,7 @@ class ClaudeMessages:
         return self._reasoning_end(block.signature, parent) if block.kind == "thinking" else []
 
     def _break_off(self, message: _StreamedMessage, parent: str | None) -> list[Event]:
-        """Handle a message that broke off: its incomplete blocks are void."""
+        """Handle a message that broke off: its incomplete blocks do not count."""
         events: list[Event] = []
         for block in message.blocks.values():
             if block.is_complete:
@@ -232,7 +232,7 @@ class ClaudeMessages:
         return self._turn.tool_result(block.tool_use_id, result_text(block.content), is_error=is_error, parent=parent)
 
     def _streamed_block(self, block: ContentBlock, line: AssistantLine) -> _StreamedBlock | None:
-        """The streamed form of a complete block. Qwen Code gives the two forms different message ids."""
+        """Find the streamed form of a complete block. In Qwen Code, the two forms have different message ids."""
         message = self._messages.get(line.parent_tool_use_id)
         if message is None:
             return None
@@ -251,7 +251,7 @@ class ClaudeMessages:
         elif block.type.endswith("tool_result"):
             events = self.tool_result(block, parent)
         elif streamed is not None:
-            events = []  # reasoning was emitted from its pieces
+            events = []  # the pieces of this reasoning were emitted
         elif block.type == "thinking":
             events = self._turn.reasoning_delta(block.thinking, parent=parent)
             events += self._reasoning_end(block.signature, parent)
@@ -283,7 +283,7 @@ class ClaudeMessages:
         return self._turn.reasoning_end({"signature": signature} if signature else None, parent=parent)
 
     def _redacted_reasoning(self, block: ContentBlock, parent: str | None) -> list[Event]:
-        """Reasoning that only its provider can read: no text, but metadata to keep."""
+        """Emit reasoning that only its provider can read. It has no text, but metadata that must be kept."""
         return [
             *self._turn.reasoning_delta("", parent=parent),
             ReasoningDelta(text="", parent_tool_id=parent),

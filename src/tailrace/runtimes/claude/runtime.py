@@ -1,7 +1,7 @@
 """Claude Code as an agent: `claude -p`, one process per turn.
 
-Owns the process of a turn. `translator` reads its output, `control` its requests. If no request can be allowed, Claude
-gets no option to ask, and denies by itself.
+This module owns the process of a turn. `translator` reads its output, `control` its requests. If no request can be
+allowed, Claude does not get the option with which it asks, and denies by itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ClaudeRuntime(CommandRuntime):
     _missing = _MISSING
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing it ends the process and its group."""
+        """Run a turn in the conversation of the prompt's session. Closing this ends the process and its group."""
         resumed = self._conversations.get(prompt)
         while True:
             translator = ClaudeTranslator(self.name)
@@ -77,7 +77,7 @@ class ClaudeRuntime(CommandRuntime):
     async def _run_once(
         self, prompt: Prompt, resumed: str, translator: ClaudeTranslator, end: _ProcessEnd
     ) -> AsyncGenerator[Event, None]:
-        """Run one process; `end` takes how it ended."""
+        """Run one process. `end` gets the error with which the process ended."""
         asks = may_allow(self._permissions, self._approver)  # otherwise Claude denies by itself
         flags = (*_FLAGS, *(_PERMISSION_FLAGS if asks else ()), *(("--resume", resumed) if resumed else ()))
         async with self._process(*flags) as process, Approvals(self._permissions, self._approver) as approvals:
@@ -117,7 +117,7 @@ class InputCloser:
         self._timer: asyncio.TimerHandle | None = None
 
     def update(self, translator: ClaudeTranslator) -> None:
-        """Decide after each line, from the state of the translator."""
+        """Decide whether to close the input. Call this after each line."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

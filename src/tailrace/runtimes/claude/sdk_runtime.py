@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Lines for the translator and our own events; None at the end.
 _LineQueue: TypeAlias = "asyncio.Queue[dict[str, Any] | Event | None]"
 
-# At a terminal Ctrl-C reaches the command as well, which then may not respond any more.
+# At a terminal, Ctrl-C also reaches the command. It may then not respond to an interruption any more.
 _INTERRUPT_TIMEOUT_S = 0.5
 _SILENCE_TIMEOUT_S = 600.0
 _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
@@ -49,7 +49,7 @@ _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class ClaudeSdkRuntime:
     """Claude with your own `ClaudeAgentOptions`. `sessions` stores which conversation belongs to which session.
 
-    `permissions` decides on Claude's requests, with `ask` the `approver`, unless the options decide.
+    `permissions` decides on Claude's requests, unless the options decide. With `ask`, the `approver` asks a person.
     `silence_timeout_s` is how long Claude may be silent while no tool runs.
     """
 
@@ -71,7 +71,7 @@ class ClaudeSdkRuntime:
         self._conversations = Conversations("claude", sessions)  # shared with ClaudeRuntime: both run the same command
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing it interrupts Claude and ends its process."""
+        """Run a turn in the conversation of the session. Closing this interrupts Claude and ends its process."""
         wanted, kind = "options of the Claude Agent SDK", self._sdk.ClaudeAgentOptions
         if (failed := wrong_agent_type(self._options, runtime=self.name, wanted=wanted, kind=kind)) is not None:
             yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
@@ -81,7 +81,8 @@ class ClaudeSdkRuntime:
         while True:
             translator, approvals = ClaudeTranslator(self.name), Approvals(self._permissions, self._approver)
             lines: _LineQueue = asyncio.Queue()
-            # The SDK must be left in the task that entered it, and another task may close this generator.
+            # The SDK must be left in the task that entered it, but another task may close this generator. So the SDK
+            # runs in a task of its own.
             running = asyncio.create_task(self._run_sdk(prompt.text, resumed, lines, approvals))
             try:
                 while (line := await self._next(lines, translator, approvals)) is not None:
@@ -102,7 +103,7 @@ class ClaudeSdkRuntime:
             yield event
 
     async def _next(self, lines: _LineQueue, translator: ClaudeTranslator, approvals: Approvals) -> Any:
-        """Return the next line. Raises `RuntimeFault` if none comes for too long without a reason."""
+        """Return the next line. Raises `RuntimeFault` if Claude is silent for too long without a reason."""
         while True:
             try:
                 async with asyncio.timeout(self.silence_timeout_s):
@@ -113,11 +114,11 @@ class ClaudeSdkRuntime:
                     raise RuntimeFault(message) from None
 
     async def _run_sdk(self, text: str, resumed: str, lines: _LineQueue, approvals: Approvals) -> str:
-        """Run one turn and queue its lines, then None. Returns what the SDK raised, as text."""
+        """Run one turn and put its lines into the queue, then None. Returns the text of the SDK's exception, or ""."""
         try:
             async with approvals:
                 await self._run_client(text, resumed, lines, approvals)
-        except Exception as error:  # noqa: BLE001  # foreign code: its failure is the turn's
+        except Exception as error:  # noqa: BLE001  # code of the SDK failed, so the turn fails
             return str(error) or type(error).__name__
         else:
             return ""
@@ -141,7 +142,7 @@ class ClaudeSdkRuntime:
                 if line.get("type") == "result":
                     is_answered.set()
         except asyncio.CancelledError:
-            approvals.withdraw()  # Claude must not be interrupted while it waits for a choice
+            approvals.withdraw()  # first, because Claude must not be interrupted while it waits for a choice
             with suppress(Exception):
                 async with asyncio.timeout(_INTERRUPT_TIMEOUT_S):
                     await client.interrupt()
@@ -150,7 +151,7 @@ class ClaudeSdkRuntime:
             await client.disconnect()
 
     def _permission_options(self, lines: _LineQueue, approvals: Approvals) -> dict[str, Any]:
-        """The option by which Claude asks; none if the options have their own, or nothing can be allowed."""
+        """The option with which Claude asks. Empty if the user's options have it, or if nothing can be allowed."""
         own_options = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
         if not may_allow(self._permissions, self._approver) or any(option is not None for option in own_options):
             return {}
@@ -175,7 +176,7 @@ class ClaudeSdkRuntime:
 
 
 async def _choices(tool: ToolRequest, lines: _LineQueue, approvals: Approvals) -> list[Choice | None]:
-    """Ask each question of the tool; events for the turn are queued among the lines."""
+    """Ask each question of the tool. Events for the turn are put into the queue of the lines."""
     choices: list[Choice | None] = []
     questions = questions_of(tool, has_person=approvals.asks_person)
     if not questions:
@@ -192,7 +193,7 @@ async def _choices(tool: ToolRequest, lines: _LineQueue, approvals: Approvals) -
 
 
 async def _prompt_stream(text: str, is_answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
-    """The prompt. The stream stays open until it is answered, since Claude is interrupted through it."""
+    """The prompt as a stream. It stays open until the prompt is answered, because Claude is interrupted through it."""
     yield user_message(text)
     await is_answered.wait()
 

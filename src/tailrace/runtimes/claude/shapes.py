@@ -1,8 +1,8 @@
 """The lines of `--output-format stream-json` as far as they are used: Claude's, and those of Qwen Code, which copied
 them.
 
-Owns their shape; `translator` owns their meaning. Only fields that are used are named, so that changes of other fields
-do no harm.
+This module owns their fields; `translator` owns their meaning. Only fields that are used are named, so that changes of
+other fields do no harm.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Usage(msgspec.Struct):
 
     @property
     def all_input_tokens(self) -> int:
-        """All tokens that the model read. Claude counts cached ones apart; agents that give a total do not."""
+        """All tokens that the model read. Claude counts cached tokens apart; agents that give a total do not."""
         if self.total_tokens is not None:
             return self.total_tokens - self.output_tokens
         return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
@@ -66,12 +66,12 @@ class _Message(msgspec.Struct):
 
     @property
     def blocks(self) -> list[ContentBlock]:
-        """Its content; a plain text is one block."""
+        """The content as blocks. A plain text is one block."""
         return [ContentBlock(type="text", text=self.content)] if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
-        """All of its text."""
+        """All text of the message."""
         return "\n".join(block.text for block in self.blocks)
 
 
@@ -94,7 +94,7 @@ class StreamLine(msgspec.Struct, tag="stream_event"):
 
 
 class AssistantLine(msgspec.Struct, tag="assistant"):
-    """Complete blocks of a message; with `error`, what the command writes in place of the model."""
+    """Complete blocks of a message. If `error` is set, the text is from the command and not from the model."""
 
     message: _Message
     parent_tool_use_id: str | None = None
@@ -148,7 +148,7 @@ class ProgressLine(msgspec.Struct, tag="tool_progress"):
 
 
 class ResultLine(msgspec.Struct, tag="result"):
-    """The model has answered, or cannot."""
+    """The model has answered, or cannot answer."""
 
     subtype: str = ""
     is_error: bool = False
@@ -161,7 +161,7 @@ class ResultLine(msgspec.Struct, tag="result"):
 
     @property
     def is_aborted(self) -> bool:
-        """Whether the end was requested. Its subtype is an error all the same."""
+        """Whether the end was requested. The subtype is an error in this case too."""
         return (self.terminal_reason or "").startswith("aborted")
 
     @property
@@ -174,7 +174,7 @@ ClaudeLine: TypeAlias = StreamLine | AssistantLine | UserLine | SystemLine | Pro
 
 _decoder: msgspec.json.Decoder[ClaudeLine] = msgspec.json.Decoder(ClaudeLine)
 _anything: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-# Looked up by tag, since msgspec builds a union anew for each `convert`.
+# The class is found by the tag, because msgspec analyses a union again in each `convert`.
 _SHAPES: dict[Any, type[ClaudeLine]] = {
     "stream_event": StreamLine,
     "assistant": AssistantLine,
@@ -186,7 +186,7 @@ _SHAPES: dict[Any, type[ClaudeLine]] = {
 
 
 def parse_line(line: bytes | Mapping[str, Any]) -> ClaudeLine | None:
-    """Parse a line, given as JSON or decoded; None if it is none of these."""
+    """Parse a line, given as JSON or decoded; None if it is none of these kinds."""
     try:
         return decode_line(line, _decoder) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, TypeError):

@@ -1,11 +1,11 @@
 """Translate the lines in `shapes` into events.
 
-Both ways to run Claude, the command and the SDK, send these lines, and so does Qwen Code. Owns the meaning of the lines
-for a turn; `messages` translates the messages in them.
+Both ways to run Claude, the command and the SDK, send these lines, and so does Qwen Code. This module owns the meaning
+of the lines for a turn; `messages` translates the messages in them.
 
-- **Subagent and system events in the middle of a sentence are held** until the agent's text is complete.
+- **Subagent and system events in the middle of a text are held back** until the agent's text is complete.
 - **Messages of the command in the user's name** ("[Request interrupted by user]") are not part of the answer.
-- **A background subagent runs** until its notification comes; the result of its launch means nothing.
+- **A background subagent runs** until its notification comes. The result of its launch is not its result.
 - **The last result counts**: with background work there is one for each time that the model answered.
 
 Pure. One instance is one turn.
@@ -23,7 +23,7 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Lines that are sent too often, or are of too little use to people, to be shown.
+# Lines that are not shown, because they are sent too often or are of too little use to people.
 _IGNORED = {
     "auth_status",
     "control_cancel_request",
@@ -47,7 +47,7 @@ class ClaudeTranslator:
     """One turn: `feed` it each line, then `end` it."""
 
     def __init__(self, runtime: str = "claude") -> None:
-        self.session_id = ""  # by which the conversation can be resumed; empty before it starts
+        self.session_id = ""  # with it the conversation can be resumed; empty before the start
         self.turn = TurnTranslation(runtime)
         self._messages = ClaudeMessages(self.turn, self._unknown)
         self._held: list[Event] = []
@@ -59,7 +59,7 @@ class ClaudeTranslator:
         self._line: bytes | Mapping[str, Any] = b""
         self._is_started = False
         self._is_answering = True
-        self._had_background = False  # since the last answer started
+        self._had_background = False  # whether background work has started since the last answer started
 
     def feed(self, line: bytes | Mapping[str, Any]) -> list[Event]:
         """Translate one line, given as JSON or decoded."""
@@ -69,11 +69,11 @@ class ClaudeTranslator:
         return self._with_turn_started(self._without_interruptions(events))
 
     def add_events(self, events: list[Event]) -> list[Event]:
-        """Add events of the runtime itself, in the right order with those of the turn."""
+        """Add events of the runtime itself; `turn_started` comes before them."""
         return self._with_turn_started(events)
 
     def end(self, exit_error: str = "") -> list[Event]:
-        """Return the terminal event; `exit_error` says how the process ended, if not well."""
+        """Return the terminal event. `exit_error` says how the process failed; "" if it did not."""
         events, self._held = self._held, []
         result, error_line, turn = self._result, self._error_line, self.turn
         if result is None:
@@ -93,7 +93,7 @@ class ClaudeTranslator:
 
     @property
     def answer_state(self) -> Literal["", "may continue", "done"]:
-        """Whether Claude has answered. It is done, or it may continue with the result of a subagent."""
+        """Whether Claude has answered: "" if not, "done", or "may continue" with the result of a subagent."""
         if self._is_answering or self._background_calls:
             return ""
         return "may continue" if self._had_background else "done"
@@ -138,7 +138,7 @@ class ClaudeTranslator:
 
     def _assistant_line(self, line: shapes.AssistantLine) -> list[Event]:
         if line.error is not None:
-            self._error_line = line  # the result repeats it and says whether it was the end
+            self._error_line = line  # the result line repeats the error and says whether the turn failed
             return []
         return self._messages.assistant_line(line)
 
@@ -189,7 +189,7 @@ class ClaudeTranslator:
 
     def _background_done(self, line: shapes.SystemLine) -> list[Event]:
         if line.tool_use_id is None or line.tool_use_id not in self._background_calls:
-            return []  # a subagent in the foreground returns a result itself
+            return []  # a subagent in the foreground has a result of its own
         self._background_calls.remove(line.tool_use_id)
         return self.turn.tool_result(line.tool_use_id, line.summary, is_error=line.status != "completed")
 

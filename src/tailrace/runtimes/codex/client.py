@@ -1,10 +1,10 @@
 """The client of `codex app-server`: JSON-RPC, one message a line, in both directions.
 
-Owns the messages to the server and their order: the handshake, the thread to resume, the prompt, an interruption, and
-the responses to the server's requests. The translator reads the notifications. The server numbers its requests from 0
-and omits the `jsonrpc` field.
+This module owns the messages to the server and their order: the handshake, the thread to resume, the prompt, an
+interruption, and the responses to the server's requests. The translator reads the notifications. The server numbers its
+requests from 0 and omits the `jsonrpc` field.
 
-Pure: `feed` it each line, send what `take_outgoing` returns, and have `take_approval_requests` decided.
+Pure: `feed` it each line, send the lines of `take_outgoing`, and `answer` the requests of `take_approval_requests`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _TurnResult(msgspec.Struct):
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True):
-    """A question of the server and its request."""
+    """A question that the server asks, and the request that asks it."""
 
     id: int | str
     method: str
@@ -67,7 +67,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True):
 
 
 class CodexClient:
-    """One turn with the server. `thread_id` is the thread to resume, and then the current one."""
+    """One turn with the server. `thread_id` is first the thread to resume, then the current thread."""
 
     def __init__(
         self, text: str, *, thread_id: str = "", cwd: str | None = None, warned: set[str] | None = None
@@ -119,7 +119,7 @@ class CodexClient:
             self._request("turn/interrupt", {"threadId": self.thread_id, "turnId": self._turn_id}, lambda _: [])
 
     def answer(self, request: ApprovalRequest, choice: Choice | None) -> None:
-        """Send a decision; no choice denies."""
+        """Send a decision. None denies."""
         allowed = choice is not None and choice.kind.startswith("allow")
         if request.method == "item/permissions/requestApproval":
             result: Any = {"permissions": request.params.get("permissions", {}) if allowed else {}}

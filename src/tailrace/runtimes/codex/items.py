@@ -1,6 +1,7 @@
 """Translate the items of a codex turn: messages, reasoning and calls, as both of its streams report them.
 
-Owns the events that follow when an item starts, grows or is complete. The two translators know which line reports that.
+This module owns the events that follow when an item starts, grows or is complete. The two translators know which lines
+report that.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class CodexItems:
 
     def __init__(self, turn: TurnTranslation) -> None:
         self._turn = turn
-        # Providers reuse ids, so a block is keyed by the number of blocks before it.
+        # The key of a block is the number of blocks before it, because providers reuse ids.
         self._count = 0
         self._blocks: dict[str, int] = {}
         self._completed_texts: dict[str, str] = {}  # the text of each completed message, by its id
@@ -78,7 +79,7 @@ class CodexItems:
         return [] if item.type in _IGNORED or item.type == "contextCompaction" else None
 
     def _message_completed(self, item: CodexItem, parent: str | None) -> list[Event]:
-        """Close the block of a message. A repeated text emits nothing; other text under the same id starts a block."""
+        """Close the block of a message. A repeated text is ignored; another text with the same id is a new block."""
         if self._completed_texts.get(item.id) == item.text:
             return []
         self._completed_texts[item.id] = item.text

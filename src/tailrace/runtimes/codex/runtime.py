@@ -1,9 +1,9 @@
 """codex as a runtime: a process of `codex app-server` per turn, or of `codex exec` where that is missing.
 
-Owns the processes and the conversations. `client` talks to the server, the translators read both.
+This module owns the processes and the conversations. `client` talks to the server, the translators read the output.
 
-codex runs commands in sessions of their own, which no signal to its process group reaches. It stops them itself when it
-is interrupted and its input ends, so it gets the time for that.
+codex runs commands in POSIX sessions of their own, so a signal to its process group does not reach them. codex stops
+them itself when it is interrupted and its input ends, so it gets time for that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.runtimes.permissions import Choice
 
 _MISSING = "Install codex with: npm install -g @openai/codex"
-# A codex without the command says so, or takes it for a prompt and complains that there is no terminal.
+# A codex without `app-server` says so, or reads the word as a prompt and complains that there is no terminal.
 _UNKNOWN_COMMAND = re.compile(r"unrecognized subcommand|unexpected argument|not a terminal")
 _THREAD_GONE = "no rollout found"
 _NO_APP_SERVER = "This codex has no app-server: its answer comes block by block."
@@ -50,7 +50,7 @@ class CodexRuntime(CommandRuntime):
         return set()
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing it interrupts codex and ends the process."""
+        """Run a turn in the conversation of the session. Closing this interrupts codex and ends the process."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         thread = self._conversations.get(prompt)
         client = CodexClient(prompt.text, thread_id=thread, cwd=self._cwd, warned=self._warned)
@@ -68,7 +68,7 @@ class CodexRuntime(CommandRuntime):
             yield TurnFailed(message=str(error), code="not_found")
 
     async def _run_app_server(self, prompt: Prompt, client: CodexClient) -> AsyncGenerator[Event, None]:
-        """A turn of `codex app-server`; no event, not even an end, if the command does not exist."""
+        """A turn of `codex app-server`. If the command does not exist, it yields nothing, not even a terminal event."""
         translator = client.translator
         async with self._process("app-server") as process, _shut_down(process, client, self.timeouts):
             async with Approvals(self._permissions, self._approver) as approvals, aclosing(process.lines()) as lines:

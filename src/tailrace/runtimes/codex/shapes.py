@@ -1,7 +1,7 @@
-"""The output of codex, as far as it is used: the notifications of `app-server`, the lines of `exec`, and items.
+"""The output of codex that is used: the notifications of `app-server`, the lines of `exec`, and items.
 
-Owns their shape; the translators own their meaning. Only fields that are used are named, so that changes of other
-fields do no harm.
+This module owns their fields; the translators own their meaning. Only fields that are used are named, so that changes
+of other fields do no harm.
 """
 
 from __future__ import annotations

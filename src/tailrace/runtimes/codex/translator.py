@@ -1,10 +1,10 @@
 """Translate `codex app-server`, and `codex exec --json` where that is missing.
 
-Owns the meaning of each notification and each line. `items` translates items; `client` talks to the server.
+This module owns the meaning of each notification and each line. `items` translates items; `client` talks to the server.
 
-`app-server` streams, and reports when it asks its model again. `exec` reports each item when it is complete, and a
-retry only by the text of an error. Both report a failure twice, as an error and as the end of the turn; only the end is
-emitted.
+`app-server` streams, and reports when it asks its model again. `exec` reports each item only when the item is complete,
+and a retry only in the text of an error. Both report a failure twice, as an error and as the end of the turn; only the
+end is emitted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tailrace.surrogates import decode_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Useful for an editor only, or repeated by later notifications.
+# These are useful for an editor only, or later notifications repeat their content.
 _IGNORED = (
     *("turn/diff/", "turn/moderationMetadata", "item/fileChange/", "item/autoApprovalReview/"),
     "item/commandExecution/terminalInteraction",
@@ -50,7 +50,7 @@ _Handler: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] 
 class CodexTranslator:
     """One turn of `codex app-server`: `feed` its notifications, then `close`. `thread_id` is the turn's own thread.
 
-    `warned` holds the warnings shown so far: each process repeats them, and people need them once.
+    `warned` holds the warnings shown so far: each process repeats them, but people need them only once.
     """
 
     def __init__(self, warned: set[str] | None = None) -> None:
@@ -69,7 +69,7 @@ class CodexTranslator:
         return [event for event in events if not was_finished or isinstance(event, ToolOutput | ToolFinished)]
 
     def notice(self, text: str) -> list[Event]:
-        """Add a notice of the client's."""
+        """Add a notice from the client."""
         return [] if self.turn.is_finished else self.turn.notice(text)
 
     def unknown(self, kind: str, notification: Any) -> list[Event]:
@@ -82,7 +82,7 @@ class CodexTranslator:
         return self.turn.end()
 
     def close(self, exit_error: str = "") -> list[Event]:
-        """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
+        """End the stream. Returns the terminal event if there was none. `exit_error` says how the process failed."""
         return self.turn.end(exit_error=exit_error)
 
     def _translate(self, method: str, params: Any) -> list[Event]:
@@ -94,12 +94,12 @@ class CodexTranslator:
                 return [*self.unknown(method, params), *self._unreadable_end(method, params)]
             events = handle(self, notification, self._parent(notification.thread_id))
             return self.unknown(method, params) if events is None else events
-        # All other notifications are the server's housekeeping.
+        # All other notifications are about the server, not about the turn.
         is_of_the_turn = method.startswith(("turn/", "item/")) and not method.startswith(_IGNORED)
         return self.unknown(method, params) if is_of_the_turn else []
 
     def _unreadable_end(self, method: str, params: Any) -> list[Event]:
-        """End the turn although its end cannot be read, because the server keeps running and sends no other end."""
+        """End the turn although its last notification is malformed: the server keeps running and sends no other end."""
         thread = params.get("threadId") if isinstance(params, dict) else None
         if method != "turn/completed" or (isinstance(thread, str) and self._parent(thread) is not None):
             return []
@@ -176,7 +176,7 @@ class CodexTranslator:
     def _usage(self, notification: shapes.UsageNotification, parent: str | None) -> list[Event]:
         if not self._has_started:
             return []  # usage of the previous turn of a resumed thread
-        # Usage comes when a model call is complete: no retry repeats its text.
+        # Usage comes when a model call is complete. From then on no retry repeats the text of that call.
         self.turn.model_call_completed(parent=parent)
         last = notification.token_usage.last
         return [Usage(**msgspec.structs.asdict(last), scope="request", parent_tool_id=parent)]
@@ -241,7 +241,7 @@ class CodexExecTranslator:
         return self.turn.unknown_event(line.decode(errors="replace")) if events is None else events
 
     def close(self, exit_error: str = "") -> list[Event]:
-        """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
+        """End the stream. Returns the terminal event if there was none. `exit_error` says how the process failed."""
         return self.turn.end(exit_error=exit_error)
 
     def _translate_item(self, kind: str, item: shapes.CodexItem) -> list[Event] | None:
@@ -271,7 +271,7 @@ class CodexExecTranslator:
                 events = self.turn.end()
             case "turn.completed":
                 self.turn.complete()
-                if notification.usage is not None:  # counted from the start of the thread, which may be turns ago
+                if notification.usage is not None:  # it counts all turns since the start of the thread
                     events = [Usage(**msgspec.structs.asdict(notification.usage), scope="session")]
                 events = [*events, *self.turn.end()]
             case _:
@@ -280,7 +280,7 @@ class CodexExecTranslator:
 
 
 def _item_from_exec(item: dict[str, Any]) -> shapes.CodexItem:
-    """An item of `exec`: one of `app-server` with its names in snake case."""
+    """Convert an item of `exec`. It is like an item of `app-server`, but its names are in snake case."""
     named = {_camel_case(name): value for name, value in item.items()}
     if isinstance(kind := named.get("type"), str):
         named["type"] = _camel_case(kind)

@@ -1,7 +1,7 @@
-"""gemini-cli as a runtime: one process per turn, or one that speaks the Agent Client Protocol if it may ask.
+"""gemini-cli as a runtime: one process per turn. If it may ask for permission, it speaks the Agent Client Protocol.
 
-Owns the processes and the conversations, which gemini stores per directory under ids of its own. The translator reads
-its output. gemini can ask for permission only with `--acp`, through the `acp` package.
+This module owns the processes and the conversations, which gemini stores per directory under ids of its own. The
+translator reads gemini's output. gemini can ask for permission only with `--acp`, through the `acp` package.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class GeminiRuntime(CommandRuntime):
     """gemini-cli. Options in `command` may be `-m MODEL` or `--approval-mode yolo`.
 
     gemini stores conversations per directory: in another directory it starts a new conversation. It runs as
-    `gemini --acp`, and asks before it does what its approval mode does not allow. If no request can be allowed, it runs
-    with `stream-json` instead and does only what the mode allows.
+    `gemini --acp`, and asks for permission if its approval mode does not allow an action. If no request can be allowed,
+    it runs with `stream-json` instead and does only what the mode allows.
     """
 
     name = "gemini"
@@ -47,7 +47,7 @@ class GeminiRuntime(CommandRuntime):
     _knows_acp = True
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing it ends gemini and what it runs."""
+        """Run a turn in the conversation of the prompt's session. Closing this ends gemini and the commands it runs."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         uses_acp = may_allow(self._permissions, self._approver)
         if uses_acp and self._knows_acp:
@@ -84,7 +84,7 @@ class GeminiRuntime(CommandRuntime):
         return self._acp_runtime
 
     async def _run_acp(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `gemini --acp`. If gemini does not know the option, it is not used again."""
+        """A turn of `gemini --acp`. If gemini does not know the option, later turns do not use it."""
         async with aclosing(self._acp().run(prompt)) as events:
             async for event in events:
                 if isinstance(event, TurnFailed) and _UNKNOWN_OPTION.search(event.message):

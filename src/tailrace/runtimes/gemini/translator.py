@@ -1,8 +1,8 @@
 """Translate `gemini --output-format stream-json`: one JSON object a line.
 
-Owns the meaning of lines. The stream has no reasoning, no message ids and no block ends: a block is the text between
-two calls. A retry of the model is not reported (`restart_detector`). A failure is reported by an error, by the result,
-or by an error before a result that claims success. The exit code of the command says nothing.
+This module owns the meaning of lines. The stream has no reasoning, no message ids and no block ends: a block is the
+text between two calls. A retry of the model is not reported, so `restart_detector` looks for it. A failure is reported
+by an error, by the result, or by an error before a result that claims success. The exit code shows no failure.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class GeminiTranslator:
         return self.turn.unknown_event(value) if events is None else events
 
     def close(self, exit_error: str = "") -> list[Event]:
-        """End the stream: the terminal event, if there was none. `exit_error` says how the process ended."""
+        """End the stream. Returns the terminal event if there was none. `exit_error` says how the process failed."""
         if self.turn.is_finished:
             return []
         return [*self._end_block(), *self.turn.end(exit_error=exit_error)]
@@ -110,7 +110,7 @@ class GeminiTranslator:
         return [*events, *self.turn.text_delta(self._block, detected.text)]
 
     def _end_block(self) -> list[Event]:
-        """End the block. Text that a failed turn repeats is not emitted."""
+        """End the block. Text that was held back is emitted, unless the turn has failed."""
         rest = self._restarts.close()
         events = [] if self._has_failed else self.turn.text_delta(self._block, rest)
         events += self.turn.block_final(self._block)

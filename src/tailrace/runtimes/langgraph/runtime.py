@@ -1,7 +1,7 @@
 """Runs a graph of LangGraph: one stream per turn. The graph's own checkpointer remembers conversations.
 
-Owns the call of the graph, and all ways in which a run can end. SDK objects become JSON values here; the translator
-owns their meaning. Nothing of the SDK is imported, because the graph brings its own.
+This module owns the call of the graph, and all ways in which a run can end. SDK objects become JSON values here; the
+translator owns their meaning. The SDK is not imported here: the module that defines the graph has imported it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LangGraphRuntime:
         self._config = config or {}
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run the graph once. Closing this cancels the run and returns when all of it has ended."""
+        """Run the graph once. Closing this iterator cancels the run and waits until it has ended."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         wrong_type = wrong_agent_type(
             self._graph, runtime=self.name, wanted="a compiled graph of LangGraph", method="astream"
@@ -63,7 +63,7 @@ class LangGraphRuntime:
                         yield event
             for event in translator.finished():
                 yield event
-        except Exception as error:  # noqa: BLE001  # the graph's own code, whose failure is the turn's
+        except Exception as error:  # noqa: BLE001  # the graph's own code failed, so the turn fails
             for event in translator.raised(failure_from(error)):
                 yield event
         for event in translator.close():

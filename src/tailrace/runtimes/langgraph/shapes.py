@@ -1,6 +1,6 @@
-"""The forms in which LangGraph streams, each converted to one: a mode, and the payload of that mode.
+"""Converts all forms in which LangGraph streams to one form: a mode, and the payload of that mode.
 
-The same content comes in another wrapper, and a model's steps under other names, depending on how the graph is run:
+It depends on how the graph is run in which wrapper the same content comes, and which names the steps of a model have:
 
 - `astream`: with one mode the payload; with several (mode, payload); with subgraphs (namespace, mode, payload)
 - `astream(version="v2")`: {type: mode, ns, data: payload}
@@ -67,7 +67,7 @@ class MessageBlock(msgspec.Struct):
 
     @property
     def reasoning_text(self) -> str:
-        """The reasoning, if it is any."""
+        """The reasoning in this piece; "" if it is no reasoning."""
         summary = "".join(as_text(part.get("text", "")) for part in self.summary or ())
         return self.reasoning or self.thinking or summary
 
@@ -87,7 +87,7 @@ class ModelMessage(msgspec.Struct):
 
     @property
     def blocks(self) -> list[MessageBlock]:
-        """The content, each piece with its index: the provider's, or else its position."""
+        """The pieces of the content. Each has the index of the provider, or its position if the provider gives none."""
         pieces = [self.content] if isinstance(self.content, str) else self.content
         blocks = [MessageBlock(type="text", text=piece) if isinstance(piece, str) else piece for piece in pieces]
         for position, block in enumerate(blocks):
@@ -130,7 +130,7 @@ def unwrap(native: Any) -> _StreamItem:
 
 
 def _from_v2_event(name: str, run: str, data: dict[str, Any]) -> _StreamItem:
-    """An event of `astream_events`. The run of a model takes the place of its task."""
+    """Convert an event of `astream_events`. The id of a model's run is used as the id of its task."""
     match name, data:
         case ("on_chat_model_stream", {"chunk": message}) | ("on_chat_model_end", {"output": message}):
             return "messages", [message, {"langgraph_checkpoint_ns": run}]
@@ -141,7 +141,7 @@ def _from_v2_event(name: str, run: str, data: dict[str, Any]) -> _StreamItem:
 
 
 def _from_v3(mode: str, payload: Any, interrupts: Any) -> _StreamItem:
-    """An event of version 3, whose messages, tools and interrupts have another form."""
+    """Convert an event of version 3, in which messages, tools and interrupts have another form."""
     match mode, payload:
         case "values", _ if interrupts:
             return "updates", {"__interrupt__": interrupts}
@@ -158,7 +158,7 @@ def _from_v3(mode: str, payload: Any, interrupts: Any) -> _StreamItem:
 
 
 def _chunk(event: str, step: dict[str, Any]) -> dict[str, Any]:
-    """The chunk for one step of a message. Each delta of arguments repeats all so far, so only their end is read."""
+    """The chunk for one step of a message. Each delta of arguments repeats all earlier ones: only the last is read."""
     index = step.get("index")
     match event, step:
         case "message-start", {"id": message_id}:

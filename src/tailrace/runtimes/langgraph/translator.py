@@ -1,10 +1,10 @@
 """Translates the stream of one run of a graph, as JSON values, into canonical events.
 
-The mode `messages` sends what models and tools write while they write it. `updates` and `values` send it again. They
-only correct a message that was streamed. A message that was not streamed is read from `values` alone, because in an
-update a node may pass on a whole history.
+The mode `messages` sends the text of models and tools while they write it. The modes `updates` and `values` send the
+same text again: they correct a message that was streamed. A message that was not streamed is read only from `values`,
+because in an update a node may pass on a whole history.
 
-Ids of messages are no keys, because they change within a message. A model call is known by its task and its number.
+The id of a message may change within the message, so ids are no keys. The key of a model call is its task and number.
 `TurnTranslation` owns the rules of a turn.
 """
 
@@ -27,7 +27,7 @@ _REASONING = {"reasoning", "thinking"}
 
 
 class _ModelCall:
-    """One call of a model: the tool call in which it was made, and the content that was read of it."""
+    """One call of a model: the tool call inside which the model was called, and the content that was read so far."""
 
     def __init__(self, number: int, parent: str | None) -> None:
         self.number = number
@@ -43,12 +43,12 @@ _Handler: TypeAlias = "Callable[[LangGraphTranslator, Any], list[Event]]"
 
 
 class LangGraphTranslator:
-    """One run: `feed` each item of its stream, then call `finished` or `raised`, then `close`."""
+    """Translates one run: `feed` each item of its stream, then call `finished` or `raised`, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("langgraph")
         self._model_calls = 0
-        self._newest: dict[str, _ModelCall] = {}  # by the task that makes it
+        self._newest: dict[str, _ModelCall] = {}  # the newest model call of each task
         # By message id. None for a message that no model of this run has written.
         self._messages: dict[str, _ModelCall | None] = {}
         self._task_calls: dict[str, str] = {}  # the tool call that a task runs
@@ -97,7 +97,7 @@ class LangGraphTranslator:
             case "tool":
                 return self._tool_result(msgspec.convert(message, shapes.ToolMessage), tasks)
             case _:
-                return []  # messages of people, and of the graph to its models
+                return []  # a message of a person, or of the graph to its models
 
     def _chunk(self, message: shapes.ModelMessage, tasks: list[str]) -> list[Event]:
         events, call = self._turn_to(message, tasks)
@@ -113,10 +113,10 @@ class LangGraphTranslator:
         return [*events, *self._finish(call)] if message.chunk_position == "last" else events
 
     def _turn_to(self, message: shapes.ModelMessage, tasks: list[str]) -> tuple[list[Event], _ModelCall]:
-        """The model call of a chunk: the newest of its task, unless that has finished or was abandoned."""
+        """The model call of a chunk: the newest of its task, or a new one if that has finished or was abandoned."""
         events: list[Event] = []
         call = self._newest.get(tasks[-1] if tasks else "")
-        # Within a message the id may change from the provider's to that of the run. The id of a run does not change.
+        # Within a message the id may change from the provider's id to the id of the run. A run keeps its id.
         run = message.id if message.id and "run-" in message.id else None
         if call is None or call.is_finished or (run and call.run and run != call.run):
             if call is not None and not call.is_finished and message.chunk_position is not msgspec.UNSET:
@@ -133,7 +133,7 @@ class LangGraphTranslator:
         return call
 
     def _parent(self, tasks: list[str], own: str = "") -> str | None:
-        """The innermost tool call among the tasks, without the `own` one."""
+        """The innermost tool call among the tasks, except the call `own`."""
         calls = (self._task_calls.get(task, own) for task in reversed(tasks))
         return next((call for call in calls if call != own), None)
 
@@ -171,7 +171,7 @@ class LangGraphTranslator:
     # Whole messages
 
     def _whole_message(self, message: shapes.ModelMessage, tasks: list[str]) -> list[Event]:
-        """A message that was not streamed, or the whole of one that was."""
+        """Translate a whole message: one that was not streamed, or the final form of one that was."""
         if message.id in self._messages:
             return self._correction(self._messages[message.id], message)
         call = self._start(tasks)
@@ -185,7 +185,7 @@ class LangGraphTranslator:
         return [*events, *_usage(message, call.parent)]
 
     def _correction(self, call: _ModelCall | None, message: shapes.ModelMessage) -> list[Event]:
-        """Correct a message that changed after streaming. Skip one with several texts: which changed is unclear."""
+        """Correct a message that changed after streaming. With several texts it is unclear which changed: skip it."""
         if call is None or len(call.texts) != 1:
             return []
         key = (call.number, next(iter(call.texts)))
@@ -220,7 +220,7 @@ class LangGraphTranslator:
             case {"id": str(task), "input": [{"type": "tool_call"} as tool_call]}:
                 self._task_calls[task] = msgspec.convert(tool_call, shapes.ModelToolCall).key
             case _:
-                pass  # a node that gets the state, or the end of a task
+                pass  # a node that gets the state, or a task that ends: neither is shown
         return []
 
     def _custom(self, payload: Any) -> list[Event]:

@@ -1,7 +1,7 @@
 """Runs an agent of the OpenAI Agents SDK: one streamed run per turn, and one session per conversation.
 
-Owns the run, all ways in which it can end, and where sessions are stored. SDK objects become JSON values here; the
-translator owns their meaning.
+This module owns the run, all ways in which it can end, and where sessions are stored. SDK objects become JSON values
+here; the translator owns their meaning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tailrace.ports import Prompt
     from tailrace.runtimes.permissions import Approver, Choice, Policy, Question
 
-# An event of the SDK with the call under which a subagent sent it. None is the end.
+# An event of the SDK, and the call that runs the subagent which sent it (None for the agent). None alone is the end.
 _QueueItem: TypeAlias = "tuple[str | None, Any] | None"
 _subagent_queue: ContextVar[asyncio.Queue[_QueueItem]] = ContextVar("tailrace_openai_agents_subagent_queue")
 
@@ -68,7 +68,7 @@ class OpenAIAgentsRuntime:
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run the agent once. Closing this cancels the run and returns when all of it has ended."""
+        """Run the agent once. Closing this iterator cancels the run and waits until it has ended."""
         runner = _sdk("agents.run").Runner
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         if wrong_type := wrong_agent_type(self._agent, runtime=self.name, wanted="an agent of the OpenAI Agents SDK"):
@@ -83,7 +83,7 @@ class OpenAIAgentsRuntime:
             async with aclosing(self._runs(runner, prompt.text, session, translator)) as events:
                 async for event in events:
                     yield event
-        except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
+        except Exception as error:  # noqa: BLE001  # the agent's own code failed, so the turn fails
             for event in translator.raised(failure_from(error)):
                 yield event
         finally:
@@ -138,7 +138,7 @@ class _Run:
 
     def __init__(self, start: Callable[[], Any]) -> None:
         self._queue: asyncio.Queue[_QueueItem] = asyncio.Queue()
-        # Set in a copied context: the run and its tools see the queue, the reader of our events does not.
+        # The queue is set in a copied context: the run and its tools see it, the reader of our events does not.
         context = copy_context()
         context.run(_subagent_queue.set, self._queue)
         self.result: Any = context.run(start)
@@ -168,7 +168,7 @@ class _Run:
 
 
 def _sdk(module: str) -> Any:
-    # Always a submodule, never `agents` alone: many projects have a folder of that name.
+    # Import a submodule, not only `agents`, because many projects have a folder of that name.
     return load_sdk(module, extra="openai-agents")
 
 
@@ -181,7 +181,7 @@ def _stored_session(prompt: Prompt) -> Any:
 
 
 def _event_value(native: Any) -> Any:
-    """An event of the SDK as a JSON value: of an agent its name, of an item what the translator reads."""
+    """An event of the SDK as a JSON value: for an agent its name, for an item the fields that the translator reads."""
     try:
         match native.type:
             case "raw_response_event":

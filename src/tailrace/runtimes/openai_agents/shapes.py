@@ -1,4 +1,4 @@
-"""The fields that the translator reads of the SDK's events.
+"""The fields of the SDK's events that the translator reads.
 
 Raw events are those of the OpenAI Responses API, also for models of other providers. Items are the SDK's own.
 """
@@ -11,7 +11,7 @@ import msgspec
 
 from tailrace.runtimes.sdk import json_or_text
 
-# Calls that the provider makes itself: they end with the call's item, and no output item follows.
+# Calls that the provider makes itself. Such a call ends with its own item, and no output item follows.
 _HOSTED = {"code_interpreter_call", "file_search_call", "image_generation_call", "mcp_call", "web_search_call"}
 
 
@@ -54,7 +54,7 @@ class ResponseItem(msgspec.Struct):
 
     @property
     def call_key(self) -> str:
-        """The id of the call that the item is or belongs to. Some kinds have no id."""
+        """The id of the call, if the item is a call or the output of one. Some kinds of calls have no id."""
         return self.call_id or self.id or self.type
 
     @property
@@ -64,7 +64,7 @@ class ResponseItem(msgspec.Struct):
 
     @property
     def parameters(self) -> Any:
-        """The arguments of the call, which each kind of call has in another field."""
+        """The arguments of the call. Each kind of call has them in another field."""
         given = (self.arguments, self.input, self.action, self.operation, self.code, self.queries)
         return json_or_text(next((value for value in given if value is not None), None))
 

@@ -4,7 +4,7 @@ The SDK reports most things twice: as raw events while the model streams, and as
 An item is ignored if its raw events were read. It is translated if there were none, as for the answer of an error
 handler.
 
-Ids of items are no keys, because Chat Completions models call every item `__fake_id__`. A block is known by its model
+Ids of items are no keys, because Chat Completions models call every item `__fake_id__`. The key of a block is its model
 call, its index in the response and its index in the message. `TurnTranslation` owns the rules of a turn.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The prefix of calls that hand over to another agent. A tool with such a name is shown when it is called.
 _HANDOFF = "transfer_to_"
-# The SDK sends this as the output of a tool that raised; nothing else shows it.
+# The SDK sends this text as the output of a tool that raised. Nothing else shows that the tool failed.
 _TOOL_RAISED = "An error occurred while running the tool."
 _RETRACTING = {"InputGuardrailTripwireTriggered", "OutputGuardrailTripwireTriggered"}
 _CODES = {
@@ -61,7 +61,7 @@ _Handler: TypeAlias = "Callable[[OpenAIAgentsTranslator, _Speaker, Any], list[Ev
 
 
 class OpenAIAgentsTranslator:
-    """One run: `feed` its events, then call `finished` or `raised`, then `close`."""
+    """Translates one run: `feed` its events, then call `finished` or `raised`, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("openai-agents")
@@ -96,7 +96,7 @@ class OpenAIAgentsTranslator:
     ) -> list[Event]:
         """Handle the end of a run without an exception: it has an output, or calls are `waiting` for approval.
 
-        With neither, the run was cut off or cancelled by its own code. `tokens` are input and output tokens.
+        Without both, the run was cut off or cancelled by its own code. `tokens` are input and output tokens.
         """
         events: list[Event] = []
         if tokens is not None:
@@ -186,7 +186,7 @@ class OpenAIAgentsTranslator:
             self._provider_error = error
         return []
 
-    # Items: the same once more, and what only items report
+    # Items: what raw events have already reported, and what only items report
 
     def _message(self, speaker: _Speaker, item: shapes.ResponseItem, index: int) -> list[Event]:
         events: list[Event] = []

@@ -1,8 +1,9 @@
 """Translate the parts of opencode's messages: text, reasoning, calls and steps, as its server and its `run` report
 them.
 
-Owns the events that follow as a part grows. A part is reported in its current state; a delta adds to it. A step is one
-model call; a step that starts again before it is finished is a retry. Only the exit code shows that a tool has failed.
+This module owns the events that follow when a part grows. A part is reported in its current state; a delta adds to it.
+A step is one model call; if a step starts again before it is finished, that is a retry. A command that failed is
+reported as complete; only its exit code shows the failure.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ class OpencodeParts:
 
     def __init__(self, turn: TurnTranslation, *, reports_retries: bool = False) -> None:
         self._turn = turn
-        self._reports_retries = reports_retries  # if nothing else reports that the model is asked again
+        self._reports_retries = reports_retries  # set if no other event reports a retry
         self._reasoning_pieces: dict[str, list[str]] = {}  # emitted pieces of reasoning that is not complete
         self._text_keys: dict[str, tuple[str, str]] = {}  # the block key of each text part, by its id
         self._inputs: dict[str, Any] = {}  # the last input of each call
         self._finished_parts: set[str] = set()  # parts with a result; call ids are reused by providers
         self._open_steps: dict[str, str | None] = {}  # messages with an unfinished step, and their speaker
-        self.stop_reason = ""  # of the last finished step
+        self.stop_reason = ""  # the one of the last finished step
         self.subagent_calls: dict[str, str] = {}  # the call that started each subagent's session
 
     @property
@@ -47,7 +48,7 @@ class OpencodeParts:
         return [] if part.type in _IGNORED else None
 
     def delta(self, part_id: str, piece: str, parent: str | None) -> list[Event]:
-        """Translate a piece of a part. A part of unknown kind is emitted when it is reported whole."""
+        """Translate a piece of a part. If the kind of the part is not known yet, wait until the whole part comes."""
         if part_id in self._reasoning_pieces:
             self._reasoning_pieces[part_id].append(piece)
             return self._turn.reasoning_delta(piece, parent=parent) if piece else []
@@ -72,7 +73,7 @@ class OpencodeParts:
             return updated
         del self._reasoning_pieces[part.id]
         if not part.text and part.metadata is not None:
-            # Reasoning that only its provider can read: no text, but metadata to keep.
+            # Only the provider can read this reasoning. It has no text, but metadata that must be kept.
             updated = [*self._turn.reasoning_delta("", parent=parent), ReasoningDelta(text="", parent_tool_id=parent)]
         return [*updated, *self._turn.reasoning_end(part.metadata, parent=parent)]
 

@@ -1,10 +1,10 @@
 """opencode as a runtime: one server per turn, or one process of `opencode run` if this version has no server.
 
-Owns the processes, the password of the server, and the conversations. `server` sends the requests, the translators read
-the events.
+This module owns the processes, the password of the server, and the conversations. `server` sends the requests, the
+translators read the events.
 
-opencode runs commands in process groups of their own, which no signal to its own group reaches. The server stops them
-when its session is aborted.
+opencode runs commands in process groups of their own, so a signal to opencode's group does not reach them. The server
+stops them when its session is aborted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OpencodeRuntime(CommandRuntime):
     _grace_s = 2.0
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing it aborts the turn and ends the processes."""
+        """Run a turn in the conversation of the session. Closing this aborts the turn and ends the processes."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         password = secrets.token_urlsafe(24)
         try:
@@ -71,8 +71,8 @@ class OpencodeRuntime(CommandRuntime):
         return self._process(*SERVE_COMMAND, env={PASSWORD_VARIABLE: password})
 
     def _run_process(self, session: str) -> AgentProcess:
-        # If `opencode run` is asked to stop, the command that it runs continues. If it is killed at once, both are
-        # killed. It reports a tool only when the tool has finished, so it may be silent for longer.
+        # If `opencode run` is asked to stop, the command that it runs continues. If `opencode run` is killed at once,
+        # both are killed. It reports a tool only when the tool has finished, so it may be silent for longer.
         silence_timeout_s = _RUN_SILENCE_FACTOR * self.timeouts.silence_timeout_s
         timeouts = msgspec.structs.replace(self.timeouts, silence_timeout_s=silence_timeout_s)
         resumed = ("--session", session) if session else ()
@@ -148,7 +148,7 @@ def _is_heartbeat(event: Any) -> bool:
 
 
 async def _wait_for_address(lines: AsyncGenerator[bytes, None]) -> str:
-    """Wait for the server's address; empty if the server ends, or takes too long, before it prints it."""
+    """Wait for the server's address. Returns "" if the server ends or takes too long before it prints the address."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_START_TIMEOUT_S):
             async for line in lines:
@@ -159,13 +159,13 @@ async def _wait_for_address(lines: AsyncGenerator[bytes, None]) -> str:
 
 @asynccontextmanager
 async def _discard_output(process: AgentProcess, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[None, None]:
-    """Read and discard what the server prints beside its events, or it would block."""
+    """Read and discard the output of the server. Without a reader the server would block when the pipe is full."""
 
     async def read() -> None:
         async for _ in lines:
             pass
 
-    process.may_be_silent = lambda: True  # its events show whether it is alive
+    process.may_be_silent = lambda: True  # the server's events show whether it is alive
     reading = asyncio.create_task(read())
     try:
         yield

@@ -1,7 +1,7 @@
-"""The server of opencode for one turn: its address, and its requests over HTTP.
+"""The server of opencode for one turn: its address, and the requests to it over HTTP.
 
-Owns the paths and the bodies of the requests; the translator reads the events. The server listens on this machine only
-and requires a password that is generated for it.
+This module owns the paths and the bodies of the requests; the translator reads the events. The server listens on this
+machine only and requires a password that is generated for it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class OpencodeServer:
             raise RuntimeFault(f"opencode opened no session: its server responded with status {status}.") from error
 
     async def prompt(self, session_id: str, text: str) -> None:
-        """Send the prompt; the events report what follows."""
+        """Send the prompt. The answer comes in the events."""
         parts = [{"type": "text", "text": text.encode(errors="replace").decode()}]
         status, body = await self._request("POST", f"/session/{session_id}/prompt_async", {"parts": parts})
         if status >= 400:

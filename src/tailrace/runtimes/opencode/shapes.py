@@ -1,7 +1,7 @@
-"""The output of opencode, as far as it is used: the events of its server, the lines of `run`, and parts of messages.
+"""The output of opencode that is used: the events of its server, the lines of `run`, and parts of messages.
 
-Owns their shape; the translators own their meaning. Only fields that are used are named, so that changes of other
-fields do no harm.
+This module owns their fields; the translators own their meaning. Only fields that are used are named, so that changes
+of other fields do no harm.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _PartTime(msgspec.Struct):
 
 
 class _CallState(msgspec.Struct):
-    """The state of a call; `metadata` is the tool's own."""
+    """The state of a call. Each tool defines its own `metadata`."""
 
     status: str
     input: Any = None

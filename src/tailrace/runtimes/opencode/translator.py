@@ -1,10 +1,10 @@
 """Translate the events of `opencode serve`, and the lines of `opencode run`.
 
-Owns the meaning of each; `parts` translates parts.
+This module owns the meaning of each; `parts` translates parts.
 
-The server reports all sessions on one bus; a turn reads its own session and its subagents' only. It is over when its
-session is idle, which is reported more than once. Aborted tools send their results after that. `run` reports complete
-parts, nothing of subagents, and no end: the stop reason of its last step counts.
+The server reports all sessions on one bus; a turn reads only its own session and those of its subagents. The turn is
+over when its session is idle, which is reported more than once. Aborted tools send their results after that. `run`
+reports only complete parts, nothing of subagents, and no end: the turn ends as the stop reason of its last step says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tailrace.runtimes.turn_translation import TurnTranslation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Useful for an editor only, reported by other events too, or a reply to our own requests.
+# These events are useful for an editor only, repeat other events, or reply to our own requests.
 _IGNORED = (
     *("session.deleted", "session.diff", "session.next.", "message.removed", "message.part.removed", "tui."),
     *("permission.replied", "permission.v2.", "question.replied", "question.rejected", "question.v2.", "command."),
@@ -39,7 +39,7 @@ _Handler: TypeAlias = "Callable[[OpencodeTranslator, Any, str | None], list[Even
 
 
 class OpencodeRequest(msgspec.Struct, frozen=True):
-    """A request for permission; without a question, a question to the person, which is not supported."""
+    """A request for permission. If `question` is None, the agent asks the person something, which is not supported."""
 
     id: str
     question: Question | None = None
@@ -52,7 +52,7 @@ class OpencodeTranslator:
         self.session_id = session_id
         self.turn = TurnTranslation("opencode")
         self._parts = OpencodeParts(self.turn)
-        self._subagent_sessions: set[str] = set()  # their ids
+        self._subagent_sessions: set[str] = set()  # ids of sessions
         self._prompts: set[str] = set()  # ids of messages that are not the agent's
         self._requests: list[OpencodeRequest] = []
         self._has_started = False
@@ -74,7 +74,7 @@ class OpencodeTranslator:
         return [event for event in events if isinstance(event, ToolOutput | ToolFinished)] if was_finished else events
 
     def close(self, exit_error: str = "") -> list[Event]:
-        """End the stream: the terminal event, if there was none. `exit_error` says how the server ended."""
+        """End the stream. Returns the terminal event if there was none. `exit_error` says how the server failed."""
         return self.turn.end(cancelled=self._is_aborted, exit_error=exit_error)
 
     def _translate(self, kind: str, properties: dict[str, Any]) -> list[Event]:
@@ -226,7 +226,7 @@ class OpencodeRunTranslator:
         return self.turn.unknown_event(value) if events is None else events
 
     def close(self, exit_error: str = "") -> list[Event]:
-        """End the stream: return the terminal event. `exit_error` says how the process ended."""
+        """End the stream. Returns the terminal event. `exit_error` says how the process failed."""
         if self._parts.stop_reason not in {"", "tool-calls"} and not self._parts.is_in_step:
             self.turn.complete(stop_reason=self._parts.stop_reason)
         return self.turn.end(exit_error=exit_error)

@@ -1,7 +1,7 @@
 """Runs an agent of Pydantic AI: one run per turn, and the message history of each session.
 
-Owns the run, all ways in which it can end, and the history, which the SDK does not store. SDK objects become JSON
-values here; the translator owns their meaning.
+This module owns the run, all ways in which it can end, and the history, which the SDK does not store. SDK objects
+become JSON values here; the translator owns their meaning.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PydanticAIRuntime:
         self._options = options
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run the agent once. Closing this cancels the run and returns when all of it has ended."""
+        """Run the agent once. Closing this iterator cancels the run and waits until it has ended."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         wrong_type = wrong_agent_type(
             self._agent, runtime=self.name, wanted="an agent of Pydantic AI", method="run_stream_events"
@@ -63,7 +63,7 @@ class PydanticAIRuntime:
                 async for native in events:
                     for event in translator.feed(native) if isinstance(native, dict) else [native]:
                         yield event
-        except Exception as error:  # noqa: BLE001  # the agent's own code, whose failure is the turn's
+        except Exception as error:  # noqa: BLE001  # the agent's own code failed, so the turn fails
             for event in translator.raised(failure_from(error)):
                 yield event
         for event in translator.close():
@@ -105,12 +105,12 @@ class PydanticAIRuntime:
 
 
 def _waiting_calls(output: Any) -> list[Any]:
-    """The calls that wait for approval. Empty if some wait for a result from outside, which cannot be given here."""
+    """The calls that wait for approval. Empty if calls wait for results from outside, which cannot be given here."""
     return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
 
 
 async def _decide(approvals: Approvals, calls: list[Any], decisions: dict[str, bool]) -> AsyncGenerator[Event, None]:
-    """Decide on each call, into `decisions` by call id, and yield the events that say so."""
+    """Decide on each call and store the result in `decisions`, by call id. Yields the events of the approvals."""
     for call in calls:
         question = approval_question("The agent", call.tool_name, json_value(call.args_as_dict()))
         events, choice = await approvals.ask(question)
@@ -135,6 +135,6 @@ def _load_messages(saved: bytes) -> Any:
 
 
 def _result_value(native: Any) -> Any:
-    """The end of a run: its output and usage, without the state that the SDK keeps with them."""
+    """The end of a run as a JSON value: its output and usage, without the internal state of the SDK."""
     result = native.result
     return {"event_kind": native.event_kind, "output": json_value(result.output), "usage": json_value(result.usage)}

@@ -1,4 +1,4 @@
-"""The fields that the translator reads of the SDK's events."""
+"""The fields of the SDK's events that the translator reads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Translates the events of one run of Pydantic AI (`Agent.run_stream_events`), as JSON values, into canonical events.
 
-The start of a part holds its first content. Indexes start again with each response, and a response starts with the part
-that has no part before it. If no tool was called since the last response, a validator of the agent has refused that
-response: the model answers the same question again, and the first answer is retracted.
+The start of a part holds its first content. The indexes of parts start again with each response, and a response starts
+with a part that has no part before it. If no tool was called since the last response, a validator of the agent has
+refused that response: the model answers the same question again, and the refused answer is retracted.
 `TurnTranslation` owns the rules of a turn.
 """
 
@@ -26,7 +26,7 @@ _Handler: TypeAlias = "Callable[[PydanticAITranslator, Any], list[Event]]"
 
 
 class PydanticAITranslator:
-    """One run: `feed` its events, call `raised` if it raises, then `close`."""
+    """Translates one run: `feed` its events, call `raised` if the run raises, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("pydantic-ai")
@@ -65,14 +65,14 @@ class PydanticAITranslator:
         part = start.part
         match part.part_kind, part.content:
             case "text", str(text):
-                # A part that starts again replaces its text so far.
+                # A part that starts again replaces the text that it had.
                 events += self._turn.text_snapshot(self._key(start.index), text)
             case "thinking", str(text):
                 events += self._turn.reasoning_delta(text)
             case "builtin-tool-call", _:
                 events += self._call(part)
             case _:
-                pass  # tools have events of their own when they are called; other parts are read at their end
+                pass  # calls are reported by events of their own; all other parts are read at their end
         return events
 
     def _part_delta(self, event: shapes.PartDeltaEvent) -> list[Event]:
@@ -127,10 +127,10 @@ class PydanticAITranslator:
         self._waiting_tools = []
         return []
 
-    # Messages of the person and the author, and the end
+    # Further messages of the person, events that the agent's author defines, and the end
 
     def _enqueued_messages(self, _: Any) -> list[Event]:
-        """Keep the text so far, because the person has sent more during the run: later text answers that."""
+        """Keep the text so far: the person has sent more during the run, and the later text answers that."""
         self._turn.model_call_completed()
         return []
 
@@ -163,7 +163,7 @@ class PydanticAITranslator:
         "agent_run_result": (shapes.RunResultEvent, _run_result),
         "AgentRunResultEvent": (shapes.RunResultEvent, _run_result),
     }
-    # Tools that carry the output (its text comes with the result), and internals of the agent.
+    # Calls of the tools that return the output (its text comes with the result), and internal events of the agent.
     _IGNORED: ClassVar[set[str]] = {
         "final_result",
         "output_tool_call",

@@ -1,7 +1,8 @@
 """The UI messages of a conversation with the AI SDK. They are sent with each question: a chat route stores nothing.
 
-Folds the chunks of an answer into the parts of its message: text, reasoning and calls, with provider metadata. Sources
-and data are only for showing, so the model does not get them again. The runtime saves the history.
+The history folds the chunks of an answer into the parts of its message: text, reasoning and calls, with provider
+metadata. Sources and data are only shown to people, so the model does not get them again. The runtime saves the
+history.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from tailrace.runtimes.growing_text import append_text, join_texts
 from tailrace.surrogates import SurrogateJoiner
 
-# The fields of a call's chunks that its part keeps, and their names there.
+# The fields of a call's chunks that are kept in the message part of the call, and their names in that part.
 _CALL_FIELDS = {"input": "input", "providerExecuted": "providerExecuted", "providerMetadata": "callProviderMetadata"}
 _FINAL_STATES = {"output-available", "output-error", "output-denied"}
 # Parts that come in one chunk, with the fields that each must have. The model gets all of them again.
@@ -40,14 +41,14 @@ class VercelHistory:
             self._messages = []
         self._answer_id = ""
         self._parts: list[dict[str, Any]] = []
-        self._blocks: dict[tuple[str, str], dict[str, Any]] = {}  # the newest block by kind and id
+        self._blocks: dict[tuple[str, str], dict[str, Any]] = {}  # the newest block of each kind and id
         self._calls: dict[str, dict[str, Any]] = {}
-        # By approval id: the call that waits for approval, and whether a rule gives it automatically.
+        # For each approval id, the call that waits for approval, and whether a rule gives the approval automatically.
         self._approvals: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._joiner = SurrogateJoiner()
 
     def request_body(self, text: str, *, chat_id: str, message_id: str, answer_id: str) -> dict[str, Any]:
-        """The body of a request that asks this. `answer_id` is used if the answer has no id of its own."""
+        """The body of a request that asks this question. If the answer has no id of its own, it gets `answer_id`."""
         self._answer_id = answer_id
         self._messages.append({"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]})
         return {"id": chat_id, "messages": list(self._messages), "trigger": "submit-message"}

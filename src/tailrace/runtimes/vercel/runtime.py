@@ -1,7 +1,7 @@
 """Runs an agent behind a chat route of the AI SDK: one POST per turn.
 
-Owns the request, all ways in which it can end, and the files in which histories are saved. The translator owns the
-meaning of the chunks, and the history owns the messages that are sent with a question.
+This module owns the request, all ways in which it can end, and the files in which histories are saved. The translator
+owns the meaning of the chunks, and the history owns the messages that are sent with a question.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class VercelRuntime:
         self._remembers = remembers
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Send one request. Closing this closes the connection, which aborts the request."""
+        """Send one request. Closing this iterator closes the connection, which aborts the request."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         session = session_of(prompt) if self._remembers else ""
         saved = SessionFile(self.name, session, self._endpoint.url)

@@ -1,4 +1,4 @@
-"""The fields that the translator reads of the AI SDK's UI message stream, versions 5 to 7."""
+"""The fields of the AI SDK's UI message stream, versions 5 to 7, that the translator reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ToolChunk(msgspec.Struct, rename="camel"):
 
 
 class ToolApprovalRequest(msgspec.Struct, rename="camel"):
-    """A call waits for approval, unless a rule gives it automatically."""
+    """A call waits for approval, unless a rule approves it automatically."""
 
     approval_id: str
     tool_call_id: str

@@ -1,8 +1,8 @@
 """Translates the chunks of one UI message stream of the AI SDK, as JSON values, into canonical events.
 
-Version 5 reuses the ids of blocks in each step, so a block is known by its step and its id. An error may leave blocks
-open, and a `finish` follows it as after any answer. `[DONE]` means that the stream is complete, also if the application
-sends no `finish`. `TurnTranslation` owns the rules of a turn.
+Version 5 reuses the ids of blocks in each step, so the key of a block is its step and its id. An error may leave blocks
+open, and a `finish` follows the error, as after any answer. `[DONE]` means that the stream is complete, even if the
+application sends no `finish`. `TurnTranslation` owns the rules of a turn.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _Handler: TypeAlias = "Callable[[VercelTranslator, Any], list[Event]]"
 
 
 class VercelTranslator:
-    """One answer: `feed` its chunks until it `is_done`, call `fail` if the stream broke, then `close`."""
+    """Translates one answer: `feed` its chunks until it `is_done`, call `fail` if the stream broke, then `close`."""
 
     def __init__(self) -> None:
         self._turn = TurnTranslation("the chat route")
         self._joiner = SurrogateJoiner()
         self._step = 0
-        self._metadata: dict[str, Any] = {}  # of reasoning blocks, from the provider
-        self._tool_names: dict[str, str] = {}  # by call
-        self._waiting_tools: dict[str, str] = {}  # by approval
-        self._approval_calls: dict[str, str] = {}  # by approval
+        self._metadata: dict[str, Any] = {}  # the provider's metadata of each reasoning block
+        self._tool_names: dict[str, str] = {}  # by call id
+        self._waiting_tools: dict[str, str] = {}  # by approval id
+        self._approval_calls: dict[str, str] = {}  # by approval id
         self._reasons: dict[str, str] = {}  # why calls were approved or denied
         self._finish: shapes.MessageChunk | None = None
         self._is_aborted = False
@@ -123,7 +123,7 @@ class VercelTranslator:
         return []
 
     def _step_reset(self, _: Any) -> list[Event]:
-        """The model is asked again: the text of this step is retracted."""
+        """The model is asked again, so the text of this step is retracted."""
         self._step += 1
         return self._turn.retract_try("the model was asked again")
 
