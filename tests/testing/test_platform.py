@@ -35,6 +35,7 @@ from tailrace.testing.faults import (
     Reset,
     Rule,
     ServerError,
+    SlowBody,
     TooMany,
     Unreachable,
 )
@@ -348,6 +349,7 @@ def test_body_above_the_limit_is_refused(unit: Literal["code_points", "utf16", "
         (NoAnswer(), True, "never", None),
         (NoAnswer(applied=False), False, "never", 500),
         (Delayed(3.0), True, "whole", None),
+        (SlowBody(3.0), True, "whole", None),
     ],
 )
 def test_what_people_see_and_what_the_caller_gets(fault: Fault, seen: bool, ending: str, status: int | None) -> None:
@@ -356,7 +358,7 @@ def test_what_people_see_and_what_the_caller_gets(fault: Fault, seen: bool, endi
     assert platform.texts("here") == ["one"] * seen
     assert reply.ending == ending
     assert (reply.answer == Done("m1")) if status is None else (status_of(reply.answer) == status)
-    assert reply.delay_s == (3.0 if isinstance(fault, Delayed) else 0.0)
+    assert reply.delay_s == (3.0 if isinstance(fault, Delayed | SlowBody) else 0.0)
     assert [call.fault for call in platform.calls] == [str(type(fault).__struct_config__.tag)]
     assert ask(platform, post("two")).ending == "whole", "without a rule a fault applies to one call"
 

@@ -78,6 +78,12 @@ class Delayed(msgspec.Struct, frozen=True, tag_field="fault", tag="delayed"):
     by_s: float
 
 
+class SlowBody(msgspec.Struct, frozen=True, tag_field="fault", tag="slow_body"):
+    """Performed at once; the answer comes in small pieces, the last one `by_s` seconds later."""
+
+    by_s: float
+
+
 class Late(msgspec.Struct, frozen=True, tag_field="fault", tag="late"):
     """Accepted at once, but visible only `after_s` seconds later. If `answered` is false, no answer ever comes.
 
@@ -88,15 +94,42 @@ class Late(msgspec.Struct, frozen=True, tag_field="fault", tag="late"):
     answered: bool = False
 
 
-Fault: TypeAlias = Refuse | LoseAccess | TooMany | ServerError | Unreachable | Reset | Cut | NoAnswer | Delayed | Late
+class RepeatUpdates(msgspec.Struct, frozen=True, tag_field="fault", tag="repeat_updates"):
+    """The updates that were confirmed last arrive again, before the new ones. For polls and webhooks."""
+
+
+class ReorderUpdates(msgspec.Struct, frozen=True, tag_field="fault", tag="reorder_updates"):
+    """The updates of one batch arrive in the reverse order. For polls."""
+
+
+Fault: TypeAlias = (
+    Refuse
+    | LoseAccess
+    | TooMany
+    | ServerError
+    | Unreachable
+    | Reset
+    | Cut
+    | NoAnswer
+    | Delayed
+    | SlowBody
+    | Late
+    | RepeatUpdates
+    | ReorderUpdates
+)
+
+# The calls that wait for events in the background, of every platform. Counted with the others, they would change which
+# call is the n-th.
+_BACKGROUND = frozenset({"poll", "getUpdates", "webhook"})
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The calls to which a fault applies. A `chat` or `kind` that is None matches all calls, except polls.
 
-    `kind` is the tag of an operation (`post`, `edit`, …), `find`, `acknowledge` or `poll`. If `times` is None, the rule
-    applies for ever. If `chance` is set, each call that would get the fault gets it only with this probability. The
-    rule ends at the time `until` of the platform's clock.
+    `kind` is the tag of an operation (`post`, `edit`, …), `find`, `acknowledge` or `poll`, and on a platform with HTTP
+    the name of a method; without one a rule does not match polls. If `times` is None, the rule applies for ever. If
+    `chance` is set, each call that would get the fault gets it only with this probability. The rule ends at the time
+    `until` of the platform's clock.
     """
 
     fault: Fault
@@ -159,8 +192,7 @@ class _ActiveRule:
 
     def matches(self, kind: str, chat: str) -> bool:
         rule = self.rule
-        # Polls run in the background at any time. A rule that counted them would apply to another call in each run.
-        right_kind = kind != "poll" if rule.kind is None else rule.kind == kind
+        right_kind = kind not in _BACKGROUND if rule.kind is None else rule.kind == kind
         return right_kind and rule.chat in {None, chat}
 
     def is_over(self, now: float) -> bool:

@@ -51,9 +51,12 @@ from tailrace.testing.faults import (
     LoseAccess,
     NoAnswer,
     Refuse,
+    ReorderUpdates,
+    RepeatUpdates,
     Reset,
     Script,
     ServerError,
+    SlowBody,
     TooMany,
     Unreachable,
 )
@@ -229,10 +232,12 @@ class SimulatedPlatform:
                 if isinstance(fault, ServerError):
                     answer = replace(_BROKEN, status=fault.status)
                 reply = Reply(answer, _ENDINGS[type(fault)])
-            case Delayed():
+            case Delayed() | SlowBody():
                 reply = Reply(self._do(request, now), delay_s=fault.by_s)
             case Late():
                 reply = Reply(self._do_later(request, now, fault.after_s), "whole" if fault.answered else "never")
+            case RepeatUpdates() | ReorderUpdates():
+                reply = Reply(self._do(request, now))  # of no effect here: each poll gets one event
             case Unreachable():
                 raise AssertionError("`handle` has answered a call that never arrived")
             case _:
