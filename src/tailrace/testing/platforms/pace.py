@@ -1,0 +1,42 @@
+"""The rates of a platform: how long a call has to wait, and which scopes are blocked after a refusal."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.capabilities import Rate
+
+
+class CallPace:
+    """The latest calls of each scope, such as one chat or the whole bot. A call may come `slack_s` too early.
+
+    A call that has to wait blocks the scope: every call before the end of that time has to wait too.
+    """
+
+    def __init__(self, *, slack_s: float) -> None:
+        self._slack_s = slack_s
+        self._times: dict[str, deque[float]] = {}
+        self._blocked_until: dict[str, float] = {}
+
+    def wait(self, rates: Mapping[str, Rate], now: float) -> float:
+        """The seconds until a call may be made that counts in all these scopes. If that is now, it is counted."""
+        wait = max(self._wait(scope, rate, now) for scope, rate in rates.items())
+        if wait == 0.0:
+            for scope, rate in rates.items():
+                self._times.setdefault(scope, deque(maxlen=rate.calls)).append(now)
+        return wait
+
+    def block(self, rates: Mapping[str, Rate], now: float, *, for_s: float) -> None:
+        """Block those of the scopes that let a call wait now, unless they are blocked already."""
+        for scope, rate in rates.items():
+            if self._wait(scope, rate, now) > 0.0 and self._blocked_until.get(scope, 0.0) <= now:
+                self._blocked_until[scope] = now + for_s
+
+    def _wait(self, scope: str, rate: Rate, now: float) -> float:
+        times = self._times.get(scope)
+        full_s = times[0] + rate.per_s - now if times is not None and len(times) == rate.calls else 0.0
+        return max(0.0, self._blocked_until.get(scope, now) - now, full_s if full_s > self._slack_s else 0.0)
