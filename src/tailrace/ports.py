@@ -164,6 +164,18 @@ class Channel(Protocol):
 
 
 @runtime_checkable
+class StartsToSend(Protocol):
+    """A channel that can connect without receiving, for a process that only sends.
+
+    A platform may give each event to one process only. A process that does not want them must not take them.
+    """
+
+    async def start_to_send(self) -> None:
+        """Connect as `start` does, and leave what people do to the process that receives it."""
+        ...
+
+
+@runtime_checkable
 class Edits(Protocol):
     """A channel that can edit its messages."""
 

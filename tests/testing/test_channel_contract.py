@@ -288,6 +288,7 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
         (wrong.AcknowledgesFirst, "not done after"),
         (wrong.GivesUp, "not done after"),
     ],
+    "test_start_to_send_takes_no_events": [(wrong.TakesEventsToSend, "not done after")],
     "test_buttons": [
         (wrong.receives(ButtonPress, lambda press: replace(press, value=press.value[:32])), "arrived as"),
         (wrong.receives(ButtonPress, lambda press: replace(press, message_id="")), "another message"),

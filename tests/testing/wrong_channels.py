@@ -34,6 +34,9 @@ class Right(InProcessReadableChannel):
 
     kind = "readback"
 
+    async def start_to_send(self) -> None:
+        pass
+
     async def fetch(self, attachment: Attachment, path: Path, *, max_bytes: int) -> None:
         assert attachment.id
         if len(FILE) > max_bytes:
@@ -332,6 +335,15 @@ class GivesUp(Right):
                     await inbox.receive(inbound)
 
         await super().start(Swallowing())
+
+
+class TakesEventsToSend(Right):
+    async def start_to_send(self) -> None:
+        class Forgetting:
+            async def receive(self, inbound: Inbound) -> None:
+                pass
+
+        await self.start(Forgetting())
 
 
 class ReceivesBackwards(Right):

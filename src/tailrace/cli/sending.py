@@ -15,7 +15,7 @@ from tailrace.cli.ledgers import write_ledger
 from tailrace.delivery import Courier, Spool
 from tailrace.errors import ChannelFault, LedgerUnavailable, UsageError
 from tailrace.plugins import load
-from tailrace.ports import Channel
+from tailrace.ports import Channel, StartsToSend
 from tailrace.redaction import redact
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ class Connections:
     async def connect(self, channel: Channel) -> None:
         """Start the channel and connect it to the courier. Raises `ChannelFault` if it cannot be started."""
         try:
-            await channel.start(_ClosedInbox())
+            if isinstance(channel, StartsToSend):
+                await channel.start_to_send()
+            else:
+                await channel.start(_ClosedInbox())
         except Exception as error:
             raise ChannelFault(f"the channel {channel.name!r} cannot be started: {_reason(error)}") from error
         watching = asyncio.create_task(self._watch(channel))

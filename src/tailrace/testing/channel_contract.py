@@ -46,6 +46,7 @@ from tailrace.ports import (
     SendsMedia,
     ShowsDrafts,
     ShowsTyping,
+    StartsToSend,
     StreamsNatively,
 )
 from tailrace.testing.channel_scenarios import (
@@ -341,6 +342,24 @@ class ChannelContract:
         async with started(setup, inbox):
             await inbox.wait(1)
         check_inbound(inbox.received[0], event)
+
+    @scenario
+    async def test_start_to_send_takes_no_events(self, setup: ChannelSetup) -> None:
+        """They are left for a channel that receives, which may be started at the same time."""
+        sender, inbox = await setup.channel(), RecordingInbox()
+        if not isinstance(sender, StartsToSend):
+            return
+        await sender.start_to_send()
+        try:
+            await post(sender, setup, "one")
+            [event] = events_of_people(sender, setup.target)[:1]
+            if await setup.act(event):
+                await let_run()
+                async with started(setup, inbox):
+                    await inbox.wait(1)
+                check_inbound(inbox.received[0], event)
+        finally:
+            await sender.stop()
 
     @scenario
     async def test_buttons(self, setup: ChannelSetup) -> None:
