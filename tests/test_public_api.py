@@ -22,7 +22,7 @@ from tailrace.errors import ContractViolation, Diagnostic
 
 ROOT = Path(__file__).parent.parent
 SDKS_AND_FRAMEWORKS = {
-    *("aiogram", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats", "typer", "rich"),
+    *("aiogram", "aiohttp", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats", "typer", "rich"),
 }
 
 TAGS = {
@@ -188,8 +188,7 @@ RUNTIMES = (
 def test_every_entry_point_can_be_loaded() -> None:
     points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
     assert {(point.group, point.name) for point in points} == {
-        ("tailrace.channels", "simulated"),
-        ("tailrace.channels", "terminal"),
+        *(("tailrace.channels", name) for name in ("simulated", "telegram", "terminal")),
         *(("tailrace.runtimes", name) for name in RUNTIMES),
     }
     [script] = distribution("tailrace").entry_points.select(group="console_scripts")

@@ -94,7 +94,7 @@ class ChannelFault(TailraceError):
 
 
 class SendRefused(ChannelFault):
-    """The platform refuses this call and always will: no such chat, the bot is blocked, or the body is not accepted.
+    """The platform refuses this call and always will: no such chat, a deleted account, or the body is not accepted.
 
     `gone` is true if the only reason is that the message to edit or delete no longer exists.
     """
@@ -121,7 +121,7 @@ class MaybeSent(ChannelFault):
 
 
 class AccessLost(ChannelFault):
-    """Certainly not sent: the token was revoked, a scope is missing, or the bot was removed from the chat.
+    """Certainly not sent: the token was revoked, a scope is missing, or the bot was removed from the chat or blocked.
 
     `everywhere` is true if all chats of the account are affected. The chat or the account is paused, and the try does
     not count as an attempt.

@@ -1,0 +1,124 @@
+"""Operations as calls of the Bot API. Pure: values in, values out.
+
+Texts go with their entities, never with `parse_mode`, so no markup can be wrong. Link previews are off, because an edit
+of a growing answer would change them again and again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tailrace.channels.telegram.client import MethodCall
+from tailrace.channels.telegram.limits import MAX_ANSWER, MAX_CALLBACK
+from tailrace.errors import SendRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.operations import Body, Button, Draft, Edit, Post, PostMedia
+
+_ROW_LENGTH = 36  # characters of the labels that fit into one row on a phone
+
+
+def post_call(post: Post, chat: str, *, rich: bool) -> MethodCall:
+    """Send a message. It is sent too if the message that it replies to does not exist any more."""
+    fields = chat_fields(chat, post.target.thread) | _content(post.body, rich=rich)
+    if post.reply_to is not None:
+        replied = number(post.reply_to, "reply_to")
+        fields["reply_parameters"] = {"message_id": replied, "allow_sending_without_reply": True}
+    return MethodCall("sendRichMessage" if "rich_message" in fields else "sendMessage", fields)
+
+
+def edit_call(edit: Edit, chat: str, *, rich: bool) -> MethodCall:
+    """Replace the text of a message, and its buttons."""
+    fields = chat_fields(chat) | {"message_id": number(edit.message_id, "message_id")}
+    return MethodCall("editMessageText", fields | _content(edit.body, rich=rich))
+
+
+def draft_call(draft: Draft, chat: str, *, rich: bool) -> MethodCall:
+    """Show a draft that people can stop. It stays after that until there is a message."""
+    fields = chat_fields(chat, draft.target.thread) | _text(draft.body, rich=rich)
+    fields |= {"draft_id": draft.draft_id, "can_stop": True, "keep_on_stop": True}
+    return MethodCall("sendRichMessageDraft" if "rich_message" in fields else "sendMessageDraft", fields)
+
+
+def media_call(media: PostMedia, chat: str, *, as_photo: bool) -> MethodCall:
+    """Send a photo or a file. What is uploaded is not in the fields."""
+    fields = chat_fields(chat, media.target.thread)
+    if media.caption:
+        fields["caption"] = media.caption
+    if media.url is not None:
+        fields["photo" if as_photo else "document"] = media.url
+    return MethodCall("sendPhoto" if as_photo else "sendDocument", fields)
+
+
+def reaction_call(chat: str, message_id: str, emoji: str) -> MethodCall:
+    """Put this reaction on a message; "" removes it."""
+    reaction = [{"type": "emoji", "emoji": emoji}] if emoji else []
+    fields = chat_fields(chat) | {"message_id": number(message_id, "message_id"), "reaction": reaction}
+    return MethodCall("setMessageReaction", fields)
+
+
+def answer_call(query_id: str, text: str) -> MethodCall:
+    """Tell a person that a press was taken."""
+    return MethodCall("answerCallbackQuery", {"callback_query_id": query_id, "text": text[:MAX_ANSWER]})
+
+
+def chat_fields(chat: str, thread: str | None = None) -> dict[str, Any]:
+    """Where to send. A chat is a number or @name, a topic is a number."""
+    fields: dict[str, Any] = {"chat_id": int(chat) if _is_number(chat) else chat}
+    if thread is not None:
+        fields["message_thread_id"] = number(thread, "the topic")
+    return fields
+
+
+def number(text: str, what: str) -> int:
+    """An id as a number. Raises `SendRefused` for any other text."""
+    if not _is_number(text):
+        raise SendRefused(f"{what} is not a number, but all ids of Telegram are")
+    return int(text)
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 20
+
+
+def _content(body: Body, *, rich: bool) -> dict[str, Any]:
+    """The fields of a message with this body."""
+    fields = _text(body, rich=rich)
+    if "rich_message" not in fields:
+        fields["link_preview_options"] = {"is_disabled": True}
+    if body.buttons:
+        fields["reply_markup"] = {"inline_keyboard": _keyboard(body.buttons)}
+    return fields
+
+
+def _text(body: Body, *, rich: bool) -> dict[str, Any]:
+    if rich and body.html is not None:
+        return {"rich_message": {"html": body.html}}
+    fields: dict[str, Any] = {"text": body.text}
+    if body.entities:
+        fields["entities"] = [_entity(entity) for entity in body.entities]
+    return fields
+
+
+def _entity(entity: Any) -> dict[str, Any]:
+    fields = {"type": entity.type, "offset": entity.offset, "length": entity.length}
+    if entity.url is not None:
+        fields["url"] = entity.url
+    if entity.language is not None:
+        fields["language"] = entity.language
+    return fields
+
+
+def _keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
+    """The buttons in one row if their labels fit, otherwise one below the other."""
+    shown = []
+    for button in buttons:
+        if not 1 <= len(button.value.encode()) <= MAX_CALLBACK:
+            raise SendRefused(f"the value of a button must have 1 to {MAX_CALLBACK} bytes")
+        shown.append({"text": button.label, "callback_data": button.value})
+    if sum(len(button.label) + 4 for button in buttons) <= _ROW_LENGTH:
+        return [shown]
+    return [[button] for button in shown]

@@ -1,0 +1,285 @@
+"""The channel Telegram: performs operations by calls of the Bot API, and receives what people do.
+
+`calls` makes the calls, `receiver` receives the updates, `errors` says what a refusal means. Nothing here is repeated
+and nothing waits for a rate limit: the sender does both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import os
+import re
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tailrace.channels.telegram import calls, checks
+from tailrace.channels.telegram.client import FileUpload, MethodCall, TelegramClient
+from tailrace.channels.telegram.errors import ChatMoved, NotModified, PictureRefused
+from tailrace.channels.telegram.inbound import BotAccount
+from tailrace.channels.telegram.limits import MAX_DOWNLOAD, MAX_PHOTO, MAX_UPLOAD, PHOTOS, ChatLimits
+from tailrace.channels.telegram.receiver import UpdateReceiver
+from tailrace.channels.telegram.settings import BotSettings
+from tailrace.errors import NotSent, SendRefused, UsageError
+from tailrace.operations import Body, Edit, Post, Receipt, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.capabilities import Capabilities
+    from tailrace.inbound import Attachment, ButtonPress, InboundMessage
+    from tailrace.operations import Delete, Draft, PostMedia, Typing
+    from tailrace.ports import Finding, Inbox
+
+T = TypeVar("T")
+
+_SEEN = "👀"
+# Telegram does not say whether a 429 is for one chat or for the whole bot. Two chats within this time: the whole bot.
+_SAME_LIMIT_S = 1.0
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class _SentChat(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+class _SentMessage(msgspec.Struct, frozen=True):
+    message_id: int
+    chat: _SentChat = _SentChat()
+
+
+class _File(msgspec.Struct, frozen=True):
+    file_path: str = ""
+    file_size: int = 0
+
+
+class TelegramChannel:
+    """A bot of Telegram, made with the fields of `BotSettings` by keyword.
+
+    Without a token it takes `TELEGRAM_BOT_TOKEN` and `TELEGRAM_API_BASE` of the environment.
+    """
+
+    Settings = BotSettings
+
+    def __init__(self, *, name: str = "telegram", **settings: Any) -> None:
+        self.name = name
+        self._settings = _checked(settings)
+        self._limits = ChatLimits(rich=self._settings.rich)
+        self.capabilities = self._limits.private
+        self._api = TelegramClient(self._settings)
+        self._receiver = UpdateReceiver(
+            self._api, self._settings, self._show_seen if self._settings.reactions else None
+        )
+        self._broadcasts: set[str] = set()
+        self._not_photos: set[str] = set()
+        self._limited = ("", -_SAME_LIMIT_S)  # the chat of the latest 429, and its time
+
+    def __repr__(self) -> str:
+        return f"TelegramChannel(name={self.name!r}, bot={self._settings.bot_id})"
+
+    async def start(self, inbox: Inbox) -> None:
+        """Prove the token, then begin to receive. Raises `ChannelFault`, or `UsageError` for a wrong setting."""
+        await self._connect(inbox)
+
+    async def start_to_send(self) -> None:
+        """Prove the token, and poll nothing: Telegram would end the poll of the process that receives."""
+        await self._connect(None)
+
+    async def _connect(self, inbox: Inbox | None) -> None:
+        self._api.open()
+        self._receiver.reopen()
+        try:
+            profile = await checks.get_me(self._api)
+            if inbox is not None:
+                account = BotAccount(channel=self.name, id=str(profile.id), username=profile.username)
+                await self._receiver.start(inbox, account)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop receiving at once, and end all calls."""
+        await self._receiver.stop()
+        await self._api.close()
+
+    async def wait_closed(self) -> None:
+        """Wait for `stop`. Raises if another program gets the updates, or if the inbox failed for good."""
+        await self._receiver.wait_closed()
+
+    def capabilities_of(self, target: Target) -> Capabilities:
+        """The capabilities of a private chat, a group or a channel."""
+        chat = self._chat(target.chat)
+        return self._limits.of(chat, is_broadcast=chat in self._broadcasts)
+
+    # Operations
+
+    async def post(self, post: Post, *, key: str) -> Receipt:  # noqa: ARG002 -- Telegram knows no keys
+        """Send a message."""
+        call = calls.post_call(post, self._chat(post.target.chat), rich=self._settings.rich)
+        return self._receipt(post.target, await self._call(post.target, call, _SentMessage))
+
+    async def edit(self, edit: Edit) -> Receipt:
+        """Replace the text and the buttons of a message."""
+        call = calls.edit_call(edit, self._chat(edit.target.chat), rich=self._settings.rich)
+        with suppress(NotModified):
+            await self._call(edit.target, call, msgspec.Raw)
+        return Receipt(message_id=edit.message_id)
+
+    async def delete(self, delete: Delete) -> Receipt:
+        """Delete a message."""
+        message_id = calls.number(delete.message_id, "message_id")
+        fields = calls.chat_fields(self._chat(delete.target.chat)) | {"message_id": message_id}
+        try:
+            await self._call(delete.target, MethodCall("deleteMessage", fields), msgspec.Raw)
+        except SendRefused as refusal:
+            if not refusal.gone:
+                raise
+        return Receipt(message_id=delete.message_id)
+
+    async def typing(self, typing: Typing) -> None:
+        """Show the typing sign."""
+        target = typing.target
+        fields = calls.chat_fields(self._chat(target.chat), target.thread) | {"action": "typing"}
+        await self._call(target, MethodCall("sendChatAction", fields), msgspec.Raw)
+
+    async def draft(self, draft: Draft) -> None:
+        """Show a draft with a stop button. Its press arrives as the command `stop`."""
+        call = calls.draft_call(draft, self._chat(draft.target.chat), rich=self._settings.rich)
+        await self._call(draft.target, call, msgspec.Raw)
+
+    async def post_media(self, media: PostMedia, *, key: str) -> Receipt:
+        """Send a photo or a file. A picture that Telegram does not take as a photo is sent as a file."""
+        with ExitStack() as stack:
+            file = None if media.path is None else stack.enter_context(_opened(Path(media.path)))
+            mime = media.mime or mimetypes.guess_type(media.path or urlsplit(media.url or "").path)[0] or ""
+            size = 0 if file is None else os.fstat(file.fileno()).st_size
+            if size > MAX_UPLOAD:
+                raise SendRefused(f"the file has {size} bytes, and Telegram takes at most {MAX_UPLOAD}")
+            is_photo = mime in PHOTOS and size <= MAX_PHOTO and key not in self._not_photos
+            call = calls.media_call(media, self._chat(media.target.chat), as_photo=is_photo)
+            upload = None if file is None else FileUpload("photo" if is_photo else "document", file, _name(media.path))
+            try:
+                sent = await self._call(media.target, call, _SentMessage, upload=upload)
+            except PictureRefused:
+                if not is_photo:
+                    raise
+                self._not_photos.add(key)
+                raise NotSent("the picture is sent as a file, because it cannot be a photo", retry_after=0.0) from None
+        return self._receipt(media.target, sent, "sent as a file" if mime in PHOTOS and not is_photo else "")
+
+    async def react(self, target: Target, message_id: str, emoji: str) -> None:
+        """Put a reaction on a message, one of those that Telegram has; "" removes it."""
+        call = calls.reaction_call(self._chat(target.chat), message_id, emoji)
+        await self._call(target, call, msgspec.Raw)
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Show the person a short text. Without an answer the button shows a progress sign."""
+        await self._call(press.target, calls.answer_call(press.event_id, text), msgspec.Raw)
+
+    async def fetch(self, attachment: Attachment, path: Path, *, max_bytes: int) -> None:
+        """Load the file of a message to a new file."""
+        if (attachment.size or 0) > max_bytes:
+            raise SendRefused(f"the file has {attachment.size} bytes, and at most {max_bytes} are allowed")
+        if (attachment.size or 0) > MAX_DOWNLOAD:
+            raise SendRefused(f"Telegram gives bots only files of at most {MAX_DOWNLOAD} bytes")
+        file = await self._api.call(MethodCall("getFile", {"file_id": attachment.id}), _File)
+        if not file.file_path or file.file_size > max_bytes:
+            raise SendRefused(f"the file has more than {max_bytes} bytes, or Telegram does not give it out")
+        await self._api.download(file.file_path, path, max_bytes=max_bytes)
+
+    async def check(self) -> Sequence[Finding]:
+        """Ask Telegram whether the token and the settings suffice."""
+        client = TelegramClient(self._settings)  # of its own, because there may be no `stop` after it
+        try:
+            return await checks.check(client, self._settings)
+        finally:
+            await client.close()
+
+    # Processing messages
+
+    async def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str:  # noqa: ARG002 -- unused
+        """Send a message to `{chat_id}` or `{chat_id}--{thread_id}` and return its id. Works before `start`."""
+        receipt = await self.post(Post(target=self._source(source_id), body=Body(text=text)), key="")
+        return receipt.message_id
+
+    async def update_processing_message(
+        self,
+        source_id: str,
+        message_id: str,
+        text: str,
+        metadata: Any,  # noqa: ARG002 -- unused
+    ) -> None:
+        """Replace the text of that message."""
+        await self.edit(Edit(target=self._source(source_id), message_id=message_id, body=Body(text=text)))
+
+    def _source(self, source_id: str) -> Target:
+        chat, _, thread = source_id.partition("--")
+        return Target(channel=self.name, chat=chat, thread=thread or None)
+
+    # Calls
+
+    def _chat(self, chat: str) -> str:
+        """The chat, or the one that it became."""
+        return self._receiver.moved.get(chat, chat)
+
+    async def _call(self, target: Target, call: MethodCall, kind: type[T], *, upload: FileUpload | None = None) -> T:
+        chat = self._chat(target.chat)
+        try:
+            return await self._api.call(call, kind, chat=chat, upload=upload)
+        except ChatMoved as moved:
+            self._receiver.follow(target.chat, moved.moved_to)
+            raise
+        except NotSent as fault:
+            fault.everywhere = fault.retry_after is not None and self._is_limit_of_bot(chat)
+            raise
+
+    def _is_limit_of_bot(self, chat: str) -> bool:
+        now, (earlier_chat, at) = asyncio.get_running_loop().time(), self._limited
+        self._limited = chat, now
+        return earlier_chat not in ("", chat) and now - at < _SAME_LIMIT_S
+
+    def _receipt(self, target: Target, sent: _SentMessage, degraded: str = "") -> Receipt:
+        if sent.chat.type == "channel":
+            self._broadcasts.add(self._chat(target.chat))
+        return Receipt(message_id=str(sent.message_id), degraded=degraded)
+
+    async def _show_seen(self, message: InboundMessage) -> None:
+        if message.message_id and not message.edited:
+            await self.react(message.target, message.message_id, _SEEN)
+
+
+def _checked(given: dict[str, Any]) -> BotSettings:
+    settings = dict(given)
+    if not settings.get("token"):
+        settings["token"] = os.environ.get("TELEGRAM_BOT_TOKEN", "")
+        if not settings["token"]:
+            raise UsageError(
+                "the channel telegram needs a token: set TELEGRAM_BOT_TOKEN to the one that @BotFather gave you"
+            )
+        if base := os.environ.get("TELEGRAM_API_BASE"):
+            settings.setdefault("api_base", base)
+    try:
+        if unknown := settings.keys() - set(BotSettings.__struct_fields__):
+            raise UsageError(f"the channel telegram has no setting {', '.join(sorted(unknown))}")
+        return msgspec.convert(settings, BotSettings)
+    except msgspec.ValidationError as error:
+        # Of all reasons, only this one quotes the value, which may be a secret in the wrong place.
+        is_mode = str(error).startswith("Invalid enum value")
+        reason = 'mode must be "polling" or "webhook"' if is_mode else str(error)
+        raise UsageError(f"a setting of the channel telegram is wrong: {reason}") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SendRefused(f"the file to send cannot be read: {error.strerror}") from error
+
+
+def _name(path: str | None) -> str:
+    """The name of a file, as people see it."""
+    return _CONTROLS.sub("_", Path(path or "").name) or "file"

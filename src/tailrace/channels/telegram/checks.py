@@ -1,0 +1,79 @@
+"""What a check of the account finds: the token, the webhook, and what the bot sees in groups. Sends nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tailrace.channels.telegram.client import MethodCall
+from tailrace.errors import ChannelFault
+from tailrace.ports import Finding
+
+if TYPE_CHECKING:
+    from tailrace.channels.telegram.client import TelegramClient
+    from tailrace.channels.telegram.settings import BotSettings
+
+
+class BotProfile(msgspec.Struct, frozen=True):
+    """What Telegram says of the bot."""
+
+    id: int
+    username: str = ""
+    can_join_groups: bool = False
+    can_read_all_group_messages: bool = False
+
+
+class WebhookStatus(msgspec.Struct, frozen=True):
+    """The webhook that is set; `url` is empty if there is none."""
+
+    url: str = ""
+    pending_update_count: int = 0
+    last_error_message: str = ""
+
+
+async def get_me(api: TelegramClient) -> BotProfile:
+    """The bot of the token. Raises `AccessLost` if the token is not valid."""
+    return await api.call(MethodCall("getMe", {}), BotProfile)
+
+
+async def check(api: TelegramClient, settings: BotSettings) -> list[Finding]:
+    """Everything that can be found out without sending. Ends at the first call that fails."""
+    findings = []
+    try:
+        profile = await get_me(api)
+        findings.append(Finding(ok=True, text=f"the token is valid: it is that of @{profile.username}"))
+        findings.append(_groups(profile))
+        findings.append(_webhook(await api.call(MethodCall("getWebhookInfo", {}), WebhookStatus), settings))
+    except ChannelFault as fault:
+        findings.append(Finding(ok=False, text=str(fault)))
+    return findings
+
+
+def _groups(profile: BotProfile) -> Finding:
+    if not profile.can_join_groups:
+        return Finding(ok=True, text="the bot cannot be added to groups; /setjoingroups of @BotFather allows it")
+    if profile.can_read_all_group_messages:
+        return Finding(ok=True, text="privacy mode is off: the bot sees every message in its groups")
+    return Finding(
+        ok=True,
+        text="privacy mode is on: in groups the bot sees only commands, replies to it and mentions. "
+        'For groups = "all" switch it off with /setprivacy of @BotFather, then add the bot to the group again',
+    )
+
+
+def _webhook(status: WebhookStatus, settings: BotSettings) -> Finding:
+    host = urlsplit(status.url).hostname or "an address"  # the rest of it may hold secrets
+    if settings.mode == "polling":
+        if status.url:
+            return Finding(
+                ok=False,
+                text=f'a webhook to {host} is set, so nothing can be polled: set mode = "webhook", or remove it with '
+                "the method deleteWebhook of Telegram",
+            )
+        return Finding(ok=True, text="no webhook is set: the messages can be polled")
+    if status.last_error_message and status.pending_update_count:
+        waiting = f"{status.pending_update_count} messages wait"
+        return Finding(ok=False, text=f"Telegram cannot reach the webhook at {host}, and {waiting}")
+    return Finding(ok=True, text="the webhook has no errors" if status.url else "the webhook is set at the start")

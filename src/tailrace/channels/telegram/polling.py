@@ -1,0 +1,81 @@
+"""Long polling: asks for updates, and confirms those that were recorded.
+
+An update is confirmed by the offset of the next request. So the offset moves only behind what the receiver has
+recorded: what it could not record comes again, also to another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tailrace.channels.telegram.client import MethodCall
+from tailrace.channels.telegram.errors import PollingConflict
+from tailrace.channels.telegram.updates import KINDS, update_id_of
+from tailrace.errors import AccessLost, ChannelFault, LedgerUnavailable, NotSent
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tailrace.channels.telegram.client import TelegramClient
+
+_log = logging.getLogger(__name__)
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_ACCESS_RETRY_S = 60.0
+_SPARE_S = 10.0  # how much later than promised an answer may come
+
+
+async def poll(
+    api: TelegramClient,
+    receive: Callable[[msgspec.Raw], Awaitable[None]],
+    *,
+    timeout_s: int,
+    jitter: Callable[[], float] = random.random,
+) -> None:
+    """Give every update to `receive`, in order. Ends by a `PollingConflict`, or by what `receive` raises.
+
+    `LedgerUnavailable` and a lost connection do not end it: it asks again after a backoff.
+    """
+    offset, failures = 0, 0
+    while True:
+        fields = {"timeout": timeout_s, "allowed_updates": KINDS} | ({"offset": offset} if offset else {})
+        try:
+            call = MethodCall("getUpdates", fields)
+            found = await api.call(call, list[msgspec.Raw], deadline_s=timeout_s + _SPARE_S)
+            if not found:
+                # All earlier updates are confirmed now. After a week without updates their ids start anywhere, and an
+                # old offset could confirm an update that was never read.
+                offset = 0
+            for update_id, update in _in_order(found):
+                await receive(update)
+                offset = max(offset, update_id + 1)
+        except PollingConflict:
+            raise
+        except (ChannelFault, LedgerUnavailable) as error:
+            failures += 1
+            wait_s = _wait_s(error, failures) * (0.75 + jitter() / 2)
+            _log.warning("no messages are received, and tried again in %.1f s: %s", wait_s, error)
+            await asyncio.sleep(wait_s)
+        else:
+            if failures:
+                _log.info("messages are received again")
+            failures = 0
+
+
+def _in_order(found: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
+    """The updates by their ids. One without an id cannot be confirmed, and is left out."""
+    numbered = [(update_id, update) for update in found if (update_id := update_id_of(update)) is not None]
+    return sorted(numbered, key=lambda pair: pair[0])
+
+
+def _wait_s(error: Exception, failures: int) -> float:
+    if isinstance(error, AccessLost):
+        return _ACCESS_RETRY_S
+    if isinstance(error, NotSent) and error.retry_after:
+        return error.retry_after
+    return min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(failures - 1, 10))

@@ -1,0 +1,144 @@
+"""Receives what people do, by polling or by a webhook, and gives it to the inbox of the channel.
+
+It owns the life of the connection: until `stop`, or until an error that no waiting repairs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tailrace.channels.telegram.client import MethodCall, TelegramClient
+from tailrace.channels.telegram.inbound import BotAccount, inbound_of, moved_notice
+from tailrace.channels.telegram.polling import poll
+from tailrace.channels.telegram.updates import KINDS, decode_update, update_id_of
+from tailrace.channels.telegram.webhook import WebhookServer
+from tailrace.errors import LedgerUnavailable, TailraceError
+from tailrace.inbound import InboundMessage, InboundNotice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tailrace.channels.telegram.settings import BotSettings
+    from tailrace.ports import Inbox
+
+_log = logging.getLogger(__name__)
+
+
+class UpdateReceiver:
+    """The connection on which updates arrive. `moved` are the groups that became supergroups, with their new ids.
+
+    `on_recorded` is called with each new message to the bot behind the inbox, in the background.
+    """
+
+    def __init__(
+        self,
+        api: TelegramClient,
+        settings: BotSettings,
+        on_recorded: Callable[[InboundMessage], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        self.moved: dict[str, str] = {}
+        self._api = api
+        self._settings = settings
+        self._on_recorded = on_recorded
+        self._account = BotAccount(channel="", id="")
+        self._inbox: Inbox | None = None
+        self._webhook: WebhookServer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = asyncio.Event()
+        self._failure: Exception | None = None
+
+    def reopen(self) -> None:
+        """Let `wait_closed` wait again."""
+        self._closed.clear()
+        self._failure = None
+
+    async def start(self, inbox: Inbox, account: BotAccount) -> None:
+        """Begin to receive the updates of this bot."""
+        self._inbox, self._account = inbox, account
+        if self._settings.mode == "webhook":
+            await self._start_webhook()
+        else:
+            polling = poll(self._api, self._receive, timeout_s=self._settings.polling_timeout)
+            self._in_background(polling, on_error=self._fail)
+
+    async def stop(self) -> None:
+        """Stop at once. What was not recorded comes again after the next start."""
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._webhook is not None:
+            await self._webhook.close()
+        self._webhook = self._inbox = None
+        self._closed.set()
+
+    async def wait_closed(self) -> None:
+        """Wait for `stop`, or raise what ended the connection for good."""
+        await self._closed.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def follow(self, chat: str, moved_to: str) -> None:
+        """Note that a group became a supergroup, and report it to the inbox."""
+        if self.moved.get(chat) == moved_to:
+            return
+        self.moved[chat] = moved_to
+        _log.warning("the group %s became the supergroup %s", chat, moved_to)
+        if self._inbox is not None:
+            self._in_background(self._inbox.receive(moved_notice(chat, moved_to, self._account)))
+
+    async def _start_webhook(self) -> None:
+        settings = self._settings
+        path, secret = urlsplit(settings.public_url).path, settings.webhook_secret
+        self._webhook = WebhookServer(self._receive, path=path, secret=secret, on_failure=self._fail)
+        await self._webhook.listen(*settings.listen_address)
+        fields = {"url": settings.public_url, "secret_token": secret, "allowed_updates": KINDS}
+        await self._api.call(MethodCall("setWebhook", fields), msgspec.Raw)
+
+    async def _receive(self, encoded: bytes | msgspec.Raw) -> None:
+        """Give an update to the inbox. One that is malformed is logged, and skipped."""
+        try:
+            inbound = inbound_of(decode_update(encoded), self._account)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            # The error names the place of the mistake and no content.
+            _log.warning("the update %s is malformed and skipped: %s", update_id_of(encoded), error)
+            return
+        if inbound is None:
+            return
+        if self._inbox is None:
+            raise LedgerUnavailable("the channel is stopped")
+        if isinstance(inbound, InboundNotice) and inbound.kind == "moved":
+            self.moved[inbound.target.chat] = inbound.moved_to
+        await self._inbox.receive(inbound)
+        if self._on_recorded is not None and isinstance(inbound, InboundMessage) and inbound.is_addressed:
+            self._in_background(self._on_recorded(inbound))
+
+    def _in_background(
+        self, work: Coroutine[Any, Any, None], *, on_error: Callable[[Exception], None] | None = None
+    ) -> None:
+        """Do some work until it is done or the channel stops. Without `on_error`, nothing depends on it."""
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Exception):
+                (on_error or _log_error)(error)
+
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(end)
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection for good."""
+        self._failure = self._failure or error
+        self._closed.set()
+
+
+def _log_error(error: Exception) -> None:
+    _log.warning("%s", error if isinstance(error, TailraceError) else type(error).__name__)
