@@ -26,7 +26,13 @@ The message of an error says what to do next. A value that callers need is a fie
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,3 +172,9 @@ class Fenced(LedgerError):
 
 class CancelledTurn(LedgerError):
     """The turn of this new message was cancelled, so it is not sent. Existing messages can still be changed."""
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A sentence for an error that names the most similar of the known names; empty if none is similar."""
+    near = get_close_matches(name, known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 import typer
 
-from tailrace.errors import UsageError
+from tailrace.errors import UsageError, did_you_mean
 from tailrace.projector import Presentation, ProjectorSettings
 
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ def projector_settings(assignments: Iterable[str], *, presentation: str | None =
         if not equals:
             raise UsageError(f"--set {assignment}: write name=value, such as --set edit_every_s=3")
         if name not in _NAMES:
-            near = get_close_matches(name, _NAMES, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"there is no setting {name!r}.{hint} Settings: {', '.join(_NAMES)}.")
+            raise UsageError(
+                f"there is no setting {name!r}.{did_you_mean(name, _NAMES)} Settings: {', '.join(_NAMES)}."
+            )
         values[name] = _value(value)
     try:
         return msgspec.convert(values, ProjectorSettings)
