@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed package with plugins, some of which cannot be imported."""
-    (tmp_path / "harbour_good.py").write_text("class Ferry:\n    name = 'ferry'\n")
+    (tmp_path / "harbour_good.py").write_text("class Ferry:\n    name = 'ferry'\n    Settings = dict\n")
     (tmp_path / "harbour_poor.py").write_text("import a_module_nobody_has\n")
     (tmp_path / "harbour_broken.py").write_text("raise ValueError('the tide is out')\n")
     info = tmp_path / "harbour-1.0.dist-info"
@@ -45,6 +45,18 @@ def test_built_in_plugins_are_found_by_entry_point() -> None:
 def test_installed_package_adds_channels() -> None:
     assert {"ferry", "terminal"} <= set(plugins.known("channel"))
     assert plugins.load("channel", "ferry")().name == "ferry"
+
+
+@pytest.mark.usefixtures("package")
+def test_a_channel_that_breaks_the_rules_is_refused() -> None:
+    with pytest.raises(UsageError, match="'ferry' has an attribute Settings that is no msgspec struct"):
+        plugins.channel_settings("ferry")
+    with pytest.raises(
+        UsageError, match=r"'ferry' cannot send: it must have all members of `tailrace\.ports\.Channel`"
+    ):
+        plugins.make_channel("ferry", "ferry", {})
+    with pytest.raises(UsageError, match=r"'support' cannot be created: TypeError: .*'name'"):
+        plugins.make_channel("terminal", "support", {})
 
 
 def test_unknown_name_lists_the_known_ones() -> None:

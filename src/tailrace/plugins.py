@@ -1,27 +1,34 @@
-"""The installed channels and runtimes, and the agent that a person names on a command line.
+"""The installed plugins: finds them, creates channels, and finds the agent that a person names on a command line.
 
-All of them, also the built-in ones, are entry points of the groups `tailrace.channels` and `tailrace.runtimes`. A
-plugin is imported only when it is requested by name, because some import a large SDK. An entry point that needs an
-extra names the extra (`name = "module:Class [extra]"`), so that the error for a failed import can name it too.
+All of them, also the built-in ones, are entry points of the groups `tailrace.channels`, `tailrace.runtimes` and
+`tailrace.simulators`. A plugin is imported only when it is requested by name, because some import a large SDK. An entry
+point that needs an extra names it (`name = "module:Class [extra]"`), so that the error can name it too.
+
+A channel type with settings of its own has a class attribute `Settings`: a msgspec struct, with fields of the type
+`SecretText` for tokens. The channel is created with those that are set, by keyword, and with `name=` if its table has
+another name than its type.
 """
 
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tailrace.errors import AgentNotFound, PluginNotFound, UsageError
-from tailrace.ports import Runtime
+import msgspec
+
+from tailrace.errors import AgentNotFound, PluginNotFound, UsageError, did_you_mean
+from tailrace.ports import Channel, Runtime
+from tailrace.redaction import Redaction
 from tailrace.runtimes.function import load_object, runtime_of
 from tailrace.runtimes.recognition import recognise_agent, recognise_mistake
 from tailrace.runtimes.sdk import install_hint
+from tailrace.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-PluginKind = Literal["channel", "runtime"]
+PluginKind = Literal["channel", "runtime", "simulator"]
 
 _AGENT_LIST = "For what an agent can be: tailrace chat --help"
 
@@ -40,12 +47,52 @@ def load(kind: PluginKind, name: str) -> Callable[..., Any]:
         return _import(kind, entry)
     names = known(kind)
     installed = f"Installed: {', '.join(names) or 'none'}."
-    raise PluginNotFound(f"there is no {kind} {name!r}.{_did_you_mean(name, names)} {installed}", known=names)
+    raise PluginNotFound(f"there is no {kind} {name!r}.{did_you_mean(name, names)} {installed}", known=names)
 
 
-def _did_you_mean(name: str, names: tuple[str, ...]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+class NoSettings(msgspec.Struct, frozen=True):
+    """The settings of a channel type that has none of its own."""
+
+
+def channel_settings(kind: str) -> type[msgspec.Struct]:
+    """The struct with the settings that channels of this type have of their own. Raises as `load` does."""
+    found = getattr(load("channel", kind), "Settings", NoSettings)
+    if isinstance(found, type) and issubclass(found, msgspec.Struct):
+        return found
+    raise UsageError(f"the channel {kind!r} has an attribute Settings that is no msgspec struct")
+
+
+def make_channel(kind: str, name: str, options: Mapping[str, object]) -> Channel:
+    """Create a channel of this type; it is not started.
+
+    Raises `UsageError` if there is no such type, a secret cannot be read, or the channel cannot be created or cannot
+    send.
+    """
+    make = load("channel", kind)
+    secrets = {key: _revealed(name, key, value) for key, value in options.items() if isinstance(value, Secret)}
+    naming = {} if name == kind else {"name": name}
+    try:
+        channel: Any = make(**{**options, **secrets, **naming})
+    except Exception as error:
+        kind_of_error = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
+        text = Redaction({f"secret {key}": secret for key, secret in secrets.items()}).text(str(error))
+        reason = f"{kind_of_error}{' '.join(text.split())}".removesuffix(": ")
+        raise UsageError(f"the channel {name!r} cannot be created: {reason}") from error
+    if not isinstance(channel, Channel):
+        raise UsageError(
+            f"the channel {name!r} cannot send: it must have all members of `tailrace.ports.Channel` "
+            "(name, capabilities, start, stop, wait_closed, post)"
+        )
+    if channel.name != name:
+        raise UsageError(f"the channel {name!r} has the attribute name={channel.name!r}: the two must be equal")
+    return channel
+
+
+def _revealed(channel: str, key: str, secret: Secret) -> str:
+    try:
+        return secret.reveal()
+    except UsageError as error:
+        raise UsageError(f"channels.{channel}.{key}: {error}") from error
 
 
 class FoundAgent(NamedTuple):
@@ -79,7 +126,7 @@ def find_agent(agent: str, options: Mapping[str, object] | None = None) -> Found
         return _from_object(load_object(agent), agent, options)
     names = known("runtime")
     if agent not in names:
-        hint = _did_you_mean(agent, names)
+        hint = did_you_mean(agent, names)
         raise PluginNotFound(f"there is no agent {agent!r}.{hint} {_AGENT_LIST}", known=names)
     return _made(agent, options=options)
 
