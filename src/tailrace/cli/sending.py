@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tailrace.cli.delivery_format import one_line
 from tailrace.cli.ledgers import write_ledger
+from tailrace.cli.settings import configured_channel, create_channel, open_settings
 from tailrace.delivery import Courier, Spool
 from tailrace.errors import ChannelFault, LedgerUnavailable, UsageError
-from tailrace.plugins import load
-from tailrace.ports import Channel, StartsToSend
+from tailrace.ports import StartsToSend
 from tailrace.redaction import redact
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.cli.status_line import StatusLine
+    from tailrace.config import Settings
     from tailrace.deliveries import Delivery
     from tailrace.delivery import CourierSettings
     from tailrace.inbound import Inbound
+    from tailrace.ports import Channel
 
 _DRAIN_S = 5.0
 _STOP_S = 2.0
@@ -41,23 +43,12 @@ class _ClosedInbox:
         raise LedgerUnavailable(f"this command only sends; {inbound.event_id} is left for the process that answers")
 
 
-def load_channel(name: str) -> Channel:
-    """Create the channel of that name, not started. Raises `UsageError` if there is none, or if it cannot send."""
-    make = load("channel", name)
-    try:
-        channel: Any = make()
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"the channel {name!r} cannot be created: {_reason(error)}") from error
-    if not isinstance(channel, Channel):
-        raise UsageError(
-            f"the channel {name!r} cannot send: it must have all members of `tailrace.ports.Channel` "
-            "(name, capabilities, start, stop, wait_closed, post)"
-        )
-    if channel.name != name:
-        raise UsageError(f"the channel {name!r} has the attribute name={channel.name!r}: the two must be equal")
-    return channel
+def load_channel(name: str, settings: Settings | None = None) -> Channel:
+    """Create the channel of that name; it is not started. Raises `UsageError` if there is none, or it cannot send.
+
+    Without `settings` they are read as `open_settings` does.
+    """
+    return create_channel(configured_channel(settings or open_settings(), name))
 
 
 class Connections:
