@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from tailrace.cli.settings import open_settings
 from tailrace.errors import UsageError
 from tailrace.ledger.files import default_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tailrace.config import Settings
     from tailrace.deliveries import Delivery, Query
     from tailrace.ledger.reader import SqliteReader
     from tailrace.ledger.sqlite import SqliteLedger
@@ -32,8 +34,13 @@ DebugOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show trac
 _PAGE = 200
 
 
-def ledger_path(given: Path | None) -> Path:
-    """The absolute path of the ledger, so that the files next to it are found from any directory."""
+def ledger_path(given: Path | None, settings: Settings | None = None) -> Path:
+    """The absolute path of the ledger, so that the files next to it are found from any directory.
+
+    If it is not given, it is in the `data_dir` of the settings, by default those of the working directory.
+    """
+    if given is None and (folder := (settings or open_settings()).gateway.data_dir) is not None:
+        given = folder / default_path().name
     try:
         return (given or default_path()).resolve()
     except RuntimeError as error:
