@@ -6,12 +6,17 @@ import doctest
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import fields
 
+from tailrace.config import ENVIRONMENT, ChannelSettings, GatewaySettings, read_settings
 from tailrace.deliveries import State
 from tailrace.delivery import CourierSettings, RecoverySettings
+from tailrace.plugins import channel_settings, known
 from tailrace.projector import ProjectorSettings
 from tailrace.projector.presentation import PRESENTATIONS
 from tailrace.testing.runtime_contract import RuntimeContract
@@ -76,6 +81,49 @@ def test_every_setting_state_and_presentation_is_documented() -> None:
     presentations = (set(PRESENTATIONS) - {"drafts", "streams"}) | {"native"}
     settings = {*ProjectorSettings.__struct_fields__, *presentations}
     assert {name for name in settings if f"| `{name}` |" not in page("presentations")} == set()
+
+
+SETTING_ROW = r"(?m)^\| `(\w+)` \| .* \| (.*) \| `(.*)` \|$"
+
+
+def documented_settings(section: str, struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The example of each key in a section of the page on settings, which has all keys with their defaults."""
+    [found] = re.findall(rf"(?ms)^#+ {re.escape(section)}$.*?(?=^#|\Z)", page("settings"))
+    rows = {key: (default, example) for key, default, example in re.findall(SETTING_ROW, found) if key != "type"}
+    assert list(rows) == list(struct.__struct_fields__)
+    for field in fields(struct):
+        if not field.required and field.default is not None:
+            assert rows[field.name][0] == f"`{msgspec.json.encode(field.default).decode()}`"
+    return {key: example for key, (_, example) in rows.items()}
+
+
+def test_every_setting_is_documented_with_its_default_and_an_example_that_works() -> None:
+    gateway = documented_settings("`[gateway]`", GatewaySettings)
+    shared = documented_settings("`[channels.NAME]`", ChannelSettings)
+    for kind in known("channel"):
+        own = channel_settings(kind)
+        keys = shared | (documented_settings(f'`type = "{kind}"`', own) if own.__struct_fields__ else {})
+        examples = [f"channels.{kind}.{key}={example}" for key, example in keys.items()]
+        settings = read_settings(None, [*examples, *(f"gateway.{key}={text}" for key, text in gateway.items())], {})
+        explained = [*settings.explained(), *settings.channel(kind, channel_settings).explained]
+        assert {value.key for value in explained if value.origin != "--set"} == {f"channels.{kind}.type"}
+
+
+def test_every_environment_variable_is_documented() -> None:
+    rows = {f"| `{name}` | `channels.{channel}.{key}` |" for name, (channel, key) in ENVIRONMENT.items()}
+    assert {row for row in rows if row not in page("settings")} == set()
+
+
+def test_the_file_and_the_channel_on_the_page_of_settings_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [toml] = re.findall(r"(?ms)^```toml\n(.*?)^```$", page("settings"))
+    (tmp_path / "tailrace.toml").write_text(toml, encoding="utf-8")
+    settings = read_settings(tmp_path / "tailrace.toml", ["channels.telegram.harbour=south"], {})
+    (tmp_path / "channel_of_the_page.py").write_text(program_of("settings"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    ferry = import_module("channel_of_the_page").FerryChannel
+    configured = {name: settings.channel(name, lambda _: ferry.Settings) for name in settings.channels()}
+    assert {name: found.type for name, found in configured.items()} == {"telegram": "telegram", "support": "telegram"}
+    assert ferry(**configured["telegram"].options).harbour == "south"
 
 
 def test_runtime_of_the_contract_page_passes_the_contract(tmp_path: Path) -> None:

@@ -71,10 +71,13 @@ def test_h_shows_the_help_and_a_wrong_option_names_it(command: str) -> None:
         ("chatt", "no such command 'chatt'. Did you mean 'chat'? For help: tailrace --help"),
         ("deliveries lst", "no such command 'lst'. Did you mean 'list'? For help: tailrace deliveries --help"),
         ("preview", "missing argument 'FILE'. For help: tailrace preview --help"),
-        ("schema", "missing argument 'NAME'. Choose from: events, chunks. For help: tailrace schema --help"),
+        ("schema", "missing argument 'NAME'. Choose from: events, chunks, config. For help: tailrace schema --help"),
         (
             "schema x",
-            "invalid value for 'NAME': 'x' is not one of 'events', 'chunks'. For help: tailrace schema --help",
+            (
+                "invalid value for 'NAME': 'x' is not one of 'events', 'chunks', 'config'. "
+                "For help: tailrace schema --help"
+            ),
         ),
         ("shadow", "missing option '--replay'. For help: tailrace shadow --help"),
     ],

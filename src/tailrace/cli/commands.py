@@ -10,12 +10,14 @@ import typer
 from tailrace import __version__
 from tailrace.channels.terminal.visible import visible
 from tailrace.cli.chat import AGENTS, chat
+from tailrace.cli.check import check
 from tailrace.cli.deliver import deliver
 from tailrace.cli.deliveries import deliveries
 from tailrace.cli.failures import FAILED, WRONG_USE
 from tailrace.cli.preview import preview
 from tailrace.cli.schema import schema
 from tailrace.cli.shadow import shadow
+from tailrace.cli.simulate import simulate
 
 app = typer.Typer(
     name="tailrace",
@@ -26,10 +28,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=AGENTS)(chat)
+app.command()(check)
 app.command()(deliver)
 app.command()(preview)
 app.command()(schema)
 app.command()(shadow)
+app.command()(simulate)
 app.add_typer(deliveries, name="deliveries")
 
 # The exception that typer raises for a wrong command line. Its name is private in some versions of typer.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import tailrace
 from tailrace.channels.terminal.visible import visible
 from tailrace.errors import TailraceError, UsageError
+from tailrace.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,8 +92,8 @@ class _OneLineHandler(logging.Handler):
 
 
 def print_traceback(error: BaseException) -> None:
-    """Write the traceback to standard error. Control characters are replaced by visible signs."""
-    sys.stderr.write(visible("".join(traceback.format_exception(error))))
+    """Write the traceback to standard error, without what looks like a secret, and with visible control characters."""
+    sys.stderr.write(visible(redact("".join(traceback.format_exception(error)))))
 
 
 def raised_at(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""`tailrace schema`: the events and chunks of tailrace as JSON Schema, for programs in other languages."""
+"""`tailrace schema`: events, chunks and settings as JSON Schema, for programs in other languages and for editors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import typer
 
 from tailrace.chunks import Chunk
 from tailrace.cli.failures import errors_in_one_line
+from tailrace.config import ChannelSettings, GatewaySettings
+from tailrace.errors import UsageError
 from tailrace.events import Event
+from tailrace.plugins import channel_settings, known
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -21,6 +24,7 @@ class _SchemaName(StrEnum):
 
     EVENTS = "events"
     CHUNKS = "chunks"
+    CONFIG = "config"
 
 
 _UNIONS: dict[_SchemaName, tuple[str, Any]] = {
@@ -32,12 +36,15 @@ _UNIONS: dict[_SchemaName, tuple[str, Any]] = {
 def schema(
     name: Annotated[
         _SchemaName,
-        typer.Argument(metavar="NAME", help="events: what an agent sends; chunks: what a message contains."),
+        typer.Argument(
+            metavar="NAME", help="events: what an agent sends; chunks: what a message contains; config: the settings."
+        ),
     ],
 ) -> None:
-    """Print the JSON Schema (2020-12) of events or chunks."""
+    """Print the JSON Schema (2020-12) of events, chunks or the settings."""
     with errors_in_one_line():
-        typer.echo(json.dumps(_schema(*_UNIONS[name]), indent=2, ensure_ascii=False))
+        found = _settings_schema() if name is _SchemaName.CONFIG else _schema(*_UNIONS[name])
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _schema(title: str, union: Any) -> dict[str, Any]:
@@ -63,3 +70,41 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
         "discriminator": {"propertyName": "type", "mapping": mapping},
         "$defs": definitions,
     }
+
+
+def _settings_schema() -> dict[str, Any]:
+    """The schema of `tailrace.toml`, with the channel types that can be imported here.
+
+    No key is required: the environment may have it.
+    """
+    types = {kind: found for kind in known("channel") if (found := _settings_of(kind)) is not None}
+    members, definitions = msgspec.json.schema_components(
+        (GatewaySettings, ChannelSettings, *types.values()),
+        schema_hook=lambda _: {"type": "string"},
+        ref_template="#/$defs/{name}",
+    )
+    names = [member["$ref"].rpartition("/")[2] for member in members]
+    gateway, shared, *own = (definitions[name]["properties"] for name in names)
+    tables = {
+        kind: _closed(shared | properties | {"type": {"const": kind}})
+        for kind, properties in zip(types, own, strict=True)
+    }
+    with_type = [{**table, "required": ["type"]} for table in tables.values()]
+    channels = {"type": "object", "properties": tables, "additionalProperties": {"anyOf": with_type}}
+    return {
+        "$schema": _DIALECT,
+        "title": "The settings of tailrace",
+        **_closed({"gateway": _closed(gateway), "channels": channels}),
+        "$defs": {name: found for name, found in definitions.items() if name not in names},
+    }
+
+
+def _settings_of(kind: str) -> type[msgspec.Struct] | None:
+    try:
+        return channel_settings(kind)
+    except UsageError:
+        return None  # its SDK is not installed
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}

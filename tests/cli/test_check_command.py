@@ -1,0 +1,145 @@
+"""`tailrace check`: the settings with their origins, and what each channel says of its account."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command_runs import COMPLETED, lines, text
+from installed_ferry import TOKEN, FerryFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FERRY = '[channels.ferry]\ntoken = "env:FERRY_TOKEN"\n'
+SECOND = '[channels.second]\ntype = "ferry"\ntoken = "env:FERRY_TOKEN"\nharbour = "strict"\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> FerryFolder:
+    return FerryFolder(tmp_path)
+
+
+def test_accounts_that_work_exit_with_0(folder: FerryFolder) -> None:
+    folder.write(f"{FERRY}[channels.terminal]\n")
+    done = folder.run("check")
+    assert (done.exit_code, done.err) == (0, "stopped ferry\n")
+    assert done.out.splitlines() == [
+        "✓ ferry: the token is valid in the harbour north",
+        "✓ terminal: this channel has no account to check",
+    ]
+
+
+def test_what_is_missing_is_said_without_the_token_and_exits_with_1(folder: FerryFolder) -> None:
+    folder.write(FERRY + SECOND)
+    done = folder.run("check", "--json")
+    assert (done.exit_code, done.err) == (1, "stopped ferry\nstopped second\n")
+    assert done.objects == [
+        {"channel": "ferry", "ok": True, "text": "the token is valid in the harbour north"},
+        {"channel": "second", "ok": True, "text": "the token is valid in the harbour strict"},
+        {"channel": "second", "ok": False, "text": "the right to post is missing: switch it on for [redacted]"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("harbour", "line"),
+    [
+        ("revoked", "✗ ferry: the token was revoked: get a new one"),
+        ("broken", "✗ ferry: the check failed: KeyError: '[redacted]'"),
+    ],
+)
+def test_a_check_that_fails_is_a_finding(folder: FerryFolder, harbour: str, line: str) -> None:
+    folder.write(FERRY)
+    done = folder.run("check", "--set", f"channels.ferry.harbour={harbour}")
+    assert (done.exit_code, done.out.splitlines(), done.err) == (1, [line], "stopped ferry\n")
+
+
+def test_explain_shows_each_value_with_its_origin(folder: FerryFolder) -> None:
+    (folder.folder / "other.toml").write_text(f'[gateway]\ndata_dir = "state"\n{FERRY}')
+    done = folder.run("check", "other.toml", "--explain", "--set", "channels.ferry.max_age_s=60")
+    values = [line.split(maxsplit=2) for line in done.out.splitlines()]
+    assert values[:4] == [
+        ["gateway.data_dir", json.dumps(str(folder.folder / "state")), "(other.toml)"],
+        ["channels.ferry.type", '"ferry"', "(default)"],
+        ["channels.ferry.token", '"env:FERRY_TOKEN"', "(other.toml)"],
+        ["channels.ferry.harbour", '"north"', "(default)"],
+    ]
+    assert ["channels.ferry.agent", "-", "(default)"] in values
+    assert ["channels.ferry.max_age_s", "60", "(--set)"] in values
+    as_json = folder.run("check", "other.toml", "--explain", "--json").objects
+    assert as_json[2] == {"key": "channels.ferry.token", "value": "env:FERRY_TOKEN", "origin": "other.toml"}
+    assert as_json[-1]["ok"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "arguments", "error"),
+    [
+        ("", ("other.toml",), "there is no settings file other.toml"),
+        (FERRY + "harbor = 'x'", (), "tailrace.toml: channels.ferry.harbor is not a setting. Did you mean 'harbour'?"),
+        (
+            "[channels.boat]",
+            (),
+            "channels.boat: there is no channel 'boat'. Installed: ",
+        ),
+        (
+            FERRY.replace("FERRY_", "OTHER_"),
+            (),
+            "channels.ferry.token: the environment variable OTHER_TOKEN is empty or not set; it must hold the secret",
+        ),
+        (
+            FERRY,
+            ("--set", "channels.ferry.harbour=closed"),
+            "the channel 'ferry' cannot be created: ValueError: no such harbour for [redacted]",
+        ),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_with_2(
+    folder: FerryFolder, toml: str, arguments: tuple[str, ...], error: str
+) -> None:
+    folder.write(toml)
+    done = folder.run("check", *arguments)
+    assert (done.exit_code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(f"tailrace: {error}")
+
+
+def test_no_traceback_shows_the_token(folder: FerryFolder) -> None:
+    folder.write(FERRY)
+    done = folder.run("check", "--debug", "--set", "channels.ferry.harbour=closed")
+    assert "Traceback" in done.err
+    assert "canary" not in done.err
+
+
+def test_without_a_file_there_must_be_a_channel_from_elsewhere(folder: FerryFolder) -> None:
+    folder.environment["DISCORD_TOKEN"] = TOKEN  # of a channel that is not installed
+    done = folder.run("check")
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err.startswith("tailrace: there is no settings file tailrace.toml here")
+    assert folder.run("check", "--set", f"channels.ferry.token={TOKEN}").exit_code == 0
+    folder.write("")
+    done = folder.run("check")
+    assert (done.exit_code, done.out, done.err) == (0, "", "tailrace.toml is valid; it has no channels\n")
+
+
+def test_deliver_uses_the_settings_of_its_channel(folder: FerryFolder) -> None:
+    folder.write(f'[gateway]\ndata_dir = "state"\n{SECOND}')
+    given = lines(text("Hello."), COMPLETED).decode()
+    done = folder.run("deliver", "--channel", "second", "--to", "me", given=given)
+    assert (done.exit_code, done.out) == (0, "second at strict got Hello.\n")
+    assert "canary" not in done.err
+    ledger = folder.folder / "state" / "ledger.db"
+    assert b"canary" not in b"".join(path.read_bytes() for path in ledger.parent.iterdir())
+    assert [row["text"] for row in folder.run("deliveries", "--json").objects] == ["Hello."]
+    missing = folder.run("deliver", "--channel", "ferry", "--to", "me", given=given)
+    assert (missing.exit_code, missing.out) == (2, "")
+    assert missing.err.startswith("tailrace: channels.ferry.token is missing: set it in tailrace.toml")
+
+
+def test_the_schema_of_the_settings_has_every_installed_channel(folder: FerryFolder) -> None:
+    [gateway, channels] = json.loads(folder.run("schema", "config").out)["properties"].values()
+    assert gateway["additionalProperties"] is False
+    ferry = channels["properties"]["ferry"]
+    assert {"token", "harbour", "allow", "max_age_s", "type"} <= ferry["properties"].keys()
+    assert (ferry["properties"]["type"], ferry["additionalProperties"]) == ({"const": "ferry"}, False)
+    assert {**ferry, "required": ["type"]} in channels["additionalProperties"]["anyOf"]
