@@ -189,6 +189,7 @@ def test_every_entry_point_can_be_loaded() -> None:
     points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
     assert {(point.group, point.name) for point in points} == {
         *(("tailrace.channels", name) for name in ("simulated", "telegram", "terminal")),
+        ("tailrace.simulators", "telegram"),
         *(("tailrace.runtimes", name) for name in RUNTIMES),
     }
     [script] = distribution("tailrace").entry_points.select(group="console_scripts")

@@ -11,7 +11,7 @@ import sys
 import uuid
 from contextlib import aclosing, nullcontext, redirect_stdout, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TextIO, TypeAlias
 
 import typer
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_
 from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_argument, ledger_path
 from tailrace.cli.progress import Progress
 from tailrace.cli.sending import EXIT_AFTER_S, Connections, load_channel, open_courier
+from tailrace.cli.settings import ConfigOption, SetOption, configured_channel, open_settings
 from tailrace.cli.standard_input import EventLines
 from tailrace.cli.turn_summary import summarize
 from tailrace.contract import checked
@@ -35,11 +36,20 @@ from tailrace.projector import Idle, Presentation, Projector, ProjectorSettings,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tailrace.config import Settings
     from tailrace.deliveries import Delivery
     from tailrace.delivery import OpenTurn
     from tailrace.events import Event
 
 _FINISH_S = 10.0
+_OnUnknownOption: TypeAlias = Annotated[
+    Literal["hold", "resend"] | None,
+    typer.Option(
+        "--on-unknown",
+        help="If it is unknown whether a message arrived: hold it and report that in the chat, or resend it. "
+        "Default: the setting of the channel, or else hold.",
+    ),
+]
 
 
 def deliver(  # noqa: PLR0913 -- one for each option of the command
@@ -66,13 +76,9 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
         ),
     ] = None,
     ledger: LedgerOption = None,
-    on_unknown: Annotated[
-        Literal["hold", "resend"],
-        typer.Option(
-            "--on-unknown",
-            help="If it is unknown whether a message arrived: hold it and report that in the chat, or resend it.",
-        ),
-    ] = "hold",
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    on_unknown: _OnUnknownOption = None,
     on_dead: Annotated[
         Literal["skip", "halt"],
         typer.Option("--on-dead", help="If a message is refused or too old: skip it, or halt and leave out the rest."),
@@ -89,12 +95,17 @@ def deliver(  # noqa: PLR0913 -- one for each option of the command
     with errors_in_one_line(debug=debug):
         for option, value in (("--to", to), ("--thread", thread), ("--turn", turn)):
             _check_readable(option, value)
+        settings = open_settings(config, assignments)
+        shared = configured_channel(settings, channel).settings
         options = DeliverOptions(
             target=Target(channel=channel, chat=to, thread=thread),
             turn_id=turn,
             presentation=presentation,
             ledger=ledger,
-            settings=CourierSettings(on_unknown=on_unknown, on_dead=on_dead),
+            settings=settings,
+            policy=CourierSettings(
+                on_unknown=on_unknown or shared.on_unknown, on_dead=on_dead, max_age_s=shared.max_age_s
+            ),
             json=sys.stdout if json else None,
         )
         # Text that a channel prints must not appear between the lines of JSON.
@@ -110,7 +121,8 @@ class DeliverOptions(NamedTuple):
     turn_id: str | None
     presentation: Presentation
     ledger: Path | None
-    settings: CourierSettings
+    settings: Settings
+    policy: CourierSettings
     json: TextIO | None
 
     def command(self, turn_id: str) -> str:
@@ -129,7 +141,7 @@ def _check_readable(option: str, value: str | None) -> None:
 
 
 async def _deliver(options: DeliverOptions, *, debug: bool) -> int:
-    channel = load_channel(options.target.channel)
+    channel = load_channel(options.target.channel, options.settings)
     is_same_terminal = channel.name == "terminal" and sys.stdout.isatty() and sys.stderr.isatty()
     progress = Progress(json=options.json, quiet=is_same_terminal)
     last_words = "ended at once; to resume, run again with the same input and turn id"
@@ -137,7 +149,8 @@ async def _deliver(options: DeliverOptions, *, debug: bool) -> int:
         warnings_in_one_line(progress.status.write, debug=debug),
         stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
     ):
-        async with open_courier(ledger_path(options.ledger), options.settings, progress.update) as connections:
+        path = ledger_path(options.ledger, options.settings)
+        async with open_courier(path, options.policy, progress.update) as connections:
             await connections.connect(channel)
             return await DeliverCommand(options, connections, progress, stop).run()
 

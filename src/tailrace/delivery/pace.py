@@ -114,6 +114,10 @@ class PacedChannel:
         """What the channel can do in this chat."""
         return self.channel.capabilities if self._by_chat is None else self._by_chat.capabilities_of(target)
 
+    def is_group(self, target: Target) -> bool:
+        """Whether the rate of groups applies to this chat."""
+        return target.group or (self._by_chat is not None and self.capabilities(target).per_group is not None)
+
     def next_step(self, delivery: Delivery, *, waited: bool = False) -> NextStep:
         """What to do now with an open delivery for this channel, see `result.next_step`."""
         return next_step(delivery, self._repeat_context, now=self._clock.wall(), waited=waited)

@@ -93,9 +93,9 @@ class PreviewSlot:
 
     async def _wait_to_call(self, channel: PacedChannel, operation: Interim) -> bool:
         target, urgency = operation.target, urgency_of(operation)
-        if channel.queue.try_call(target.chat, urgency, group=target.group):
+        if channel.queue.try_call(target.chat, urgency, group=channel.is_group(target)):
             return True
-        call = channel.queue.enqueue(target.chat, urgency, group=target.group)
+        call = channel.queue.enqueue(target.chat, urgency, group=channel.is_group(target))
         self._waiting = channel, call
         try:
             return await channel.queue.wait(call)

@@ -89,12 +89,12 @@ class SendSteps:
             return None
         if new.policy.on_dead == "halt" and new.ordinal != 1:
             return None
-        if not channel.is_free(target.chat, group=target.group):
+        if not channel.is_free(target.chat, group=channel.is_group(target)):
             return None
         step = channel.next_step(new)
         if not isinstance(step, Send):
             return None
-        channel.count_call(target.chat, group=target.group)
+        channel.count_call(target.chat, group=channel.is_group(target))
         return Intent(step.delivery, context.clock.monotonic())
 
     async def advance(self, first: Delivery) -> None:
@@ -171,7 +171,9 @@ class SendSteps:
             return
         if (due_in := channel.due_in(target.chat)) > LONG_WAIT_S:
             self._stop_unless_awaited()
-        wait = channel.wait_to_call(target.chat, urgency_of(first.operation, first.ordinal), group=target.group)
+        wait = channel.wait_to_call(
+            target.chat, urgency_of(first.operation, first.ordinal), group=channel.is_group(target)
+        )
         if due_in <= 0:
             await wait
         elif not await self.unless_woken(wait):

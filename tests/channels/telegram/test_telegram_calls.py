@@ -136,9 +136,10 @@ def test_chats_differ() -> None:
     limits = ChatLimits(rich=False)
     private, group = limits.of("7", is_broadcast=False), limits.of("-7", is_broadcast=False)
     broadcast = limits.of("@news", is_broadcast=True)
-    assert private == TELEGRAM
+    assert limits.account == TELEGRAM
+    assert (private.per_group, group.per_group) == (None, TELEGRAM.per_group)
     assert group.native is None
     assert group.edits is not None
     assert group.edits.every_s == 4.0
     assert (private.typing_s, group.typing_s, broadcast.typing_s) == (5.0, 5.0, None)
-    assert ChatLimits(rich=True).of("7", is_broadcast=False) == TELEGRAM_RICH
+    assert ChatLimits(rich=True).account == TELEGRAM_RICH

@@ -47,7 +47,7 @@ def test_wrong_settings_are_one_line_and_exit_code_1_or_2(tmp_path: Path) -> Non
     assert "no connection to Telegram" in offline[1]
     missing = asyncio.run(deliver(tmp_path, str(PERSON.id), TELEGRAM_BOT_TOKEN=""))
     assert missing[0] == 2
-    assert "set TELEGRAM_BOT_TOKEN" in missing[1]
+    assert "in the environment variable TELEGRAM_BOT_TOKEN" in missing[1]
     assert {printed.count("\n") for _, printed, _ in (wrong, offline, missing)} == {1}
     assert "not-the-token" not in wrong[1]
 

@@ -69,7 +69,7 @@ class TelegramChannel:
         self.name = name
         self._settings = _checked(settings)
         self._limits = ChatLimits(rich=self._settings.rich)
-        self.capabilities = self._limits.private
+        self.capabilities = self._limits.account
         self._api = TelegramClient(self._settings)
         self._receiver = UpdateReceiver(
             self._api, self._settings, self._show_seen if self._settings.reactions else None

@@ -22,11 +22,12 @@ class ChatLimits:
     """The capabilities of private chats, groups and channels."""
 
     def __init__(self, *, rich: bool) -> None:
-        self.private = TELEGRAM_RICH if rich else TELEGRAM
-        edits = self.private.edits
+        self.account = TELEGRAM_RICH if rich else TELEGRAM
+        self.private = replace(self.account, per_group=None)
+        edits = self.account.edits
         assert edits is not None, "Telegram has edits"
         every_s = edits.every_s_in_groups or edits.every_s
-        self.group = replace(self.private, native=None, edits=replace(edits, every_s=every_s))
+        self.group = replace(self.account, native=None, edits=replace(edits, every_s=every_s))
         self.broadcast = replace(self.group, typing_s=None)
 
     def of(self, chat: str, *, is_broadcast: bool) -> Capabilities:

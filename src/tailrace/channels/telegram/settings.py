@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tailrace.errors import UsageError
+from tailrace.secret import SecretText
 
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]+")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
@@ -24,12 +25,12 @@ class BotSettings(msgspec.Struct, frozen=True, kw_only=True):
     headings, lists and tables. `reactions` puts 👀 on each message to the bot that was recorded.
     """
 
-    token: str
+    token: SecretText
     api_base: str = "https://api.telegram.org"
     mode: Literal["polling", "webhook"] = "polling"
     listen: str = "127.0.0.1:8443"
     public_url: str = ""
-    secret: str = ""
+    secret: SecretText = ""
     polling_timeout: Annotated[int, msgspec.Meta(gt=0, le=600)] = 30
     rich: bool = False
     reactions: bool = False

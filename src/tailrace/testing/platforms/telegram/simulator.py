@@ -61,6 +61,11 @@ class TelegramSimulator:
         self.port = port
         self.clock = clock
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables that lead a bot to this simulator."""
+        return {"TELEGRAM_API_BASE": self.url, "TELEGRAM_BOT_TOKEN": self.token}
+
     async def __aenter__(self) -> Self:
         self._api = BotApi(self.world, self.faults, self.clock)
         upload_limit = self.world.settings.upload_bytes + 1_000_000
