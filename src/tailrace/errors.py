@@ -92,7 +92,7 @@ class RuntimeFault(TailraceError):
 
 
 class ChannelFault(TailraceError):
-    """A call to a platform gave no receipt. The class says whether the message was sent.
+    """A call to a platform gave no receipt. The subclass says whether the message was sent, or may have been sent.
 
     The error message is stored and shown to people. So an adapter writes it in its own words. It contains no token, no
     URL with a token, and no text of the chat message.

@@ -59,7 +59,11 @@ _INTERIM_URGENCY: dict[type, Urgency] = {
 
 
 def urgency_of(operation: Operation, ordinal: int | None = None) -> Urgency:
-    """The urgency of an operation. Durable ones (with an `ordinal`) are final or first; others depend on their type."""
+    """How urgent an operation is.
+
+    A durable operation has an `ordinal`: the first message of a turn is FIRST, all others are FINAL. For an interim one
+    the type decides.
+    """
     if ordinal is None:
         return _INTERIM_URGENCY[type(operation)]
     return Urgency.FIRST if ordinal == 1 and isinstance(operation, _NEW_MESSAGES) else Urgency.FINAL

@@ -328,7 +328,7 @@ class MemoryLedger:
             raise refusal(before, is_cancelled=False)
 
     async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:
-        """See `Ledger.adopt`."""
+        """Take over the open rows that an earlier lease left, see `Ledger.adopt`."""
         contents = self._open_contents(lease)
         found: list[Delivery] = []
         for position in contents.open.get(lease.conversation, [])[:limit]:

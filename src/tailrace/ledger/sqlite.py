@@ -167,7 +167,7 @@ class SqliteLedger:
         return await self._change(change, lease=lease, compound=compound, single=single)
 
     async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:
-        """See `Ledger.adopt`."""
+        """Take over the open rows that an earlier lease left, see `Ledger.adopt`."""
         return await self._change(partial(self._rows.adopt, lease, now, limit), lease=lease)
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:

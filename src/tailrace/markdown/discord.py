@@ -172,7 +172,7 @@ def _code_span(code: str) -> str:
 
 
 def _text(text: str, open_styles: frozenset[type] = frozenset()) -> str:
-    """Escape text, but not the addresses in it: escapes would break them."""
+    """Escape text, but leave the web addresses in it as they are: escapes would break them."""
     pieces = split_addresses(text)
     return "".join(_address(piece, open_styles) if is_address else _escaped(piece) for piece, is_address in pieces)
 

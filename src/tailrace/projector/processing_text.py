@@ -140,7 +140,7 @@ class ProcessingText:
         return self._whole("")
 
     def tools_only(self) -> str:
-        """The calls without the text, which was sent as the answer; "" if there were no calls."""
+        """The text with only its tool calls, because the rest was sent as the answer; "" if there were no calls."""
         return self._fitted([self._line(call) for call in self._calls], "", is_cut=self._is_call_cut)
 
     def _add_text(self, text: str) -> None:

@@ -97,7 +97,7 @@ class AguiTranslator:
             self._turn.fail(message, code=code, status_code=status_code)
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """End the turn."""
+        """End the turn. Returns the events that are still missing, with the terminal event last."""
         match self._run_end:
             case shapes.RunError(message=message, code=code):
                 self._turn.fail(as_text(message), code=None if code is None else as_text(code))
@@ -297,9 +297,9 @@ class AguiTranslator:
         return []
 
     def _not_streamed(self) -> list[Event]:
-        """The messages since the last question that are only in the snapshot.
+        """The messages after the last user message that are in the snapshot but were not streamed.
 
-        The streamed text must come first in the snapshot, in the same order. Otherwise nothing is added.
+        Empty if the snapshot does not begin with the streamed text in the same order.
         """
         questions = [index for index, message in enumerate(self._snapshot) if message.role == "user"]
         since = self._snapshot[questions[-1] + 1 :] if questions else []

@@ -81,7 +81,7 @@ class LangGraphTranslator:
         return []
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """End the turn."""
+        """End the turn. Returns the events that are still missing, with the terminal event last."""
         return self._turn.end(cancelled=cancelled)
 
     # While models and tools write

@@ -1,4 +1,7 @@
-"""Agents of the OpenAI Agents SDK: `OpenAIAgentsRuntime(agent)`; `show_subagent` is for agents that are tools."""
+"""Agents of the OpenAI Agents SDK: `OpenAIAgentsRuntime(agent)`.
+
+`show_subagent` shows the work of an agent that another agent uses as a tool.
+"""
 
 from tailrace.runtimes.openai_agents.runtime import OpenAIAgentsRuntime, show_subagent
 from tailrace.runtimes.openai_agents.translator import OpenAIAgentsTranslator

@@ -120,7 +120,7 @@ class OpenAIAgentsTranslator:
         return self._turn.retract_turn(failure.message) if failure.kind in _RETRACTING else []
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """End the turn."""
+        """End the turn. Returns the events that are still missing, with the terminal event last."""
         return self._turn.end(cancelled=cancelled)
 
     # Raw events, while the model streams

@@ -76,7 +76,7 @@ class VercelTranslator:
             self._fail(message, code=code, status_code=status_code)
 
     def close(self, *, cancelled: bool = False) -> list[Event]:
-        """End the turn."""
+        """End the turn. Returns the events that are still missing, with the terminal event last."""
         events: list[Event] = []
         if self._finish is not None:
             reason = as_text(self._finish.finish_reason)
