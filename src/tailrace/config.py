@@ -1,8 +1,8 @@
 """The settings: the file `tailrace.toml`, the environment and `--set`, decoded strictly, each value with its origin.
 
 A later source wins: defaults, the file, the environment, `--set`. A channel's table has the keys of all channels
-(`ChannelSettings`), and the keys of its type. Those are the fields of a struct that the caller looks up, because this
-module imports no plugin. A table is decoded when its channel is used: some types import a large SDK.
+(`ChannelSettings`), and the keys of its type. The keys of a type are the fields of a struct that the caller looks up,
+because this module imports no plugin. A table is decoded when its channel is used: some types import a large SDK.
 
 An error names the source and the key, and says what is expected. It never shows a value, which may be a secret.
 """

@@ -106,7 +106,11 @@ class Recorder:
         )
 
     def _write_waiting(self) -> None:
-        """Write the waiting events. If the text of a source has a secret, its first event gets all text, redacted."""
+        """Write the waiting events.
+
+        A secret may be spread over several events of one source, such as a call. If their joined text has a secret, the
+        first of these events gets the whole text, redacted, and the others are left out.
+        """
         redacted: dict[_Source, str | None] = {}
         for source in {_source(event) for _, event in self._waiting if isinstance(event, _Piece)}:
             text = self._waiting_text(source)

@@ -279,7 +279,7 @@ class ConversationSender:
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
-        """Keep the lease while the block runs."""
+        """Keep the lease until the `with` block ends."""
         self._uses += 1
         try:
             yield

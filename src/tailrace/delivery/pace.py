@@ -57,7 +57,7 @@ class RateLimitQueue:
         return call
 
     async def wait(self, call: PendingCall) -> bool:
-        """Wait until the call is allowed, and count it. Returns False if it was cancelled before."""
+        """Wait until the call is allowed, and count it. Returns False if it was cancelled while it waited."""
         return await self._futures[call]
 
     def cancel(self, call: PendingCall) -> None:

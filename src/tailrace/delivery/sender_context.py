@@ -1,7 +1,7 @@
 """What the senders of one courier share: ledger, clock, connected channels, settings, and work in the background.
 
-It waits while the ledger cannot be written. When a sender is stopped, its last writes run here in the background, so
-that a second cancellation cannot interrupt them.
+The context repeats a call of the ledger while the ledger cannot be written. When a sender is stopped, its last writes
+run here in the background, so that a second cancellation cannot interrupt them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class SenderContext:
         self.channels.pop(name, None)
 
     async def next_connection(self) -> None:
-        """Wait until another channel is connected."""
+        """Wait until the next time that any channel is connected."""
         await self._connected.wait()
 
     def capabilities(self, target: Target) -> Capabilities:

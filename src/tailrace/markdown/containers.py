@@ -88,9 +88,10 @@ def open_on_one_line(containers: Sequence[Container]) -> str:
 
 
 def open_on_own_lines(containers: Sequence[Container]) -> str:
-    """The lines that open the containers before content with indentation of its own, one line for each item.
+    """Return lines that hold only the markers of the containers, one line for each list item.
 
-    On such a line the padding after a marker counts as one column, so the other columns go before the marker.
+    They are needed if the content begins with indentation of its own, such as indented code. After a marker that is
+    alone on its line, Markdown counts one column of padding; the rest of the padding goes before the marker.
     """
     lines = [""]
     for nth, container in enumerate(containers):

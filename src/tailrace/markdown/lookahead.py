@@ -147,7 +147,10 @@ class Lookahead:
 
     @cached_property
     def unbreakable(self) -> list[tuple[int, int]]:
-        """The links, code spans, addresses and escapes that fit a part and so must not be cut. The last one first."""
+        """The links, code spans, addresses and escapes that must not be cut, because one part has room for each.
+
+        Each is a range of offsets. The one nearest to the end of the text comes first.
+        """
         addresses = [
             found.span() for found in _ADDRESS.finditer(self.source, self.base) if not self.code_at(found.start() + 1)
         ]

@@ -173,9 +173,10 @@ class Clear(msgspec.Struct, frozen=True, tag_field="control", tag="clear"):
 
 
 class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
-    """Ask for a report, which comes when there are at least that many messages and that many calls.
+    """Ask a simulated platform for a report of its messages and of the calls that it received.
 
-    With a `chat`, only its messages are counted and reported. `kind` is the kind of the calls that are counted.
+    The platform answers when it has at least `messages` messages and `calls` calls. If `chat` is set, only messages of
+    that chat count and are reported; if `kind` is set, only calls of that kind count.
     """
 
     messages: int = 0

@@ -235,7 +235,10 @@ class TerminalChannel:
         self._write_text(text, parent)
 
     def _finish_block(self, text: str | None, parent: str | None = None) -> None:
-        """Close the open block. If `text`, its whole text, continues what was shown, show the rest, else show all."""
+        """Close the open block. `text` is the whole text of the block, or None.
+
+        If `text` begins with what was shown already, only the rest is shown; otherwise all of it.
+        """
         if text is not None:
             shown = "".join(self._open_blocks.get(parent, ()))
             if text.startswith(shown):
