@@ -167,7 +167,7 @@ class _Checks:
             if block.kind == "code_span" and self.size(text) + 8 * block.styles > self.limit // (1 + block.depth):
                 paragraph_end = self.source.find("\n\n", block.end)
                 literal_until = paragraph_end if paragraph_end >= 0 else len(self.source)
-            if block.start < literal_until:
+            if block.start < literal_until or self.looks_like_fence(block.start):
                 continue
             room = self.limit // 2 if block.depth else self.limit
             reads_as_fence = text.startswith("```") and "\n" in text  # alone it would be a fence
@@ -176,6 +176,14 @@ class _Checks:
             for here, following in self.borders_in(block):
                 if self.size(text + here.part.closed + following.part.opened) <= room:
                     yield Breach("boundary", here.number, f"{text!r} is cut")
+
+    def looks_like_fence(self, at: int) -> bool:
+        """Whether the line before `at` begins like a fence, and the backtick that shows that it is none comes too late.
+
+        A decision sees about one further part. Until then such a line opens a code block.
+        """
+        line = self.source[self.source.rfind("\n", 0, at) + 1 : at]
+        return line.lstrip(" >").startswith("```") and self.size(line) >= self.limit
 
     def tables(self) -> Iterator[Breach]:
         """Rows keep their header, a header keeps a row, and what is repeated is the table's own header."""
@@ -264,7 +272,8 @@ def check_meaning(source: str, parts: Sequence[Part]) -> list[Breach]:
             seen = [glyph.meaning for glyph in found.get(at, [])]
             if expected == seen or (at + 2 >= placed.end and _line_ends(expected) and _line_ends(seen)):
                 continue
-            at_edge = not source[placed.start : at].strip() or not source[at : placed.end].strip()
+            # In a quote a blank line has the marks of the quote.
+            at_edge = not source[placed.start : at].strip(" \t\r\n>") or not source[at : placed.end].strip(" \t\r\n>")
             if at_edge and not source[at].strip() and any(start <= at < end for start, end in indented):
                 continue
             context = source[max(0, at - 15) : at + 15]

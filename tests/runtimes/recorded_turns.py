@@ -201,7 +201,7 @@ class Acp:
     def feed(self, message: Any) -> list[Event]:
         match message:
             case str():
-                return self.translator.invalid_line(message.encode("latin-1"))
+                return self.translator.invalid_line(message.encode("latin-1", "replace"))
             case {"method": "session/request_permission", "params": params}:
                 return self.translator.permission_request(params)[0]
             case {"method": _, "params": params}:
@@ -275,7 +275,8 @@ class SdkRun:
                 return graph.finished()
             case {"_after": dict(after)}, OpenAIAgentsTranslator() as run:
                 waiting = after.get("interruptions")
-                names = [str(call["name"]) for call in waiting if call] if isinstance(waiting, list) else []
+                calls = waiting if isinstance(waiting, list) else []
+                names = [str(call["name"]) for call in calls if isinstance(call, dict) and "name" in call]
                 return run.finished(output=after.get("final_output"), waiting=names)
             case {"sub_event": event, "tool_call_id": str(call)}, OpenAIAgentsTranslator() as run:
                 return run.feed(event, parent=call)

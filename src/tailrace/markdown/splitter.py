@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from tailrace.markdown import graphemes
 from tailrace.markdown.cut_markup import NO_OPENING, Opening
 from tailrace.markdown.cut_rules import NoCut
@@ -145,8 +147,20 @@ class Splitter:
                 cut = self._take_rest()
             if cut is None:
                 break
+            if self._is_blank_after(cut.resume):
+                # Whitespace alone is no part: it belongs to the seam of this one, as soon as it is known where it ends.
+                if not final:
+                    self._needs_visible = True
+                    break
+                cut = replace(cut, resume=len(self._text) - self._start)
             parts.append(self._part(cut))
         return parts
+
+    def _is_blank_after(self, resume: int) -> bool:
+        at = self._start + resume
+        while at < len(self._text) and self._text[at].isspace():
+            at += 1
+        return self._start + resume < len(self._text) == at
 
     def _take_lead(self) -> bool:
         """Take the whitespace before the first line; returns False if there is no other text yet."""
