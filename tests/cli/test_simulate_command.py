@@ -48,6 +48,7 @@ def test_a_port_in_use_is_one_line(folder: FerryFolder) -> None:
         done = folder.run("simulate", "ferry", "--port", str(taken.getsockname()[1]))
     assert (done.exit_code, done.out) == (1, "")
     assert "address already in use" in done.err
+    assert done.err.endswith("Name another port with --port.\n")
     assert done.err.count("\n") == 1
 
 

@@ -8,6 +8,7 @@ its page, and `environment`, the variables that lead a bot to it.
 from __future__ import annotations
 
 import asyncio
+import errno
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +36,13 @@ def simulate(
     Prints the address of the page, and the environment variables to set for a bot.
     """
     with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
-        asyncio.run(_serve(load("simulator", name), port))
+        try:
+            asyncio.run(_serve(load("simulator", name), port))
+        except OSError as error:
+            if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+                raise
+            problem = f"{error.strerror or error}. Name another port with --port."
+            raise OSError(problem) from error
 
 
 async def _serve(make: Callable[..., Any], port: int) -> None:

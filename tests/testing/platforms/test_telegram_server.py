@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -399,24 +396,3 @@ def test_people_act_and_look_by_http() -> None:
         assert not telegram.world.token_is_valid
 
     simulated(main)
-
-
-def test_it_runs_as_a_process_of_its_own() -> None:
-    command = [sys.executable, "-m", "tailrace.testing.platforms.telegram", "--settings", '{"text_limit": 5}']
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        place = json.loads(process.stdout.readline())
-        fields = urlencode({"chat_id": PRIVATE, "text": "longer"}).encode()
-        path = f"/bot{place['token']}/sendMessage"
-        status, _headers, body = request_blocking(place["port"], path, fields, FORM, "POST")
-        assert (status, json.loads(body)["description"]) == (400, "Bad Request: message is too long")
-        taken = [*command, "--port", str(place["port"])]
-        for wrong, code, problem in (
-            (taken, 1, f"Cannot listen on port {place['port']}"),
-            ([*command, "--token", "abc"], 2, "a token is the number of the bot, a colon and a secret"),
-            ([*command, "--settings", '{"text_limit": "x"}'], 2, "--settings: Expected `int`, got `str`"),
-        ):
-            refused = subprocess.run(wrong, capture_output=True, text=True, check=False)
-            assert (refused.returncode, problem in refused.stderr, "Traceback" in refused.stderr) == (code, True, False)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0

@@ -7,7 +7,7 @@
         await telegram.act(WriteMessage(text="/start"))
         await telegram.wait_until(lambda: telegram.texts() == ["Hello!"])
 
-    python -m tailrace.testing.platforms.telegram --port 8081
+    tailrace simulate telegram  # the same, with a page to type in
 
 A test of your own bot takes it as a fixture:
 
@@ -17,7 +17,7 @@ A test of your own bot takes it as a fixture:
             yield simulator
 
 It refuses what Telegram refuses. Each refusal names the fact that it follows (`rules.RULES`), and numbers that no
-source states are marked as unverified (`rules.unverified_settings`). It needs aiohttp, which aiogram brings: install
+source states are marked as unverified (`rules.unverified_settings`). It needs aiohttp: install
 `tailrace[telegram]`.
 """
 
