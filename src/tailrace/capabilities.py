@@ -2,12 +2,12 @@
 
 A channel declares one `Capabilities`, and all other code reads it. This module only holds the values. The tables of the
 platforms are at the end, with the sources of their values. `unverified` lists the values that are in no primary source.
-Only the declared idempotency decides what happens to a send that got no answer:
+If a send got no answer, only the declared `idempotency` decides what happens next:
 
-    keyed        the platform recognises a message by its key, for some time: send it again
+    keyed        the platform recognises a message by its key, for some time: send the message again
     readback     the platform can be asked whether a message with that key exists: ask, then decide
-    repeatable   a second call changes nothing, as with any edit: repeat it
-    unkeyed      the outcome stays unknown: send a notice instead, or send it again with a mark
+    repeatable   a second call changes nothing, as with any edit: repeat the call
+    unkeyed      there is no way to find out: notify the user, or send again and record that this may be a double
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import msgspec
 class Keyed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="keyed"):
     """For `window_s` seconds after the first call, the platform drops further messages with the same key.
 
-    `scope` names what the key is bound to besides the chat (a device, a bot account). In another scope the platform
-    does not recognise the key.
+    `scope` says who must send the second message (the same device, the same bot account). A message with the same key
+    from another sender is a new message for the platform.
     """
 
     window_s: float
@@ -29,7 +29,7 @@ class Keyed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ke
 
 
 class Readback(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="readback"):
-    """The platform can be asked for a message by its key.
+    """The platform can be asked whether it has a message with a certain key.
 
     If the platform does not show the message `visible_within_s` after the call, the message never arrived.
     """
@@ -38,11 +38,11 @@ class Readback(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class Repeatable(msgspec.Struct, frozen=True, tag_field="kind", tag="repeatable"):
-    """A second call changes nothing."""
+    """A call can safely be repeated, because a second call changes nothing."""
 
 
 class Unkeyed(msgspec.Struct, frozen=True, tag_field="kind", tag="unkeyed"):
-    """It is impossible to find out whether a send without an answer arrived."""
+    """After a send without an answer it is impossible to find out whether the message arrived."""
 
 
 Idempotency: TypeAlias = Keyed | Readback | Repeatable | Unkeyed
@@ -56,10 +56,10 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EditRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages can be edited.
+    """The channel can edit its messages. These are the rules for edits.
 
     While an answer grows, its message is edited at most every `every_s` seconds (`every_s_in_groups` in a group), so
-    that some of the rate limit is left for durable operations. `notifies`: an edit notifies people again.
+    that some of the rate limit is left for new messages. `notifies`: people get a notification for an edit too.
     """
 
     every_s: float
@@ -68,7 +68,11 @@ class EditRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="drafts"):
-    """The platform shows drafts. A draft is replaced as a whole and vanishes after `lifetime_s`."""
+    """The platform can show a draft: a text that people see before it is a message.
+
+    A draft can only be replaced as a whole, at most every `every_s` seconds, and vanishes after `lifetime_s`.
+    `in_groups`: groups can show drafts too, not only private chats.
+    """
 
     lifetime_s: float
     every_s: float
@@ -76,10 +80,11 @@ class DraftRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class StreamRules(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="streams"):
-    """Text can be appended to an open message.
+    """The platform has streams: open messages to which text can be appended, at most every `every_s` seconds.
 
-    The platform closes the stream after `lifetime_s`, None for never. One call takes at most `per_call` of the `unit`.
-    `tasks`: the platform shows tasks and their status beside the text. `in_threads_only`: only threads have streams.
+    The platform closes a stream after `lifetime_s`; None means never. One call appends at most `per_call`, counted in
+    the `unit` of the channel. `tasks`: the platform shows tasks and their status beside the text. `in_threads_only`:
+    only threads have streams.
     """
 
     every_s: float
@@ -94,8 +99,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     `limit` is the size of a rendered message in `unit`. A message with more than `lines` lines is cut too, because
     people read two shorter messages more easily. After `deadline_s` the outcome of a call counts as unknown. Sends and
-    edits of a chat share `per_chat`, in a group `per_group` too; all chats share `overall`. The typing sign lasts
-    `typing_s`. `presentation` is the default. `unverified` names the fields with a value that is in no primary source.
+    edits of a chat share `per_chat`, in a group `per_group` too; all chats share `overall`. The platform shows a typing
+    sign for `typing_s` seconds after the call. `presentation` is used if the settings name none. `unverified` names the
+    fields with a value that is in no primary source.
     """
 
     idempotency: Idempotency

@@ -57,7 +57,10 @@ MANY_PIECES = 100_000
 
 
 def join_small_pieces(pieces: list[str]) -> None:
-    """Join the small pieces at the end of the list into one; the long pieces before them are not copied."""
+    """Join the small pieces at the end of the list into one piece, because many small ones take much memory.
+
+    The long pieces before them are not copied.
+    """
     first_small = next((nth for nth, piece in enumerate(pieces) if len(piece) < MANY_PIECES), len(pieces))
     pieces[first_small:] = ["".join(pieces[first_small:])]
 
@@ -72,10 +75,10 @@ _NO_SENDERS: frozenset[str | None] = frozenset()
 
 @dataclass
 class TextChunk:
-    """A text block of the answer.
+    """A text block of the answer. It is open, so that more text can be added, until it is sealed.
 
-    `tail.append(piece)` adds text to an open block of the agent itself, without a copy of the earlier text. A sealed
-    block and a block with text of a subagent have no `tail`: `append` adds to them. Which sender wrote which text and
+    Usually only the agent has written in a block. While such a block is open, `tail.append(piece)` adds text without a
+    copy of the earlier text. All other blocks have no attribute `tail`; use `append`. Which sender wrote which text and
     which sender sealed the block is not part of the wire form.
     """
 
@@ -88,7 +91,7 @@ class TextChunk:
         self._sealed_by: frozenset[str | None] = _NO_SENDERS
 
     def append(self, piece: str, sender: str | None) -> None:
-        """Add text of a sender: None for the agent, or the id of the tool call that runs the subagent."""
+        """Add text of a sender. `sender` is None for the agent, or the id of the tool call that runs the subagent."""
         if self._shares is None and sender is not None:
             self._shares = [(None, [self.text])] if self.text else []
             del self.tail
@@ -106,7 +109,7 @@ class TextChunk:
         return any(author == sender for author, _pieces in self._shares)
 
     def replace(self, sender: str | None, text: str) -> None:
-        """Replace the part that the sender wrote; the parts of others stay."""
+        """Replace the text that this sender wrote in the block. The text of other senders stays."""
         if self._shares is None:
             self.text = text
             return
@@ -118,14 +121,15 @@ class TextChunk:
     def is_open_to(self, sender: str | None) -> bool:
         """True if new text of the sender continues this block.
 
-        That is so if no sender sealed it, or if the sender wrote in it and only others sealed it.
+        That is so if no sender has sealed the block. If only other senders have sealed it, the block is still open to a
+        sender who has already written in it.
         """
         if not self._sealed_by:
             return True
         return sender not in self._sealed_by and self.has_text_of(sender)
 
     def seal(self, sender: str | None = None) -> None:
-        """Close the block for a sender: its later text opens another block."""
+        """Seal the block for a sender: later text of this sender opens a new block."""
         self._sealed_by |= {sender}
         if self._shares is None:
             del self.tail
@@ -133,7 +137,10 @@ class TextChunk:
 
 @dataclass
 class ThinkingChunk:
-    """Reasoning of the model. `metadata` belongs to the provider; a chunk with metadata is sealed."""
+    """Reasoning of the model. `metadata` belongs to the provider.
+
+    `metadata` comes with the end of the reasoning, so later reasoning opens a new chunk.
+    """
 
     type: Literal["thinking"] = field(default="thinking", kw_only=True, repr=False)
     text: str = _growing()
@@ -168,7 +175,7 @@ class ToolCall(msgspec.Struct, rename="camel"):
 
 
 class ToolBatchChunk(msgspec.Struct, tag_field="type", tag="tool-batch"):
-    """Tool calls with no other chunk between them."""
+    """Tool calls that follow each other: no text, reasoning or other chunk came between them."""
 
     calls: list[ToolCall]
 
@@ -202,7 +209,7 @@ class Message(msgspec.Struct):
 
 
 class SystemEvent(msgspec.Struct, frozen=True):
-    """A system event that may come while no turn is open."""
+    """An event such as "another model answers now" that can come while no turn runs. It becomes a `SystemChunk`."""
 
     kind: SystemKind
     text: str

@@ -1,8 +1,9 @@
 """The settings: the file `tailrace.toml`, the environment and `--set`, decoded strictly, each value with its origin.
 
-A later source wins: defaults, the file, the environment, `--set`. A channel's table has the keys of all channels
-(`ChannelSettings`), and the keys of its type. The keys of a type are the fields of a struct that the caller looks up,
-because this module imports no plugin. A table is decoded when its channel is used: some types import a large SDK.
+A later source wins: defaults, the file, the environment, `--set KEY=VALUE`. The table of a channel has the keys that
+all channels have (`ChannelSettings`), and the keys of its channel type. The keys of a type are the fields of a struct
+that the caller looks up, because this module imports no plugin. The table of a channel is decoded when the channel is
+used, because some types import a large SDK.
 
 An error names the source and the key, and says what is expected. It never shows a value, which may be a secret.
 """
@@ -41,7 +42,7 @@ Positive: TypeAlias = Annotated[int, msgspec.Meta(gt=0, lt=2**31)]
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The table `[gateway]`. `data_dir`: where the ledger is; None for the user's data directory."""
+    """The table `[gateway]`. `data_dir` is the directory of the ledger; None means the user's data directory."""
 
     data_dir: Path | None = None
 
@@ -62,7 +63,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainedValue(NamedTuple):
-    """A value as people may see it, without secrets; and its origin: `default`, the file, `env` or `--set`."""
+    """A setting as people may see it, without secrets, and its origin: `default`, the file, `env` or `--set`."""
 
     key: str
     value: object
@@ -70,9 +71,10 @@ class ExplainedValue(NamedTuple):
 
 
 class ConfiguredChannel(NamedTuple):
-    """A channel's settings. `options` are those of its type that were set: it is created with them by keyword.
+    """The settings of one channel: `settings` are those that all channels have, `options` those of its type.
 
-    A secret in them is a `Secret`, which is not read yet.
+    `options` has only the values that were set. They are passed to the channel's constructor as keyword arguments. A
+    secret in them is a `Secret`, which was not read yet. `explained` has all values, for people.
     """
 
     name: str
@@ -83,7 +85,7 @@ class ConfiguredChannel(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """Where a value comes from. A relative path in it starts at `folder`."""
+    """The source of a value, for errors. If the value is a relative path, it starts at `folder`."""
 
     origin: str
     folder: Path
@@ -98,7 +100,10 @@ _Table: TypeAlias = dict[str, _Value]
 
 
 class Settings:
-    """All settings of a process. The constructor is for `read_settings`; `layers` are in the order of precedence."""
+    """All settings of a process. Use `read_settings` to create them.
+
+    `layers` are the tables from the file, from the environment and from `--set`; a later layer wins.
+    """
 
     def __init__(self, layers: Sequence[Mapping[str, _Table]], *, has_file: bool) -> None:
         self.has_file = has_file
@@ -109,16 +114,19 @@ class Settings:
         self.gateway = GatewaySettings(**self._gateway_values)
 
     def channels(self) -> list[str]:
-        """The channels that have a table in the file or by `--set`; without a file also those of the environment."""
+        """The names of the configured channels, from the file and `--set`.
+
+        If there is no file, channels that have an environment variable, such as `TELEGRAM_BOT_TOKEN`, are included.
+        """
         file, environment, assigned = self._layers
         layers = [file, assigned] if self.has_file else [environment, assigned]
         keys = {key: None for layer in layers for key in layer if key != "gateway"}
         return [key.removeprefix("channels.") for key in keys]
 
     def channel(self, name: str, settings_of: Callable[[str], type[msgspec.Struct]]) -> ConfiguredChannel:
-        """The settings of a channel; without a table, the defaults and the environment.
+        """The settings of a channel. If the channel has no table, these are the defaults and the environment.
 
-        `settings_of` gives the struct with the keys of a channel type.
+        `settings_of` takes the name of a channel type and returns the struct with the keys of that type.
         """
         prefix = f"channels.{name}"
         table = self._merged(prefix)
@@ -132,7 +140,7 @@ class Settings:
         return ConfiguredChannel(name, kind, ChannelSettings(**shared), options, explained)
 
     def explained(self) -> list[ExplainedValue]:
-        """The values that belong to no channel."""
+        """The settings outside the tables of the channels, each with its origin."""
         return list(_explained(GatewaySettings, self._gateway_values, "gateway", self._gateway))
 
     def _merged(self, key: str) -> _Table:
@@ -140,9 +148,9 @@ class Settings:
 
 
 def read_settings(path: Path | None, assignments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """The settings of this file, these assignments `KEY=VALUE` and these environment variables.
+    """Read all settings from this file, these assignments `KEY=VALUE` and these environment variables.
 
-    Without a path it is `tailrace.toml` in the working directory, if there is one. Raises `UsageError`.
+    If `path` is None, the file is `tailrace.toml` in the working directory, if that exists. Raises `UsageError`.
     """
     has_file = path is not None or Path(FILE_NAME).exists()
     path = path or Path(FILE_NAME)
@@ -173,7 +181,10 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _assigned(assignment: str) -> dict[str, Any]:
-    """The document that `KEY=VALUE` stands for. The value is TOML if it can be, otherwise text."""
+    """Parse `KEY=VALUE`: `gateway.data_dir=turns` gives `{"gateway": {"data_dir": "turns"}}`.
+
+    A value that is not valid TOML is a text.
+    """
     key, equals, text = assignment.partition("=")
     *tables, name = key.strip().split(".")
     if not equals or not tables or not all((*tables, name)):
@@ -189,7 +200,7 @@ def _assigned(assignment: str) -> dict[str, Any]:
 
 
 def _tables(document: Mapping[str, Any], source: _Source) -> dict[str, _Table]:
-    """The tables of a document, as `gateway` and `channels.NAME`."""
+    """The tables of a document by their names, `gateway` or `channels.NAME`. Each value in them knows its source."""
     tables: dict[str, Any] = {}
     for section, content in document.items():
         if section not in ("gateway", "channels"):
@@ -225,7 +236,7 @@ def _refuse_unknown(prefix: str, table: _Table, *kinds: type[msgspec.Struct], ot
 
 
 def _decoded(kind: type[msgspec.Struct], prefix: str, table: _Table) -> dict[str, Any]:
-    """The values of the table by the names of the fields. Raises `UsageError` for a wrong or missing one."""
+    """The values of the table as fields of the struct `kind`. Raises `UsageError` if a value is wrong or missing."""
     values = {}
     for field in fields(kind):
         key = f"{prefix}.{field.encode_name}"
@@ -243,7 +254,7 @@ def _ways_to_set(key: str) -> str:
 
 
 def _converted(value: _Value, kind: Any, key: str) -> Any:
-    """The value as its type. Raises `UsageError`, which says what is expected and where."""
+    """Convert a value to the type `kind`. Raises `UsageError`, which says what is expected and where."""
 
     def path(_: type[Path], text: Any) -> Path:
         return value.source.folder / Path(msgspec.convert(text, str)).expanduser()
@@ -261,7 +272,7 @@ def _converted(value: _Value, kind: Any, key: str) -> Any:
 
 
 def _choices(kind: Any) -> Iterator[str]:
-    """The texts of a `Literal`, which may be inside an optional type."""
+    """The texts that a type such as `Literal["a", "b"] | None` allows."""
     for inner in get_args(kind):
         yield from [inner] if isinstance(inner, str) else _choices(inner)
 

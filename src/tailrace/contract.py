@@ -57,7 +57,7 @@ class GrammarState(enum.Enum):
 
 
 class EventKind(enum.Enum):
-    """The role of an event in the grammar."""
+    """The role of an event in the grammar: it starts the turn, is content, may also come late, or ends the turn."""
 
     START = "start"
     CONTENT = "content"
@@ -135,8 +135,9 @@ async def checked(
 ) -> AsyncGenerator[Event, None]:
     """Apply the grammar to a stream: the result has `turn_started` first and exactly one terminal event.
 
-    `cancelled` says whether a stop was requested. An exception of the stream becomes `turn_failed`. Only a closing or
-    cancellation by the consumer is raised. The stream is closed at the end.
+    `cancelled` says whether a stop was requested. If the stream raises an exception, the result ends with
+    `turn_failed`; nothing is raised, unless the consumer itself closes the result or is cancelled. The stream is always
+    closed at the end.
     """
     turn = _Turn(turn_id, cancelled, on_diagnostic)
     source: AsyncIterator[Event] | None = None
@@ -192,7 +193,7 @@ class _Turn:
         )
 
     def accept(self, event: Event, index: int) -> list[Event]:
-        """Take one event. Returns the events to yield; if it is not allowed, sets `refused` and returns none."""
+        """Take one event and return the events to yield. If the grammar refuses it, set `refused` and return []."""
         try:
             after = _state_after(self.state, event)
         except ContractViolation as violation:
@@ -270,7 +271,7 @@ class _TextRepair:
         return self._joiner.is_waiting
 
     def feed(self, event: Event) -> list[Event]:
-        """The event with valid text. Half a character at the end waits for the next event of the same text."""
+        """The event with valid text. Half a character at its end waits for the next event of the same text."""
         match event:
             case TextDelta(text=piece) | ReasoningDelta(text=piece):
                 key: Hashable = (type(event), event.parent_tool_id)

@@ -5,8 +5,8 @@ after the platform answered. So a new process knows after a crash which deliveri
 
     planned    recorded, certainly not sent
     sending    the sender was about to send it, or has sent it
-    retry      certainly not sent; it is tried again, but not before a certain time
-    ambiguous  it may have arrived: no answer came, or its sender has ended
+    retry      certainly not sent; it is tried again, but not before `not_before`
+    ambiguous  it may have arrived: no answer came, or the process that sent it has ended
     ---------  the states above are open: more is to be done; those below are final: they never change
     delivered  it arrived; the receipt is recorded
     failed     the platform refused it for good
@@ -17,8 +17,8 @@ after the platform answered. So a new process knows after a crash which deliveri
 
 `EDGES` has all allowed changes of state, and every change goes through `moved`. A conversation has one owner at a time,
 who holds its `Lease`. The ledger changes a row only for the owner, and only if the row still has the epoch, state and
-attempt that the owner saw last. A new owner adopts every open row: `sending` becomes `ambiguous`, because its sender
-has ended. This module does no input or output; the time is an argument.
+attempt that the owner saw last. A new owner adopts every open row: `sending` becomes `ambiguous`, because the process
+that sent it has ended. This module does no input or output; the time is an argument.
 """
 
 from __future__ import annotations
@@ -154,12 +154,15 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether all its attempts are used up."""
+        """Whether all attempts of the delivery are used up, so that it is not tried again."""
         return self.attempt - self.deferred_tries >= self.policy.max_attempts
 
     @property
     def idempotency(self) -> Idempotency:
-        """What makes a repetition safe. An edit, a deletion and the end of a stream are repeatable on every channel."""
+        """What makes it safe to send the delivery again.
+
+        An edit, a deletion and the end of a stream are repeatable on every channel. For the rest the channel decides.
+        """
         if isinstance(self.operation, Edit | Delete | CloseStream):
             return Repeatable()
         return self.policy.idempotency
@@ -196,7 +199,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of an agent, and the `message` that it answers, if that came from a channel.
 
     `arrival` is the number of that message in its conversation; 0 without a message. `attempt` counts how often the
-    turn was begun; `last_ordinal` is the highest recorded ordinal. `is_cancelled`: no new message of it is sent.
+    turn was begun; `last_ordinal` is the highest recorded ordinal. `is_cancelled`: no new message of the turn may be
+    sent.
     """
 
     turn_id: str
@@ -262,7 +266,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now: float) -> Delivery:
-    """A new delivery. The same id and content always give the same key and fingerprint."""
+    """Make a new delivery without recording it. The same id and content always give the same key and fingerprint."""
     encoded = encode_operation(operation)
     name = f"{turn_id}.{ordinal}".encode("utf-8", "surrogatepass")
     return Delivery(
@@ -278,7 +282,7 @@ def plan(operation: Durable, *, turn_id: str, ordinal: int, policy: Policy, now:
 
 
 def fingerprint_of(operation: Durable) -> bytes:
-    """The fingerprint of an operation. If the content differs or is damaged, the fingerprint is another one."""
+    """A hash of an operation. It shows whether the recorded content was damaged or is not the expected content."""
     return _digest(encode_operation(operation), 16)
 
 
@@ -288,14 +292,14 @@ def _digest(content: bytes, size: int) -> bytes:
 
 
 def moved(delivery: Delivery, to: State, *, now: float, **changes: object) -> Delivery:
-    """The delivery in its next state. Raises `ValueError` if `EDGES` does not allow it."""
+    """The delivery in the state `to`, with these changes. Raises `ValueError` if `EDGES` does not allow this step."""
     if to not in EDGES[delivery.state]:
         raise ValueError(f"{delivery.id} is {delivery.state}; it cannot become {to}")
     return replace(delivery, state=to, updated_at=now, **changes)
 
 
 def sending(delivery: Delivery, *, now: float, again: bool = False) -> Delivery:
-    """The delivery at the start of its next attempt. `again`: an earlier attempt may have arrived."""
+    """The delivery at the start of its next attempt. With `again`, an earlier attempt may have arrived already."""
     return moved(
         delivery,
         State.SENDING,
@@ -309,10 +313,10 @@ def sending(delivery: Delivery, *, now: float, again: bool = False) -> Delivery:
 
 
 def adopted(delivery: Delivery, *, epoch: int, now: float, restored: bool = False) -> Delivery:
-    """An open delivery of an earlier lease, taken over by the lease `epoch`. `sending` becomes `ambiguous`.
+    """Take over an open delivery: it now belongs to the lease `epoch`. `sending` becomes `ambiguous`.
 
-    In a ledger that was `restored` from a backup, every open row becomes ambiguous: it may have been sent after the
-    backup was made.
+    In a ledger that was `restored` from a backup, every open delivery becomes ambiguous: it may have been sent after
+    the backup was made.
     """
     if delivery.state is State.SENDING:
         delivery = moved(delivery, State.AMBIGUOUS, now=now, error="its sender ended before the answer was recorded")

@@ -7,7 +7,7 @@
     │   ├── PluginNotFound        no channel or runtime has that name
     │   └── TurnMismatch          a turn with that id was delivered with another text
     ├── RuntimeFault          the author of the agent: it raised, or yielded what is not an event
-    ├── ChannelFault          the courier: the class says whether to retry; raised by channels
+    ├── ChannelFault          the sender of messages: the class says whether to retry; raised by channels
     │   ├── SendRefused           the platform refuses this call; it never works
     │   ├── NotSent               certainly not sent; it may work later
     │   ├── MaybeSent             no answer came, so it may have been sent
@@ -94,7 +94,7 @@ class RuntimeFault(TailraceError):
 class ChannelFault(TailraceError):
     """A call to a platform gave no receipt. The subclass says whether the message was sent, or may have been sent.
 
-    The error message is stored and shown to people. So an adapter writes it in its own words. It contains no token, no
+    The error message is stored and shown to people. So a channel writes it in its own words. It contains no token, no
     URL with a token, and no text of the chat message.
     """
 
@@ -113,7 +113,7 @@ class SendRefused(ChannelFault):
 class NotSent(ChannelFault):
     """Certainly not sent: no connection, too many requests, or a server error that is documented as safe to retry.
 
-    `retry_after` is the wait in seconds that the platform asked for. `everywhere`: the wait applies to all chats.
+    `retry_after` is the wait in seconds that the platform asked for. `everywhere`: all chats of the account must wait.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, everywhere: bool = False) -> None:
@@ -129,8 +129,8 @@ class MaybeSent(ChannelFault):
 class AccessLost(ChannelFault):
     """Certainly not sent: the token was revoked, a scope is missing, or the bot was removed from the chat or blocked.
 
-    `everywhere` is true if all chats of the account are affected. The chat or the account is paused, and the try does
-    not count as an attempt.
+    `everywhere` is true if all chats of the account are affected. The sender then pauses the chat or the account; this
+    call does not count as an attempt.
     """
 
     def __init__(self, message: str, *, everywhere: bool = False) -> None:
@@ -175,6 +175,6 @@ class CancelledTurn(LedgerError):
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A sentence for an error that names the most similar of the known names; empty if none is similar."""
+    """A sentence for an error that suggests the known name most similar to `name`; "" if no name is similar."""
     near = get_close_matches(name, known, n=1)
     return f" Did you mean {near[0]!r}?" if near else ""

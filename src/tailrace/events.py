@@ -45,18 +45,19 @@ class TextDelta(_Content, frozen=True, kw_only=True, tag="text_delta"):
 
 
 class BlockFinal(_Content, frozen=True, kw_only=True, tag="block_final"):
-    """Closes and seals the open text block. If `text` is given, it replaces the text of the block.
+    """Completes and seals the open text block: later text begins another block.
 
-    Later text begins another block.
+    If `text` is given, it is the whole text of the block and replaces what came before.
     """
 
     text: str | None = None
 
 
 class TextRetracted(_Content, frozen=True, kw_only=True, tag="text_retracted"):
-    """Removes text: all since the last other chunk (`block`), or all text of the turn (`turn`).
+    """Removes text from the answer, for example because the model starts its answer again.
 
-    Another chunk is, for example, a tool call.
+    With `scope="turn"`, all text of the turn is removed; with `"block"`, the text since the last event that made a
+    chunk of another kind, such as a tool call.
     """
 
     reason: str = ""
@@ -91,14 +92,14 @@ class ToolStarted(_Content, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolInput(_Content, frozen=True, kw_only=True, tag="tool_input"):
-    """The complete arguments of a call. They replace those given before."""
+    """The complete arguments of a tool call. They replace the arguments of its `tool_started`."""
 
     id: str
     arguments: Any
 
 
 class ToolProgress(_Content, frozen=True, kw_only=True, tag="tool_progress"):
-    """A tool is still running."""
+    """A tool is still running, for `elapsed_s` seconds so far. `id` None: the newest call."""
 
     id: str | None = None
     elapsed_s: float = 0.0
@@ -134,14 +135,14 @@ class Notice(_Content, frozen=True, kw_only=True, tag="notice"):
 
 
 class ModelChanged(_Event, frozen=True, kw_only=True, tag="model_changed"):
-    """From here on another model answers, or the same model with another key."""
+    """From now on another model answers, or the same model with another API key."""
 
     model_id: str
     key_id: str = ""
 
 
 class ConfigReloaded(_Event, frozen=True, kw_only=True, tag="config_reloaded"):
-    """The settings were loaded again."""
+    """The agent's settings were loaded again."""
 
 
 class PlanItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -290,7 +291,7 @@ def without_surrogates(event: Event) -> Event:
 
 
 def validate_event(event: Event) -> None:
-    """Check the field types of an event that was made in Python; the constructor does not check them.
+    """Check the field types of an event that was made in Python, because the constructor does not check them.
 
     Raises `ContractViolation` like `decode_event`. The code is `not_json` if a value cannot be written as JSON.
     """

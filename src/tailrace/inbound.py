@@ -15,7 +15,7 @@ from tailrace.operations import Target
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The person or bot that wrote or pressed. `id` is the platform's id, `name` is the name that people see."""
+    """The person or bot that wrote a message or pressed a button. `id` is the platform's id, `name` is for people."""
 
     id: str
     name: str = ""
@@ -23,7 +23,7 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of a message. `fetch` of the channel needs `id`. `size` is in bytes, or None if it is not known."""
+    """A file of a message. The channel's method `fetch` loads it. `size` is in bytes, or None if it is not known."""
 
     id: str
     name: str = ""
@@ -32,10 +32,10 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """The fields that all events have.
+    """The fields that all inbound events have.
 
     `account` names the bot account that got the event; the ids of events are unique within it. `at` is the platform's
-    time, in seconds since 1970. `order` grows with each event of the account, if the platform numbers them.
+    time, in seconds since 1970. `order` grows with each event of the account, if the platform numbers its events.
     """
 
     channel: str

@@ -2,10 +2,10 @@
 
 An operation is a value that a channel performs: a `target`, what to do there, and the rendered `Body`.
 `tailrace.markdown` makes the bodies, so a channel does not need to know Markdown. The channel answers with a `Receipt`.
-An `Outcome` is what is known after the call, with or without an answer.
+An `Outcome` is what is known after the call, also if no answer came.
 
 `Durable` operations are recorded before and after they are performed. `Interim` operations (edits of a message that is
-still being written, drafts, typing) are not recorded: a later one contains everything that an earlier one showed.
+still being written, drafts, typing) are not recorded, because the next one shows everything that the last one showed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The platform's confirmation of an operation. If something was left out to make it work, `degraded` says what."""
+    """The platform's confirmation of an operation. If a part of it had to be left out, `degraded` says which."""
 
     message_id: str
     degraded: str = ""
@@ -93,8 +93,8 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit
 class Post(_Operation, frozen=True, kw_only=True, tag="post"):
     """Send a new message. If `reply_to` is set, it is a reply to that message.
 
-    `is_processing`: this is the processing message, not a part of the answer. `degraded` is set if the message replaces
-    another operation: it says what people lose by that, and the receipt repeats it.
+    `is_processing`: this is the processing message (what the agent is doing), not a part of the answer. `degraded` is
+    set if the message replaces an operation that failed: it says what people lose by that, and the receipt repeats it.
     """
 
     body: Body
@@ -140,7 +140,7 @@ class AppendStream(_Operation, frozen=True, kw_only=True, tag="append_stream"):
 
 
 class CloseStream(_Operation, frozen=True, kw_only=True, tag="close_stream"):
-    """Close a stream; its message then has this body. If the stream is closed already, the message is edited."""
+    """Close a stream; its message then has this body. If the stream is already closed, edit its message instead."""
 
     stream_id: str
     body: Body
@@ -175,7 +175,7 @@ def encode_operation(operation: Durable) -> bytes:
 
 
 def decode_operation(encoded: bytes) -> Durable:
-    """The encoded operation. Raises `msgspec.ValidationError` for any other bytes."""
+    """Decode an operation. Raises `msgspec.ValidationError` if the bytes are not an encoded operation."""
     return _DURABLE_DECODER.decode(encoded)
 
 

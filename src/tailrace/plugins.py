@@ -39,7 +39,7 @@ def known(kind: PluginKind) -> tuple[str, ...]:
 
 
 def load(kind: PluginKind, name: str) -> Callable[..., Any]:
-    """The class or function that makes the plugin of that name: imported now, not yet called.
+    """The class or function that makes the plugin with this name. It is imported but not called yet.
 
     Raises `PluginNotFound` for a name that is not installed and `UsageError` for a plugin that cannot be imported.
     """
@@ -55,7 +55,10 @@ class NoSettings(msgspec.Struct, frozen=True):
 
 
 def channel_settings(kind: str) -> type[msgspec.Struct]:
-    """The struct with the settings that channels of this type have of their own. Raises as `load` does."""
+    """The struct with the settings that only channels of this type have.
+
+    Raises `PluginNotFound` if the type is not installed and `UsageError` if the plugin is not usable.
+    """
     found = getattr(load("channel", kind), "Settings", NoSettings)
     if isinstance(found, type) and issubclass(found, msgspec.Struct):
         return found
@@ -96,7 +99,10 @@ def _revealed(channel: str, key: str, secret: Secret) -> str:
 
 
 class FoundAgent(NamedTuple):
-    """An agent: its runtime, its description ("" if its name says enough), and the names of the options it took."""
+    """An agent: its runtime, and a description for people; "" if the name of the agent says enough.
+
+    `taken` are the names of the options that were passed to the runtime.
+    """
 
     runtime: Runtime
     description: str
@@ -112,7 +118,9 @@ SCHEMES = {
 
 
 def find_agent(agent: str, options: Mapping[str, object] | None = None) -> FoundAgent:
-    """The agent with that name. Its runtime gets those `options` for which the runtime has a parameter.
+    """Create the runtime of the agent that a person named.
+
+    The runtime gets only those `options` for which it has a parameter.
 
     Raises `AgentNotFound`, `PluginNotFound` or `UsageError`. The message says what to write instead.
     """
@@ -132,7 +140,10 @@ def find_agent(agent: str, options: Mapping[str, object] | None = None) -> Found
 
 
 def _from_object(found: Any, agent: str, options: Mapping[str, object]) -> FoundAgent:
-    """Make an agent of the object that was found at `module:object`. If it is a text, the text names an agent."""
+    """Create the runtime for the object that was found at `module:object`.
+
+    The object is an agent, or a text that names an agent, such as `acp:COMMAND`.
+    """
     if isinstance(found, str):
         if not found.startswith((*SCHEMES, "http://", "https://")):
             raise AgentNotFound(f"{agent} is a text that names no agent. Write acp:COMMAND, agui+URL or vercel+URL.")
@@ -171,7 +182,7 @@ def _made(name: str, *arguments: object, description: str = "", options: Mapping
 
 
 def _import(kind: PluginKind, entry: EntryPoint) -> Callable[..., Any]:
-    """Import the object of an entry point. The error for a failure says in one sentence what to do."""
+    """Import the object of an entry point. If that fails, the error says in one sentence what to do."""
     package = entry.dist.name if entry.dist else "its package"
     try:
         plugin: Callable[..., Any] = entry.load()

@@ -73,7 +73,7 @@ class ChannelProvider(Protocol):
 
 @runtime_checkable
 class StreamingChannelProvider(Protocol):
-    """A channel of an extension that shows an answer in its own way while it is written.
+    """A channel of an extension that shows an answer in its own way while the answer is being written.
 
     The calls of one turn: `on_stream_start` once, then chunks and statuses in the order in which they happen, then
     `on_stream_end` once with the full text, also if the turn failed or was cancelled.
@@ -111,7 +111,7 @@ class Clock(Protocol):
 
 
 class Inbox(Protocol):
-    """The receiver of what people do. A channel gets it in `start`."""
+    """Takes the messages and button presses of people. `Channel.start` passes the inbox to the channel."""
 
     async def receive(self, inbound: Inbound) -> None:
         """Record an event. If the event is recorded already, nothing changes.
@@ -165,13 +165,14 @@ class Channel(Protocol):
 
 @runtime_checkable
 class StartsToSend(Protocol):
-    """A channel that can connect without receiving, for a process that only sends.
+    """A channel that can connect only to send, without receiving the events of people.
 
-    A platform may give each event to one process only. A process that does not want them must not take them.
+    Some platforms give each event to one process only. So a process that only sends must not take events away from the
+    process that handles them.
     """
 
     async def start_to_send(self) -> None:
-        """Connect as `start` does, and leave what people do to the process that receives it."""
+        """Connect as `start` does, but take no events: they stay for the process that receives them."""
         ...
 
 
@@ -245,7 +246,7 @@ class ShowsDrafts(Protocol):
 
 @runtime_checkable
 class ReadsBack(Protocol):
-    """A channel that can look up what it has sent."""
+    """A channel that can look up a message that it has sent, to find out whether the message arrived."""
 
     async def find(self, target: Target, key: str, since: float) -> Receipt | None:
         """Look up the message with this key that was sent at `since` (seconds since 1970) or later.
@@ -261,7 +262,10 @@ class FetchesFiles(Protocol):
     """A channel that can load the files of inbound messages."""
 
     async def fetch(self, attachment: Attachment, path: Path, *, max_bytes: int) -> None:
-        """Load the file into a new file at `path`. For more bytes, raises `SendRefused` and leaves no file."""
+        """Load the file into a new file at `path`.
+
+        If the file has more than `max_bytes`, raises `SendRefused` and leaves no file at `path`.
+        """
         ...
 
 
@@ -297,12 +301,12 @@ class Reacts(Protocol):
     """A channel that can put a reaction on a message."""
 
     async def react(self, target: Target, message_id: str, emoji: str) -> None:
-        """Put this reaction on the message. It replaces our earlier reaction; "" only removes that one."""
+        """Put a reaction on the message, in place of our earlier reaction; "" only removes that one."""
         ...
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One result of a check. If `ok` is false, the text says what is missing and where to switch it on."""
+    """One result of a check. If `ok` is false, `text` says what is missing and where to switch it on."""
 
     ok: bool
     text: str
@@ -353,21 +357,21 @@ class Ledger(Protocol):
         ...
 
     async def begin(self, lease: Lease, turn: Turn) -> Turn:
-        """Set a turn to `running` under this lease and count the attempt. A new turn is created.
+        """Set a turn to `running` under this lease, and count the attempt. A new turn is created.
 
         A turn that has ended, or that belongs to another conversation, is returned unchanged.
         """
         ...
 
     def save_snapshot(self, lease: Lease, turn_id: str, snapshot: Snapshot) -> None:
-        """Save the current text of a running turn of this lease: with the next change, at the latest in two seconds.
+        """Save the current text of a running turn of this lease, with the next change or within two seconds.
 
         Only the latest snapshot of a turn is kept. A snapshot that cannot be saved is dropped without an error.
         """
         ...
 
     async def end(self, lease: Lease, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """End a turn and record its last deliveries in one step. Returns these deliveries as `plan` does.
+        """End a turn and record its last deliveries in one step. Returns these deliveries as they are recorded now.
 
         `turn` is the turn as the caller last saw it. Raises `Fenced` if the turn has ended since, or was begun again. A
         turn of an older lease can be ended too: interrupted turns are closed in this way.
@@ -389,19 +393,21 @@ class Ledger(Protocol):
     ) -> list[Delivery]:
         """Change the states of rows, all or none. Each move is a pair: the row as last seen, and its next state.
 
-        Returns the next states, then the rows of `plan`. `EDGES` must allow each change. Raises `CancelledTurn` as
-        `cancel` says. Raises `Fenced` if a row has changed since it was last seen (its epoch, state or attempt), or if
-        it would become `sending` while an earlier delivery of its conversation is open. The deliveries in `plan`
-        (notices and replacements) are recorded directly after the row of the first move; a known one is skipped and not
-        returned. The lease then lasts for at least `hold_s` more seconds.
+        Returns the next states, then the rows of `plan`. `EDGES` must allow each change. Raises `CancelledTurn` if a
+        new message of a cancelled turn would become `sending`. Raises `Fenced` if a row has changed since it was last
+        seen (its epoch, state or attempt), or if it would become `sending` while an earlier delivery of its
+        conversation is open. The deliveries in `plan` (notices and replacements) are recorded directly after the row of
+        the first move; a delivery that is already recorded is skipped and not returned. The lease then lasts for at
+        least `hold_s` more seconds.
         """
         ...
 
     async def adopt(self, lease: Lease, *, now: float, limit: int) -> list[Delivery]:
         """Take over the first open deliveries of the conversation and return them in order.
 
-        Rows of an older lease change as `deliveries.adopted` says. A damaged row becomes `failed` and is not returned.
-        If a newer version wrote a row with a state that this version does not know, that row and all later rows wait.
+        In rows of an older lease `sending` becomes `ambiguous` (see `deliveries.adopted`). A damaged row becomes
+        `failed` and is not returned. If a newer version wrote a row with a state that this version does not know, that
+        row and all later rows wait.
         """
         ...
 
@@ -412,7 +418,7 @@ class Ledger(Protocol):
     async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
         """Running turns whose lease has ended, in the order in which they were begun. Damaged turns are left out.
 
-        The owner of a conversation gets the turns that were begun there under earlier leases.
+        With `conversation`, only turns of that conversation: for its owner, these are the turns of earlier leases.
         """
         ...
 
@@ -425,7 +431,7 @@ class Ledger(Protocol):
         ...
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
-        """Deliveries that match, newest first. With `after`, only those with a lower position.
+        """The deliveries that match the query, newest first. With `after`, only those with a lower `position`.
 
         Raises `LedgerUnusable` if one of them is damaged.
         """
@@ -434,9 +440,9 @@ class Ledger(Protocol):
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
         """Delete up to `limit` final deliveries that match, and ended turns without deliveries.
 
-        Returns the number of deleted rows. With `bodies` the rows stay: only their texts and files are deleted, and the
-        messages that ended turns answered. Open deliveries are never changed. Events of deleted turns stay known for
-        the time that `accept` names.
+        Returns the number of deleted rows. With `bodies` the rows stay, and only content is deleted: the texts and
+        files of deliveries, and the inbound messages of ended turns. Open deliveries are never changed. Events of
+        deleted turns stay known for the time that `accept` names.
         """
         ...
 
@@ -447,18 +453,21 @@ class Ledger(Protocol):
 
 @runtime_checkable
 class ProcessingMessages(Protocol):
-    """A place that can show a processing message: one message per turn, with its tools and the text so far.
+    """A chat that can show a processing message: one message per turn, with its tools and the text so far.
 
     Each method may be a plain function or a coroutine function. There is only one call at a time. If a method raises an
     error, it is called again later with the text that is current then.
     """
 
     def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str | Awaitable[str]:
-        """Send the message and return its id. `metadata` is what the caller passed for this turn."""
+        """Send the message and return its id. `source_id` names the chat.
+
+        `metadata` is the value that the caller passed for this turn, unchanged.
+        """
         ...
 
     def update_processing_message(
         self, source_id: str, message_id: str, text: str, metadata: Any
     ) -> Awaitable[None] | None:
-        """Replace the whole text of the message."""
+        """Replace the whole text of the message `message_id` in the chat `source_id`."""
         ...

@@ -55,7 +55,7 @@ class Redaction:
         return redact(text if self._secrets is None else self._secrets.sub(REDACTED, text))
 
     def value(self, value: Any) -> Any:
-        """The value with the secrets removed from each text in it, also in lists and mappings."""
+        """The value with secrets removed from each text in it, also inside lists and mappings."""
         match value:
             case str():
                 return self.text(value)

@@ -1,7 +1,7 @@
 """Secrets of the settings, such as tokens. A secret is read when it is used, and its text is never shown.
 
-In the settings it is `env:NAME`, the value of an environment variable, or `file:PATH`, the content of a file. Any other
-text is the secret itself. A channel type marks a field of its settings as a secret by the type `SecretText`.
+A setting holds a reference: `env:NAME` means the value of an environment variable, `file:PATH` the content of a file.
+Any other text is the secret itself. A channel type marks a field of its settings as a secret by the type `SecretText`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Secret:
-    """A secret by its reference. A relative PATH starts at `folder`. `str` and `repr` show only where the secret is."""
+    """A secret that is read later. `reference` is the text in the settings; a relative PATH in it starts at `folder`.
+
+    `str` and `repr` show only from where the secret is read.
+    """
 
     def __init__(self, reference: str, folder: Path = Path()) -> None:
         kind, _, rest = reference.partition(":")
@@ -34,7 +37,7 @@ class Secret:
             raise ValueError("env: needs the name of an environment variable")
 
     def reveal(self) -> str:
-        """The secret itself. Raises `UsageError` if it cannot be read."""
+        """Read the secret and return its text. Raises `UsageError` if it cannot be read."""
         if self._variable is not None:
             text, where = os.environ.get(self._variable, ""), f"the environment variable {self._variable}"
         elif self._path is not None:
@@ -53,7 +56,7 @@ class Secret:
 
 
 def is_secret(kind: Any) -> bool:
-    """Whether this type is `SecretText`, alone or inside another one."""
+    """Whether a type is `SecretText` or contains it, such as `SecretText | None`."""
     extra = getattr(kind, "extra", None)
     return (isinstance(extra, dict) and "secret" in extra) or any(is_secret(part) for part in get_args(kind))
 

@@ -54,7 +54,10 @@ def has_surrogates(text: str) -> bool:
 
 
 def loads_surrogates(line: bytes | str) -> Any:
-    """Decode JSON and keep the surrogates in its texts. Raises `ValueError` if there are none, or it is no JSON."""
+    """Decode JSON that contains surrogates as escapes, and keep them in the decoded texts.
+
+    Raises `ValueError` if the line contains no such escape, or is not valid JSON.
+    """
     encoded = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
     if not _ESCAPED.search(encoded):
         raise ValueError("there is no surrogate in it")
@@ -68,7 +71,11 @@ class SurrogateJoiner:
         self._halves: dict[Hashable, str] = {}
 
     def join(self, key: Hashable, piece: Any) -> Any:
-        """Return the piece after the half that waited for it; hold back a half at its end. `key` names the text."""
+        """Put the half character that waited for this text before the piece, and return the result.
+
+        If the result ends with half a character, that half is held back until the next call. `key` names the text:
+        several texts can grow at the same time.
+        """
         if not isinstance(piece, str):
             return piece
         piece = self._halves.pop(key, "") + piece
@@ -78,12 +85,12 @@ class SurrogateJoiner:
         return replace_surrogates(piece) if has_surrogates(piece) else piece
 
     def end(self) -> list[Hashable]:
-        """Forget the halves that still wait. Returns the keys of their texts."""
+        """Drop the half characters that still wait. Returns the keys of their texts."""
         keys = list(self._halves)
         self._halves.clear()
         return keys
 
     @property
     def is_waiting(self) -> bool:
-        """True if a half waits for its other half."""
+        """True if half a character waits for its other half."""
         return bool(self._halves)
