@@ -45,7 +45,11 @@ _log = logging.getLogger(__name__)
 
 
 class DeliveryAdapterOptions(msgspec.Struct, frozen=True):
-    """Text is cut at `chunk_limit` characters. With `flush_at_paragraphs` also at each blank line outside code."""
+    """Where the adapter cuts the text of a turn into replies.
+
+    A reply has at most `chunk_limit` characters. With `flush_at_paragraphs`, a reply also ends at each blank line
+    outside code.
+    """
 
     chunk_limit: int = 4000
     flush_at_paragraphs: bool = False
@@ -56,7 +60,7 @@ class DeliveryAdapterOptions(msgspec.Struct, frozen=True):
 
 
 class ReplyPayload(msgspec.Struct):
-    """One reply. `delivered` becomes true when a callback was called with it and returned without an error."""
+    """One reply of a turn. `delivered` becomes true when a callback has taken the reply without raising an error."""
 
     text: str
     is_error: bool = False
@@ -221,7 +225,7 @@ _ENDS_BLOCK = frozenset({ReasoningDelta, ToolStarted, Notice, ModelChanged, Conf
 
 
 def _result_text(name: str | None, result: Any) -> str:
-    """A result for people: the tool's name, then its text or its JSON."""
+    """Format a tool result for users: the tool's name, then the result as text or as JSON."""
     if isinstance(result, str):
         text = result
     else:

@@ -1,7 +1,7 @@
-"""The text of a turn that was not given out yet: text goes in, parts that can be sent come out.
+"""The text of a turn that was not given to the caller yet: text goes in, parts that can be sent come out.
 
-It decides what `block_final` and `text_retracted` do when some parts of a text are already given out: the other text is
-completed, replaced or dropped. A part that was given out cannot be taken back. The splitter cuts the text.
+A part that the caller already has cannot be taken back. So this module decides what `block_final` and `text_retracted`
+do with the rest of the text: the rest is completed, replaced or dropped. The splitter cuts the text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class TextBuffer:
-    """Cuts text into parts. Every method returns the parts to give out now, in order.
+    """Cuts the text of a turn into parts. Every method returns the parts that are complete now, in order.
 
-    `feed` takes any piece of text. A caller for which this call is too slow may do the same itself while the buffer is
-    not `sealed`: append the piece to `pieces`, feed it to `splitter`, and pass the result to `record_given`. Any other
-    method may replace `pieces` and `splitter`. A sealed buffer gives out all its text before it takes more.
+    `feed` takes any piece of text. To save the time of that call, a caller may do its work while the buffer is not
+    `sealed`: append the piece to `pieces`, feed it to `splitter`, and pass the result to `record_given`. Any other
+    method may replace `pieces` and `splitter`. A sealed buffer returns all its text before it takes more.
     """
 
     def __init__(self, splitter: Callable[[], Splitter]) -> None:
@@ -36,11 +36,11 @@ class TextBuffer:
 
     @property
     def has_text(self) -> bool:
-        """Whether the turn has text. Text that was retracted before it was given out does not count."""
+        """Whether the turn has text. Text that was retracted before a caller got it does not count."""
         return self._had_text or bool(self.pieces)
 
     def feed(self, text: str) -> list[Part]:
-        """Add text."""
+        """Add text. Returns the parts that are complete now."""
         if not text:
             return []
         before = self.close() if self.sealed else []
@@ -73,13 +73,13 @@ class TextBuffer:
         return parts
 
     def retract(self, scope: Literal["block", "turn"]) -> list[Part]:
-        """Drop the text of the block or of the turn, as far as it was not given out yet."""
+        """Drop the text of the block or of the whole turn, except the parts that were already returned."""
         if scope == "turn":
             self._block_start = 0
         return self._replace_block("") if len(self.pieces) > self._block_start else []
 
     def close(self) -> list[Part]:
-        """Give out everything and start again."""
+        """Return all remaining text as parts. The buffer is then empty and can take new text."""
         parts = self.splitter.close()
         self._had_text = self.has_text
         self._reset()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 ACCESS_RETRY_S = 60.0
-"""How long a chat or an account without access is left alone before the next try."""
+"""How long to wait before the next call if the platform refused access to a chat or to the whole account."""
 _GRACE_S = 1.0
 _BLOCKED_S = 0.1
 
@@ -90,7 +90,7 @@ class PlatformCall:
 
 
 async def perform(channel: Channel, operation: Operation, key: str = "") -> Receipt:
-    """Perform an operation. Raises the error of the channel, or `SendRefused` if it has no such operation."""
+    """Perform an operation. Raises the error of the channel, or `SendRefused` if the channel has no method for it."""
     done: Any = None
     match operation:
         case Post():
@@ -139,7 +139,7 @@ def _receipt(channel: Any, method: str, result: object) -> Receipt:
 
 
 class _WrongResult(ChannelFault):
-    """A channel returned a value that its port does not allow, so it is unknown whether the message was sent."""
+    """A method of a channel returned a value of a wrong type, so it is unknown whether the message was sent."""
 
 
 def outcome_of(error: BaseException) -> Outcome:

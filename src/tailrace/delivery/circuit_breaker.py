@@ -25,13 +25,20 @@ class CircuitBreaker:
         self._probe_until = float("-inf")
 
     def wait(self, now: float, *, probe_s: float) -> float:
-        """The seconds to wait before asking again. 0 allows a call; half-open: only this one, for `probe_s` seconds."""
+        """The seconds until a call is allowed; 0 means: call now.
+
+        If the breaker is half-open, a result of 0 allows only this caller's call: no other call is allowed for
+        `probe_s` seconds, or until the outcome of this one is recorded.
+        """
         if (due_in := self.due_in(now)) == 0 and not self.is_closed:
             self._probe_until = now + probe_s
         return due_in
 
     def due_in(self, now: float) -> float:
-        """Like `wait`, but does not use up the one call of the half-open state."""
+        """The seconds until `wait` would allow a call.
+
+        Unlike `wait`, does not use up the test call of a half-open breaker.
+        """
         if self._open_until is None:
             return 0.0
         return max(0.0, self._open_until - now, self._probe_until - now)

@@ -1,9 +1,9 @@
 """The sender of one conversation: it holds the lease and sends what is recorded, in order and one at a time.
 
-It knows which turns are open here. It records their deliveries in the `queue`. Its task works on the first row of the
-queue (`steps`) until that row is final, then on the next. A row in the state `sending` belongs to the sender that set
-this state. After an answer, an exception, a cancellation or a stop, the sender gives it the state that is then known;
-if it is not known whether the message arrived, that is `ambiguous`.
+The sender knows which turns of the conversation were begun in this process, and records their deliveries in the
+`queue`. Its task works on the first row of the queue (`steps`) until that row is final, then on the next. A row in the
+state `sending` belongs to the sender that set this state. After an answer, an exception, a cancellation or a stop, the
+sender gives the row the state that is then known; if it is not known whether the message arrived, that is `ambiguous`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONGEST_PAUSE_S = 60.0
 class ConversationSender:
     """The sender of one conversation. It runs a task while there is something to send.
 
-    It calls `on_pause` when it becomes idle. While the courier drains, it calls it each time that some work has ended.
+    The sender calls `on_pause` when it becomes idle; while the courier drains, also each time that some work has ended.
     The result of the task is the number of rows that became final.
     """
 
@@ -62,7 +62,7 @@ class ConversationSender:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the task of this sender runs, or a method that needs the lease."""
+        """Whether the sender needs the lease now: its task runs, or one of its methods is recording something."""
         return self.task is not None or self._uses > 0
 
     @property
@@ -86,18 +86,18 @@ class ConversationSender:
             return begun
 
     def close_turn(self, turn: Turn) -> None:
-        """The caller does not use the turn any more. If the turn has not ended, it is closed later as interrupted."""
+        """Stop using a turn that was begun here. If the turn has not ended, it is closed later as interrupted."""
         self._turns -= Counter([turn.turn_id])
         self._given_up.append(turn)
         self._pause()
 
     def save_snapshot(self, turn_id: str, snapshot: Snapshot) -> None:
-        """Save the text of a turn that was begun here. `Ledger.save_snapshot` says when."""
+        """Save the current text of a turn that was begun here. Returns at once: see `Ledger.save_snapshot`."""
         if (lease := self._queue.lease) is not None:
             self._context.ledger.save_snapshot(lease, turn_id, snapshot)
 
     async def cancel_turn(self, turn_id: str) -> None:
-        """Send no new messages of that turn any more. Existing messages are still changed."""
+        """Send no new messages of that turn any more. Existing messages may still be edited."""
         self._steps.cancelled_turns.add(turn_id)
         self._steps.wake()
         with self._in_use():
@@ -132,7 +132,10 @@ class ConversationSender:
             await asyncio.shield(waiter)
 
     def show(self, operation: Interim) -> Shown:
-        """Show an interim operation. If a delivery is open, the operation is dropped. The future gets the outcome."""
+        """Show an interim operation: a preview, a draft or typing. The future gets the outcome.
+
+        If a delivery is open, the operation is dropped, because the delivery contains its text.
+        """
         if self._queue.first is not None or self._recordings:
             return not_shown()
         shown = self._previews.put(operation)
@@ -140,13 +143,16 @@ class ConversationSender:
         return shown
 
     def resume(self, limit: int) -> asyncio.Task[int]:
-        """Send the open deliveries of the ledger. If no caller waits, stops after `limit` final deliveries."""
+        """Send the open deliveries that the ledger has for this conversation.
+
+        The task ends after `limit` deliveries have become final, unless a caller waits for a later one.
+        """
         self._limit = limit
         self._queue.reload()
         return self._start()
 
     def stop(self) -> None:
-        """Finish the call that is under way, and start no other. The caller has already set `draining`."""
+        """Finish the call that is under way, and start no other. Before this call, set `SenderContext.draining`."""
         # A task that has not started yet is not cancelled, because it could not clean up. It sees `draining` itself.
         if self.task is not None and self._is_running and not self._steps.is_calling:
             self.task.cancel()
@@ -206,7 +212,7 @@ class ConversationSender:
         return await self._context.retry_while_unavailable(self._context.ledger.turn, turn.turn_id)
 
     async def _close_interrupted(self, turn: Turn) -> None:
-        """Close a turn that is not continued, with a line that says that it was interrupted."""
+        """Close a turn that is not continued: its last message says that it was interrupted."""
         try:
             last = await closing_deliveries(self._context, turn)
         except UsageError:

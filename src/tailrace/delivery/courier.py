@@ -35,9 +35,10 @@ _CLEAN_UP_S = 5.0
 
 
 class Courier:
-    """Sends deliveries through channels. Use it with `async with`; at the end of the block it is drained.
+    """Sends deliveries through channels. Use it with `async with`; at the end of the block, `drain` is called.
 
-    `on_change` is called with a delivery each time that a change of it was recorded. It must not raise an error.
+    `on_change` is called with a delivery each time that a change of the delivery was recorded. It must not raise an
+    error.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Courier:
         self._context.connect(channel)
 
     def disconnect(self, name: str) -> None:
-        """Stop sending through the channel. Its deliveries wait, and that does not count as an attempt."""
+        """Stop sending through the channel. Its deliveries wait; the waiting does not count as an attempt."""
         self._context.disconnect(name)
 
     @property
@@ -81,7 +82,11 @@ class Courier:
 
     @property
     def fenced(self) -> int:
-        """How often another owner took a conversation from this courier. Each time, one more call may have gone out."""
+        """How often another owner took a conversation from this courier.
+
+        Each time, the courier may have made one call after it had lost the lease, because a lease is checked before a
+        call.
+        """
         return self._context.fenced
 
     async def wait_for_connection(self, timeout_s: float) -> None:
@@ -155,24 +160,24 @@ class Courier:
         return sender is not None and sender.owns(turn)
 
     async def cancel(self, turn: Turn) -> None:
-        """Send no new messages of the turn any more, also after a restart. Existing messages are still changed."""
+        """Send no new messages of the turn any more, also after a restart. Existing messages may still be edited."""
         await self._sender(turn.conversation).cancel_turn(turn.turn_id)
 
     def save_snapshot(self, turn: Turn, snapshot: Snapshot) -> None:
-        """Save the text of a turn that was begun. `Ledger.save_snapshot` says when."""
+        """Save the current text of a turn that was begun here. Returns at once: see `Ledger.save_snapshot`."""
         if (sender := self._senders.get(turn.conversation)) is not None:
             sender.save_snapshot(turn.turn_id, snapshot)
 
     def close_turn(self, turn: Turn) -> None:
-        """The caller does not use the turn any more. If the turn has not ended, it is closed later as interrupted."""
+        """Stop using a turn that was begun here. If the turn has not ended, it is closed later as interrupted."""
         if (sender := self._senders.get(turn.conversation)) is not None:
             sender.close_turn(turn)
 
     def resume(self, conversation: str, *, limit: int = PAGE) -> asyncio.Task[int] | None:
         """Close the interrupted turns of a conversation and send up to `limit` open deliveries.
 
-        Returns a task; its result is the number of deliveries that became final. Returns None if the conversation has
-        a sender that is at work.
+        Returns a task; its result is the number of deliveries that became final. Returns None if a sender is already at
+        work in the conversation.
         """
         if self._context.draining:
             return None

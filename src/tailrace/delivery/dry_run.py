@@ -74,14 +74,14 @@ class PerformedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectorLike(Protocol):
-    """The methods of a projector that `dry_run` calls. So it also works with other versions and other projectors."""
+    """The methods that `dry_run` needs of a projector. Any object that has them can take the place of `Projector`."""
 
     def feed(self, event: Event, now: float) -> None:
         """Take an event."""
         ...
 
     def close(self, now: float) -> None:
-        """Take the end of the events: there are no more."""
+        """Note that the events have ended."""
         ...
 
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:

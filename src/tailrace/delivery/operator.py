@@ -1,7 +1,7 @@
 """What operators can do with a ledger: `resend`, `resume` and `purge`. Arguments and results can be written as JSON.
 
-A command that has opened the ledger calls `Operator` itself; a service calls it when a person asks the service to.
-Progress is reported to the callback of each verb, and to `on_change` of the courier.
+A command that has opened the ledger calls `Operator` itself. If a service has the ledger open, the service calls it for
+the person who asks. `resend` and `purge` report progress to a callback; `on_change` of the courier shows each delivery.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Resend(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="r
 
 
 class Resume(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="resume"):
-    """Finish open deliveries and turns of an earlier process, in these channels or in all.
+    """Finish deliveries and turns that an earlier process left open, in these channels; in all channels if empty.
 
-    Waits at most `within_s` seconds for retries.
+    Deliveries that must wait longer than `within_s` seconds for their next attempt stay open.
     """
 
     channels: tuple[str, ...] = ()
@@ -55,8 +55,9 @@ class Purge(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="pu
 class Resent(msgspec.Struct, frozen=True, kw_only=True):
     """The result of `resend` for the delivery `id`.
 
-    `delivery` is its current row; with `is_new` it is the row of the new delivery that repeats it. `was_sent_before`:
-    an earlier `resend` has sent that new delivery already. `problem` says why nothing was sent.
+    An open delivery was finished: `delivery` is its row. A final delivery was repeated: `delivery` is the row of the
+    new delivery, and `is_new` is true. If an earlier `resend` had already repeated it, `was_sent_before` is true, and
+    nothing was sent now. If nothing could be sent, `problem` says why.
     """
 
     id: str
@@ -76,15 +77,18 @@ class Operator:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin nothing new. The verbs return when the current calls have ended; drain the courier to wait for that."""
+        """Start nothing new.
+
+        `resend` and `resume` return when their current calls have ended; `Courier.drain` waits for that.
+        """
         self._stopping.set()
 
     async def resend(self, verb: Resend, report: Callable[[Resent], None] = lambda _: None) -> list[Resent]:
-        """Send the deliveries, each conversation in its order, several conversations at the same time.
+        """Send the deliveries: within a conversation in their order, several conversations at the same time.
 
-        All other open deliveries of these conversations are sent first. A final delivery is sent again as
-        `{turn}/resend.{ordinal}`: so a second `resend` does not send it a third time. Raises `UsageError` for an id
-        that does not exist.
+        All other open deliveries of these conversations are sent first. The repetition of a final delivery has the turn
+        id `{turn_id}/resend` and the same ordinal. So if `resend` is called twice for a delivery, only one repetition
+        is sent. Raises `UsageError` for an id that does not exist.
         """
         found = {name: await self._find(name) for name in verb.ids}
         if unknown := [name for name, delivery in found.items() if delivery is None]:
@@ -111,7 +115,8 @@ class Operator:
     async def resume(self, verb: Resume) -> list[OpenConversation]:
         """Close interrupted turns and send open deliveries, until no more are due within `within_s`.
 
-        Returns the conversations that are still open. The state is `running` if only an interrupted turn is open there.
+        Returns the conversations that are still open. If a conversation has no open delivery, only an interrupted turn,
+        its `state` is `running`.
         """
         await self._connect(verb.channels or {left.channel for left in await self._left_open()})
         recovery, clock = Recovery(self._courier), self._courier.clock
@@ -157,7 +162,7 @@ class Operator:
                 return  # its sender is already at work, or no delivery is due any more
 
     async def _resend(self, chosen: Delivery) -> Resent:
-        """Send a final delivery again. `_send_open` has handled open ones; for these, return the current row."""
+        """Repeat a final delivery. For an open one, return its current row: `_send_open` has already handled it."""
         if chosen.state in OPEN:
             return Resent(id=chosen.id, delivery=await self._find(chosen.id))
         turn_id = f"{chosen.turn_id}/resend"

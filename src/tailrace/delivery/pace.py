@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 START_WITHIN_S = 5.0
-"""A call begins at most this long after the decision to send was made; after that it is decided again.
+"""A call begins at most this long after the decision to send was made. If it is later, the sender decides again.
 
 The clock counts the time in which the machine sleeps. A process that was paused in between may have lost its lease.
 """
@@ -86,7 +86,10 @@ class RateLimitQueue:
 
 
 class PacedChannel:
-    """One channel with its rate limits and its circuit breaker. `before` is the one of its last connection, if any."""
+    """One channel with its rate limits and its circuit breaker.
+
+    If the channel was connected before, `before` is its earlier `PacedChannel`: the calls counted there still count.
+    """
 
     def __init__(
         self, channel: Channel, clock: Clock, jitter: Callable[[], float], *, before: PacedChannel | None = None

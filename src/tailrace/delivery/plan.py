@@ -42,7 +42,10 @@ class OpenTurn:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the turn had ended before this `begin`. Its operations may be repeated; nothing is sent twice."""
+        """Whether the turn had already ended when it was begun here.
+
+        If its operations are repeated, nothing is sent twice.
+        """
         return self._turn.state is not TurnState.RUNNING
 
     async def earlier_deliveries(self) -> list[Delivery]:
@@ -93,7 +96,7 @@ class OpenTurn:
             self._courier.close_turn(self._turn)
 
     async def cancel(self) -> None:
-        """Send no new messages of the turn any more, also after a restart. Existing messages are still changed."""
+        """Send no new messages of the turn any more, also after a restart. Existing messages may still be edited."""
         await self._courier.cancel(self._turn)
 
     def show(self, operation: Interim) -> Shown:
@@ -146,7 +149,10 @@ class OpenTurn:
         return planned
 
     async def _with_recorded_file(self, delivery: Delivery) -> Delivery:
-        """If the file no longer exists, use the copy of the earlier attempt, which is probably the same file."""
+        """Take the file of an earlier attempt to send this delivery, because the agent's own file no longer exists.
+
+        The earlier attempt has recorded a copy with the same turn and ordinal, so it is probably the same file.
+        """
         for known in await self._courier.deliveries_of(self._turn.turn_id):
             if known.ordinal == delivery.ordinal and isinstance(known.operation, PostMedia):
                 return replace(delivery, operation=known.operation, fingerprint=known.fingerprint, error="")

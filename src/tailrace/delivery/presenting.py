@@ -41,7 +41,10 @@ _END_STATES: dict[type, TurnState] = {
 
 
 class EventsCut(Exception):
-    """The argument `events` of `present` raises this if the events ended before their turn, which may be resumed."""
+    """Raise this in the iterator `events` of `present` if the events stop before the end of their turn.
+
+    The turn then stays open and can be resumed.
+    """
 
 
 async def present(

@@ -90,7 +90,7 @@ class ConversationQueue:
             self._lease = None
 
     def lose(self) -> None:
-        """Forget the lease, because it has ended or a row was changed by another owner. The next use acquires one."""
+        """Forget the lease, because it has ended or another owner changed a row. The next use acquires a new lease."""
         self._lease = None
         self.reload()
 

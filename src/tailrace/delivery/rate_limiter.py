@@ -41,7 +41,7 @@ _FORGET_ABOVE = 1024
 
 
 class Urgency(enum.IntEnum):
-    """The priority of a call: the lowest goes first."""
+    """The priority of a call. Calls with a lower value go first."""
 
     FINAL = 0
     FIRST = 1
@@ -254,7 +254,7 @@ class RateLimiter:
         limit.held_until = max(limit.held_until, until)
 
     def _is_contested(self, now: float) -> bool:
-        """Whether a pending call of any chat could use the channel's next capacity."""
+        """Whether any chat has a waiting call that its own limit allows now. A new call must not overtake that call."""
         return self._waiting > 0 and (bool(self._ready) or self._resting[0][0] <= now)
 
     def _count_call(self, chat: _Chat, now: float) -> None:

@@ -92,9 +92,10 @@ class Recovery:
             limit *= 2  # the turns that were read may be impossible to close now; read more behind them
 
     async def _round(self, running: dict[asyncio.Task[int], str], stuck: set[str]) -> float | None:
-        """Resume each conversation that is due once. Returns the seconds until the next of the others is due.
+        """Resume, once each, all conversations that have a delivery due now.
 
-        Conversations in `stuck` made no progress, so they wait for the next sweep.
+        Returns the seconds until the first of the other deliveries is due. Conversations in `stuck` made no progress,
+        so they wait for the next sweep.
         """
         soonest, after = None, ""
         while page := await self._ledger.open_conversations(after=after, limit=_PAGE):
@@ -110,7 +111,7 @@ class Recovery:
         return soonest
 
     def _due_in(self, conversation: OpenConversation) -> float | None:
-        """The seconds until its first delivery is due; None if this process cannot resume the conversation now."""
+        """The seconds until the conversation's first delivery is due; None if this process cannot resume it now."""
         if conversation.state not in _KNOWN_STATES:
             return None
         free_in = self._courier.free_in(conversation.channel, conversation.chat)
@@ -148,7 +149,7 @@ class Recovery:
 
 
 async def closing_deliveries(context: SenderContext, turn: Turn) -> list[Delivery]:
-    """The last deliveries of an interrupted turn; none if the interruption was too long ago.
+    """Make the last deliveries of an interrupted turn; none if the interruption was too long ago.
 
     The unsent text gets the next ordinals of the turn. The line that says that the answer was interrupted is not part
     of the answer, so it has the turn id `{turn_id}/interrupted`. Raises `UsageError` if the channel was never
@@ -175,7 +176,7 @@ async def closing_deliveries(context: SenderContext, turn: Turn) -> list[Deliver
 def closing_operations(
     turn: Turn, deliveries: Sequence[Delivery], capabilities: Capabilities
 ) -> tuple[list[Durable], list[Durable]]:
-    """The operations that close an interrupted turn: first for its unsent text, then for the line that says so.
+    """The operations that close an interrupted turn: first for its unsent text, then for the line "interrupted".
 
     The live message gets the first part of the unsent text; the other parts are posted. A snapshot that is older than
     the last delivery is not used, because the delivery contains its text. A processing message is deleted; if the

@@ -161,7 +161,7 @@ def conclusion(
 
 
 def concluded(*states: Delivery) -> Conclusion:
-    """These states, and the notice to the user if the last state needs a notice."""
+    """A conclusion with these states. If the last state needs a notice to the user, the conclusion contains it."""
     notice = missing_part_notice(states[-1], now=states[-1].updated_at)
     return Conclusion(states, () if notice is None else (notice,))
 

@@ -135,7 +135,7 @@ class SenderContext:
     async def retry_while_unavailable(
         self, call: Callable[P, Awaitable[Result]], *args: P.args, **options: P.kwargs
     ) -> Result:
-        """Call the ledger, again and again while it is unavailable. Returns the result."""
+        """Call a method of the ledger; while the ledger is unavailable, wait and call again. Returns the result."""
         pause = _FIRST_PAUSE_S
         while True:
             try:

@@ -57,7 +57,7 @@ class Spool:
                     copy.unlink()
 
     async def prune(self, before: float) -> None:
-        """Delete the copies that are older than that time."""
+        """Delete the copies that are older than the time `before`."""
         await asyncio.to_thread(self._prune, before)
 
     def _prune(self, before: float) -> None:

@@ -1,7 +1,8 @@
-"""The steps of a send, for the first open row of a conversation: decide, wait, record the intent, call, record.
+"""The steps of a send, for the first open row of a conversation: decide, wait, record the intent, call, record again.
 
-`result` decides, `pace` says when the call is allowed, and `call` makes it. This module connects them: it owns the
-order of the steps, and what is recorded if a step is interrupted.
+The intent is the state `sending`: it is recorded before the call, so that a crash during the call is noticed. `result`
+decides, `pace` says when the call is allowed, and `call` makes it. This module connects them: it owns the order of the
+steps, and what is recorded if a step is interrupted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LONG_WAIT_S = 10.0
-"""A conversation that would wait longer than this for its channel, with no caller waiting, gives its slot back."""
+"""If a channel allows no call for longer than this, and no caller waits, the sender stops. Recovery resumes later."""
 SHORT_WAIT_S = 1.0
 _NOT_STARTED = NotNow("the call was not started", retry_after=0.0)
 _STOPPED = "its turn was stopped before it was sent"
@@ -98,7 +99,10 @@ class SendSteps:
         return Intent(step.delivery, context.clock.monotonic())
 
     async def advance(self, first: Delivery) -> None:
-        """Take one step with the first open row. Raises `NotDueSoon` if the row must wait long and no caller waits."""
+        """Do what the first open row needs next: wait, send, look up or finish.
+
+        Raises `NotDueSoon` if the row must wait long and no caller waits for it.
+        """
         if first.state is State.SENDING:
             await self._continue_sending(first)
         elif (late := self._late_receipt(first)) is not None:
@@ -119,7 +123,7 @@ class SendSteps:
         self.intent = self._late = self._waited_for = None
 
     def wake(self) -> None:
-        """End the current wait, because something has changed. The next step is then decided again."""
+        """End the current wait, because something has changed. `advance` then decides again what to do."""
         if self._wait is not None:
             self._wait.cancel()
 

@@ -1,7 +1,7 @@
 """What the signals SIGINT and SIGTERM do, in every command and in programs that run for long.
 
-The first signal asks to stop in good order; a later one ends the process at once. Nothing is lost then: the ledger has
-everything that the next process needs to continue, as after a kill.
+The first signal asks the program to finish its work and stop. A later signal ends the process at once. Even then no
+message is lost: the ledger has everything that the next process needs to continue, as after a kill.
 
 Use everything here in the main thread, where Python runs signal handlers.
 """
@@ -46,8 +46,8 @@ def stops_on_signals(
 ) -> Iterator[asyncio.Event]:
     """Yield an event that the first of these signals sets; the next signal ends the process. Needs a running loop.
 
-    With `exit_after_s` the process also ends that many seconds after the first signal. When it ends at once, it writes
-    `last_words` to standard error.
+    With `exit_after_s`, the process also ends that many seconds after the first signal, because code that hangs could
+    delay it for ever. In both cases it first writes `last_words` to standard error.
     """
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -67,11 +67,13 @@ def stops_on_signals(
 
 
 class TurnStop:
-    """How often Ctrl-C was pressed to stop the running turn of an agent. An agent may ignore one way of stopping it.
+    """Handles Ctrl-C while a turn of an agent runs.
 
-    The first press sets `first`, the second sets `second`. If the loop has not handled a press when the next one comes,
-    the agent blocks the loop. Then only a KeyboardInterrupt in the agent's own code can stop it, and one more press
-    ends the process, as Python would do without this class.
+    Each further press asks in a stronger way, because agents may ignore one.
+
+    The first press sets the event `first`, the second sets `second`. If the loop has not handled a press when the next
+    one comes, the agent blocks the loop. Then only a KeyboardInterrupt in the agent's own code can stop it, and one
+    more press ends the process, as Python would do without this class.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -82,7 +84,7 @@ class TurnStop:
         self._is_pending = False
 
     def press(self, *_: object) -> None:
-        """Handle SIGINT."""
+        """Handle SIGINT: one press of Ctrl-C."""
         if self._is_pending:
             stop_handling((signal.SIGINT,))
             raise KeyboardInterrupt
@@ -111,7 +113,7 @@ def exit_later(delay_s: float, exit_code: int, last_words: str = "") -> None:
 
 
 def exit_at_once(exit_code: int, last_words: str = "") -> NoReturn:
-    """End the process without waiting for anything."""
+    """Write `last_words` to standard error and end the process, without waiting for anything."""
     if last_words:
         with suppress(OSError):
             os.write(2, f"tailrace: {last_words}\n".encode("utf-8", "replace"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tailrace.ledger.transitions import RowWriter
 
 RowChange: TypeAlias = tuple[Delivery | None, Delivery]
-"""A change of one row: (the row as last seen, its next state), or (None, the new row)."""
+"""A change of one row: (the row as the caller last saw it, its next state), or (None, the new row)."""
 
 
 class BatchRefused(Exception):
@@ -43,7 +43,10 @@ class LedgerChange(msgspec.Struct, eq=False):
 
 
 def apply_batch(batch: Sequence[LedgerChange], rows: RowWriter, apply_alone: Callable[[LedgerChange], None]) -> None:
-    """Make the changes; the result is the same as one by one. Raises `BatchRefused` if a combined row was refused."""
+    """Make all changes, with the same result as if they were made one by one.
+
+    Raises `BatchRefused` if a row was refused that was combined with others in one statement.
+    """
     gathered: dict[str, list[LedgerChange]] = {}
     conversations: set[str] = set()
 

@@ -44,7 +44,7 @@ class Checkpoints:
         return self._changes >= self._every or length > self._length + self._frames * _PAGE
 
     def made(self, frames: int, length: int) -> None:
-        """Record that a checkpoint of `frames` pages was made. That shows how many pages a change needs."""
+        """Record that a checkpoint of `frames` pages was made, to estimate how many pages one change needs."""
         self._every = min(max(self._changes * self._frames // max(frames, 1), 1), 20 * self._frames)
         self._changes = 0
         self._length = length

@@ -1,7 +1,7 @@
 """Opens connections to the SQLite file.
 
-`apsw` contains its own SQLite, which is the same in every installation. The SQLite of Python is often older than
-3.51.3: then two connections that make a checkpoint at the same moment can lose commits. It is also a fifth slower.
+`apsw` contains its own SQLite, which is the same in every installation. The SQLite of Python is a fifth slower. It is
+also often older than 3.51.3: then two connections that make a checkpoint at the same moment can lose commits.
 """
 
 from __future__ import annotations

@@ -161,12 +161,12 @@ class HighWaterMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkFile:
-    """The mark on disk.
+    """The file `<path>.mark` with the high-water mark of the ledger.
 
-    It is written after each commit, so it never counts more commits than the ledger has. It needs no sync: after a loss
-    of power it may count fewer. It is made and synced before the first commit, and then overwritten in place; all its
-    bytes are in one sector, which a disk writes completely or not at all. So a ledger with commits has a mark, unless
-    somebody removed it.
+    The mark is written after each commit, so it never counts more commits than the ledger has. It needs no sync: after
+    a loss of power it may count fewer. It is made and synced before the first commit, and then overwritten in place;
+    all its bytes are in one sector, which a disk writes completely or not at all. So a ledger with commits has a mark,
+    unless somebody removed it.
     """
 
     _LINE = re.compile(rb"([0-9a-f]{32}) (\d{20}) (\d{20})\n")
@@ -191,7 +191,7 @@ class MarkFile:
             os.pwrite(self._descriptor, line, 0)
 
     def sync(self) -> None:
-        """Sync the mark, and the folder that has its name."""
+        """Sync the mark to the disk, and also its folder, so that the file still has its name after a loss of power."""
         os.fsync(self._descriptor)
         if sys.platform != "win32":
             folder = os.open(self._folder, os.O_RDONLY)

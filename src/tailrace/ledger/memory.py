@@ -171,7 +171,7 @@ class MemoryLedger:
         return self._contents
 
     async def accept(self, message: InboundMessage) -> Accepted:
-        """See `Ledger.accept`."""
+        """Record an incoming message and its turn, see `Ledger.accept`."""
         contents = self._open_contents()
         event = (message.channel, message.account, message.event_id)
         is_new = event not in contents.events and message.turn_id not in contents.turns
@@ -194,14 +194,14 @@ class MemoryLedger:
         return Accepted(turn_id=turn_id, is_new=is_new, ahead=ahead)
 
     async def cancel(self, turn_id: str) -> None:
-        """See `Ledger.cancel`."""
+        """Cancel a turn for ever, see `Ledger.cancel`."""
         contents = self._open_contents()
         if turn := contents.turns.get(turn_id):
             contents.turns[turn_id] = replace(turn, is_cancelled=True)
         await asyncio.sleep(0)
 
     async def acquire(self, conversation: str) -> Lease:
-        """See `Ledger.acquire`."""
+        """Become the owner of a conversation, see `Ledger.acquire`."""
         contents = self._open_contents()
         held = contents.leases.get(conversation)
         if self._is_gone or (held and held.lease.owner != self._owner and self._monotonic() < held.deadline):
@@ -215,13 +215,13 @@ class MemoryLedger:
         return lease
 
     def release(self, lease: Lease) -> None:
-        """See `Ledger.release`."""
+        """End a lease, see `Ledger.release`."""
         held = self._contents.leases.get(lease.conversation)
         if held is not None and held.lease == lease:
             del self._contents.leases[lease.conversation]
 
     async def begin(self, lease: Lease, turn: Turn) -> Turn:
-        """See `Ledger.begin`."""
+        """Set a turn to `running`, see `Ledger.begin`."""
         contents = self._open_contents(lease)
         known = contents.turns.get(turn.turn_id, replace(turn, state=TurnState.ACCEPTED, attempt=0))
         if known.state in TURN_OPEN and known.conversation == lease.conversation:
@@ -232,14 +232,14 @@ class MemoryLedger:
         return begun
 
     def save_snapshot(self, lease: Lease, turn_id: str, snapshot: Snapshot) -> None:
-        """See `Ledger.save_snapshot`."""
+        """Save the current text of a running turn, see `Ledger.save_snapshot`."""
         held, turn = self._contents.leases.get(lease.conversation), self._contents.turns.get(turn_id)
         is_running = turn is not None and turn.state is TurnState.RUNNING and turn.epoch == lease.epoch
         if turn is not None and is_running and held is not None and held.lease == lease and not self._is_closed:
             self._contents.turns[turn_id] = replace(turn, snapshot=snapshot, updated_at=self._wall())
 
     async def end(self, lease: Lease, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """See `Ledger.end`."""
+        """End a turn and record its last deliveries, see `Ledger.end`."""
         check_end(state)
         new = check_plan(lease, plan)
         contents = self._open_contents(lease)
@@ -253,7 +253,7 @@ class MemoryLedger:
         return recorded
 
     async def plan(self, lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """See `Ledger.plan`."""
+        """Record new deliveries, see `Ledger.plan`."""
         new = check_plan(lease, deliveries)
         self._open_contents(lease)
         recorded = self._record(new)
@@ -287,7 +287,7 @@ class MemoryLedger:
     async def move(
         self, lease: Lease, *moves: Move, plan: Sequence[Delivery] = (), hold_s: float = 0.0
     ) -> list[Delivery]:
-        """See `Ledger.move`."""
+        """Change the states of deliveries, see `Ledger.move`."""
         notices = check_moves(lease, moves, plan)
         contents = self._open_contents(lease, hold_s=hold_s)
         final: set[int] = set()
@@ -310,7 +310,10 @@ class MemoryLedger:
         return done
 
     def _check_unchanged(self, before: Delivery, after: Delivery, final: set[int], done: list[Delivery]) -> None:
-        """Raise an error if the row has changed since it was seen, or must not be sent. `done`: the earlier moves."""
+        """Raise an error if the row has changed since the caller saw it, or must not be sent.
+
+        `done`: the earlier moves.
+        """
         contents = self._contents
         row = next(
             (later for later in reversed(done) if later.position == before.position), contents.rows.get(before.position)
@@ -342,7 +345,7 @@ class MemoryLedger:
         return found
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
-        """See `Ledger.open_conversations`."""
+        """The conversations with open deliveries, see `Ledger.open_conversations`."""
         contents = self._open_contents()
         names = sorted(name for name in contents.open if name > after)[:limit]
         first_open = [contents.rows[contents.open[name][0]] for name in names]
@@ -360,21 +363,25 @@ class MemoryLedger:
         ]
 
     async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
-        """See `Ledger.interrupted_turns`."""
+        """The running turns whose lease has ended, see `Ledger.interrupted_turns`."""
         running = self._turns(TurnState.RUNNING, conversation)
         found = [turn for turn in running if not self._is_held(turn)][:limit]
         await asyncio.sleep(0)
         return found
 
     def _is_held(self, turn: Turn) -> bool:
-        """Whether the turn's lease is valid. This owner's lease is valid after its deadline until another takes it."""
+        """Whether the lease under which the turn was begun is still valid.
+
+        A lease of another owner ends at its deadline. A lease of this owner ends only when another owner acquires the
+        conversation.
+        """
         held = self._contents.leases.get(turn.conversation)
         if held is None or held.lease.epoch != turn.epoch:
             return False
         return held.lease.owner == self._owner or self._monotonic() < held.deadline
 
     async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
-        """See `Ledger.accepted_turns`."""
+        """The turns that were accepted but never begun, see `Ledger.accepted_turns`."""
         found = self._turns(TurnState.ACCEPTED, conversation)[:limit]
         await asyncio.sleep(0)
         return found
@@ -386,13 +393,13 @@ class MemoryLedger:
         return [turn for turn in turns if turn is not None]
 
     async def turn(self, turn_id: str) -> Turn | None:
-        """See `Ledger.turn`."""
+        """The turn with that id, if there is one."""
         found = self._open_contents().turn(turn_id)
         await asyncio.sleep(0)
         return found
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
-        """See `Ledger.find`."""
+        """The deliveries that match a query, see `Ledger.find`."""
         rows = self._open_contents().rows_of(query.turn_id)
         matching = [row for row in rows if _matches(row, query) and row.state in _STATES]
         matching.sort(key=lambda row: -row.position)
@@ -400,7 +407,7 @@ class MemoryLedger:
         return [row for row in matching if after is None or row.position < after][:limit]
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
-        """See `Ledger.prune`."""
+        """Delete final deliveries and ended turns that match a query, see `Ledger.prune`."""
         contents = self._open_contents()
         ended = {turn_id for turn_id, turn in contents.turns.items() if turn.state not in TURN_OPEN}
         matching = [
@@ -432,7 +439,7 @@ class MemoryLedger:
         return len(matching)
 
     async def close(self) -> None:
-        """See `Ledger.close`. The other owners stay open."""
+        """Close this owner's ledger, see `Ledger.close`. The ledgers of other owners stay open."""
         self._is_closed = True
         await asyncio.sleep(0)
 

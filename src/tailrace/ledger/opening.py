@@ -90,7 +90,7 @@ def open_files(path: Path, connect: Connect, limits: LedgerLimits, *, adopt_rest
 
 
 def _inspect(connection: apsw.Connection, path: Path, *, small_bytes: int) -> bool:
-    """Check the file and migrate it to this version. Returns whether it was checked completely."""
+    """Check the file and migrate it to the newest schema. Returns whether the whole content was checked."""
     check_origin(connection, path)
     if single_value(connection, "schema_objects") == 0:
         run(connection, "new_file_settings")
@@ -130,7 +130,7 @@ def _take_over(
 
 
 def _compare(path: Path, mark: HighWaterMark | None, found: HighWaterMark) -> None:
-    """Refuse a ledger that lacks commits, or that has no mark which shows that it is complete."""
+    """Refuse a ledger that lacks commits, or whose mark is missing, so that lost commits would not be noticed."""
     if mark is None and found.commits == 0:
         return
     if mark is None:

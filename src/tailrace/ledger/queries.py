@@ -30,5 +30,5 @@ def queries() -> dict[str, str]:
 
 @cache
 def for_rows(name: str, count: int) -> str:
-    """The named query, which has values for one row, changed to take the values of `count` rows."""
+    """A named query that takes the values of one row, changed to take the values of `count` rows."""
     return _ROW.sub(lambda row: f"(VALUES {', '.join([row[1]] * count)})", queries()[name])

@@ -1,7 +1,7 @@
 """The reader: one thread with a read-only connection, so that queries and writes do not wait for each other.
 
-Each query is one short statement with a deadline: while a query reads an old state, the log can only grow. The reader
-needs no lock, so the command line can read while a service writes.
+Each query is one short statement with a deadline, because SQLite cannot shorten its log while a query reads an old
+state. The reader needs no lock, so the command line can read while a service writes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _STEPS_PER_CHECK = 10_000
 _LONG_LOG = 16 << 20
-"""Longer than SQLite leaves the log when it can restart it: `journal_size_limit` of the writer."""
+"""A check stops when the log is longer than this: the `journal_size_limit` of the writer, to which SQLite cuts it."""
 
 
 class SqliteReader:
@@ -69,7 +69,7 @@ class SqliteReader:
 
     @classmethod
     def open_blocking(cls, path: Path, connect: Connect, *, deadline_s: float) -> SqliteReader:
-        """Like `open`, but blocking."""
+        """Like `open`, but blocks the calling thread."""
         if not path.exists():
             raise LedgerUnusable(
                 f"There is no ledger at {path}: nothing was delivered yet, or the ledger is elsewhere."
@@ -90,11 +90,14 @@ class SqliteReader:
         raise AssertionError("nothing above swallows an exception")
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
-        """See `Ledger.find`."""
+        """The deliveries that match a query, see `Ledger.find`."""
         return [to_delivery(row, path=self._path) for row in await self._rows(query, after, limit)]
 
     async def find_readable(self, query: Query, *, limit: int = 100) -> tuple[list[Delivery], list[LedgerUnusable]]:
-        """Like `find`, but damaged rows are returned as errors instead of raised."""
+        """Like `find`, but does not raise an error for a damaged row.
+
+        Returns all readable rows, and the errors of the others.
+        """
         found: list[Delivery] = []
         damaged: list[LedgerUnusable] = []
         for row in await self._rows(query, None, limit):
@@ -110,18 +113,21 @@ class SqliteReader:
         return await self._query(find_query(query), wanted)
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
-        """See `Ledger.open_conversations`."""
+        """The conversations with open deliveries, see `Ledger.open_conversations`."""
         rows = await self._query("open_conversations", {"after": after, "limit": limit})
         return [to_open_conversation(row) for row in rows]
 
     async def interrupted_turns(
         self, *, leases: Sequence[int] = (), conversation: str | None = None, limit: int = 256
     ) -> list[Turn]:
-        """See `Ledger.interrupted_turns`. `leases` are the epochs of the current leases."""
+        """The running turns whose lease has ended, see `Ledger.interrupted_turns`.
+
+        `leases` are the epochs of the current leases.
+        """
         return await self._turns("interrupted_turns", conversation, limit, leases=encoded_epochs(leases))
 
     async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
-        """See `Ledger.accepted_turns`."""
+        """The turns that were accepted but never begun, see `Ledger.accepted_turns`."""
         return await self._turns("accepted_turns", conversation, limit)
 
     async def _turns(self, query: str, conversation: str | None, limit: int, **wanted: Value) -> list[Turn]:
@@ -149,7 +155,8 @@ class SqliteReader:
     async def check(self) -> None:
         """Check the whole file. Raises `LedgerUnusable` if it is damaged.
 
-        During the check, the log can only grow. If it gets too long, the check stops with `LedgerUnavailable`.
+        SQLite cannot shorten its log during the check. If the log gets too long, the check stops with
+        `LedgerUnavailable`.
         """
         self._yields = True
         found = await self._run(lambda: single_value(self._connection, "quick_check"), deadline_s=float("inf"))
@@ -161,7 +168,7 @@ class SqliteReader:
         await asyncio.to_thread(self.release)
 
     def release(self) -> None:
-        """Like `close`, but blocking."""
+        """Like `close`, but blocks the calling thread until the reader is closed."""
         self._closed = True
         self._thread.shutdown()
         self._connection.close()

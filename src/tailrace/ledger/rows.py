@@ -148,7 +148,7 @@ def from_move(before: Delivery, after: Delivery) -> tuple[Value, ...]:
 
 
 def state_of(row: Row) -> State | None:
-    """The state of a delivery's row; None for a state of a newer version."""
+    """The state of a delivery's row; None if only a newer version of tailrace knows the state."""
     return _STATES.get(row[3])
 
 
@@ -281,7 +281,7 @@ FindQuery = Literal["find", "find_of_turn", "find_open", "find_undelivered"]
 
 
 def find_query(query: Query) -> FindQuery:
-    """The name of the SQL query that can use an index for this filter."""
+    """The name of the SQL query that uses the best index for this filter."""
     if query.turn_id is not None:
         return "find_of_turn"
     if query.conversation is None or query.states is None:

@@ -105,16 +105,19 @@ class SqliteLedger:
         return cls(opened, clock=clock, on_lost=on_lost, limits=limits)
 
     async def accept(self, message: InboundMessage) -> Accepted:
-        """See `Ledger.accept`."""
+        """Record an incoming message and its turn, see `Ledger.accept`."""
         self._refuse_if_overloaded()
         return await self._change(partial(self._rows.accept, message, self._wall()), compound=True)
 
     async def cancel(self, turn_id: str) -> None:
-        """See `Ledger.cancel`."""
+        """Cancel a turn for ever, see `Ledger.cancel`."""
         await self._change(partial(self._rows.cancel, turn_id))
 
     async def acquire(self, conversation: str) -> Lease:
-        """See `Ledger.acquire`. Never raises `Fenced`: no other process has the file."""
+        """Become the owner of a conversation, see `Ledger.acquire`.
+
+        Never raises `Fenced`: no other process has the file.
+        """
         self._refuse_if_closed()
         self._submit_snapshots()  # they belong to the lease that ends now
         lease = self._leases.acquire(conversation)
@@ -122,15 +125,15 @@ class SqliteLedger:
         return replace(lease, has_open=await self._reader.has_open(conversation))
 
     def release(self, lease: Lease) -> None:
-        """See `Ledger.release`."""
+        """End a lease, see `Ledger.release`."""
         self._leases.release(lease)
 
     async def begin(self, lease: Lease, turn: Turn) -> Turn:
-        """See `Ledger.begin`."""
+        """Set a turn to `running`, see `Ledger.begin`."""
         return await self._change(partial(self._rows.begin, lease, turn, self._wall()), lease=lease)
 
     def save_snapshot(self, lease: Lease, turn_id: str, snapshot: Snapshot) -> None:
-        """See `Ledger.save_snapshot`."""
+        """Save the current text of a running turn, see `Ledger.save_snapshot`."""
         with suppress(Fenced, UnicodeEncodeError):  # drop a snapshot that cannot be stored
             self._leases.check(lease)
             self._snapshots[turn_id] = lease.epoch, encoded(snapshot)
@@ -138,14 +141,14 @@ class SqliteLedger:
             self._flush = self._loop.call_later(self._limits.snapshot_s, self._submit_snapshots)
 
     async def end(self, lease: Lease, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """See `Ledger.end`."""
+        """End a turn and record its last deliveries, see `Ledger.end`."""
         check_end(state)
         new = check_plan(lease, plan)
         change = partial(self._rows.end, lease, turn, state, new, self._wall())
         return await self._change(change, lease=lease, compound=bool(new))
 
     async def plan(self, lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """See `Ledger.plan`."""
+        """Record new deliveries, see `Ledger.plan`."""
         new = check_plan(lease, deliveries)
         self._refuse_if_overloaded()
         single = (None, new[0]) if len(new) == 1 else None
@@ -159,7 +162,7 @@ class SqliteLedger:
         plan: Sequence[Delivery] = (),
         hold_s: float = 0.0,  # noqa: ARG002 -- the file lock has no deadline, so there is nothing to extend
     ) -> list[Delivery]:
-        """See `Ledger.move`."""
+        """Change the states of deliveries, see `Ledger.move`."""
         notices = check_moves(lease, moves, plan)
         single = moves[0] if len(moves) == 1 and not notices else None
         change = partial(self._rows.move, moves, notices)
@@ -171,38 +174,38 @@ class SqliteLedger:
         return await self._change(partial(self._rows.adopt, lease, now, limit), lease=lease)
 
     async def open_conversations(self, *, after: str = "", limit: int = 256) -> list[OpenConversation]:
-        """See `Ledger.open_conversations`."""
+        """The conversations with open deliveries, see `Ledger.open_conversations`."""
         await self._wait_for_submitted()
         return await self._reader.open_conversations(after=after, limit=limit)
 
     async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
-        """See `Ledger.interrupted_turns`."""
+        """The running turns whose lease has ended, see `Ledger.interrupted_turns`."""
         await self._wait_for_submitted()
         leases = self._leases.epochs(conversation)
         return await self._reader.interrupted_turns(leases=leases, conversation=conversation, limit=limit)
 
     async def accepted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
-        """See `Ledger.accepted_turns`."""
+        """The turns that were accepted but never begun, see `Ledger.accepted_turns`."""
         await self._wait_for_submitted()
         return await self._reader.accepted_turns(conversation=conversation, limit=limit)
 
     async def turn(self, turn_id: str) -> Turn | None:
-        """See `Ledger.turn`."""
+        """The turn with that id, if there is one."""
         await self._wait_for_submitted()
         return await self._reader.turn(turn_id)
 
     async def find(self, query: Query, *, after: int | None = None, limit: int = 100) -> list[Delivery]:
-        """See `Ledger.find`."""
+        """The deliveries that match a query, see `Ledger.find`."""
         await self._wait_for_submitted()
         return await self._reader.find(query, after=after, limit=limit)
 
     async def prune(self, query: Query, *, limit: int = 200, bodies: bool = False) -> int:
-        """See `Ledger.prune`."""
+        """Delete final deliveries and ended turns that match a query, see `Ledger.prune`."""
         change = partial(self._rows.prune, query, limit, self._wall(), bodies=bodies)
         return await self._change(change, compound=True)
 
     async def close(self) -> None:
-        """See `Ledger.close`."""
+        """Write all submitted changes, then close the files. May be called twice."""
         if self._closing is None:
             self._submit_snapshots()
             if self._check is not None:
@@ -251,7 +254,10 @@ class SqliteLedger:
             self._snapshots = {}
 
     async def _wait_for_submitted(self) -> None:
-        """Wait for earlier changes, so that a query sees them. Their own callers get their errors."""
+        """Wait for all earlier changes, so that a query sees them.
+
+        If a change fails, only its own caller gets the error.
+        """
         self._refuse_if_closed()
         await self._writer.wait_for_submitted()
 

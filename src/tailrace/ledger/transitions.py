@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from tailrace.ledger.connection import Row, Value
 
 Move: TypeAlias = tuple[Delivery, Delivery]
-"""(last seen, next)."""
+"""A change of a delivery: (the delivery as the caller last saw it, its next state)."""
 
 EVENTS_KNOWN_S = 7 * 86_400.0
-"""How long an event is known at least. Platforms do not send an event again after that time."""
+"""How long an event id is kept at least, to recognize an event that the platform sends again."""
 
 _DAMAGED = "its row in the ledger is damaged, so it is not sent"
 _MAX_ROWS, _MIN_ROWS = 128, 8
@@ -77,7 +77,7 @@ class RowWriter:
         return self._connection.changes()
 
     def accept(self, message: InboundMessage, now: float) -> Accepted:
-        """Record an event and its turn, or find the turn of a known event. Compound."""
+        """Record an incoming message and its turn, or find the turn if the message was recorded before. Compound."""
         event = (message.channel, message.account, message.event_id)
         turn_id, is_new = message.turn_id, False
         if self._change("record_event", (*event, turn_id, now)):
@@ -157,7 +157,7 @@ class RowWriter:
         return recorded == 1
 
     def move(self, moves: Sequence[Move], notices: Sequence[Delivery]) -> list[Delivery]:
-        """Change the states of rows, and record notices right after the first row. Compound if more than one row."""
+        """Change the states of rows, and record notices right after the first row. Compound for more than one row."""
         for before, after in moves:
             if not self._change("move", from_move(before, after)):
                 raise self._refusal(before, after)
@@ -200,7 +200,10 @@ class RowWriter:
         return results
 
     def adopt(self, lease: Lease, now: float, limit: int) -> list[Delivery]:
-        """Take over the first open rows of a conversation. A damaged row becomes `failed`; later rows can go on."""
+        """Take over the first open rows of a conversation.
+
+        A damaged row becomes `failed`, so that it does not stop later rows.
+        """
         found: list[Delivery] = []
         has_damaged = True
         while has_damaged:
@@ -224,7 +227,7 @@ class RowWriter:
         return row
 
     def prune(self, query: Query, limit: int, now: float, *, bodies: bool) -> int:
-        """Delete final rows and ended turns, or only their content. Also delete old events. Compound."""
+        """Delete final rows and ended turns, or only their content, and event ids that are old enough. Compound."""
         before = math.inf if query.before is None else query.before
         wanted = {**from_query(query, among=FINAL, limit=limit), "before": before, "rows": int(not bodies)}
         name = "prunable" if query.turn_id is None else "prunable_of_turn"

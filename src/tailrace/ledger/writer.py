@@ -50,7 +50,7 @@ def end_process(error: LedgerError) -> None:
 
 
 class _RolledBack(Exception):
-    """The transaction was rolled back. `for_all`: all other changes would fail in the same way now."""
+    """The transaction was rolled back. `for_all`: the cause is not one change, so that all others would fail too."""
 
     def __init__(self, error: BaseException, *, for_all: bool) -> None:
         super().__init__()
@@ -240,7 +240,10 @@ class Writer:
                 self._execute(self._sql["keep_savepoint"])
 
     def _resolve_error(self, error: BaseException, mark: HighWaterMark, *, for_all: bool) -> None:
-        """Find out whether a transaction with an error was committed. If it was not, raises an error."""
+        """Find out whether a transaction with an error was committed. If it was not, raise an error.
+
+        `for_all`: the error did not come from one change, so that all changes would fail now.
+        """
         path = self._files.path
         verdict = runtime_error(error, path)
         if isinstance(verdict, LedgerLost):
@@ -259,7 +262,7 @@ class Writer:
         raise _RolledBack(verdict or error, for_all=for_all) from error
 
     def _answer(self, batch: Sequence[LedgerChange]) -> None:
-        """Deliver the results of a batch. Runs in the event loop."""
+        """Give each caller of the batch its result. Runs in the event loop."""
         for change in batch:
             future = change.future
             if future is None or future.done():
@@ -293,7 +296,7 @@ class Writer:
 
 
 def _copy_of(error: BaseException) -> BaseException:
-    """A copy of the error. Each caller needs its own, because raising an exception adds a traceback to it."""
+    """Copy an error. Each caller gets its own copy, because raising an exception adds a traceback to it."""
     if isinstance(error, Fenced | LedgerError):
         return type(error)(str(error))
     return error
