@@ -126,3 +126,21 @@ def test_loop_can_be_woken_from_another_thread() -> None:
     loop.run_forever()
     loop.close()
     assert woken == [0.0]
+
+
+def test_with_sockets_time_stops_while_bytes_are_on_their_way() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(3600)
+        writer.write(await reader.readline())
+        writer.close()
+
+    async def main(simulation: Simulation) -> float:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"hello\n")
+            assert await reader.read() == b"hello\n"
+            writer.close()
+        return simulation.clock.monotonic()
+
+    assert run(main, sockets=True) == 3600.0

@@ -3,6 +3,9 @@
 `run` runs a coroutine in a `VirtualLoop`. The coroutine gets a `Simulation`: the clock of the loop, and random numbers
 from a seed, so that the same seed gives the same run. The loop refuses sockets, pipes and threads, because they work in
 real time. If all tasks wait and no timer is due, it raises a `Deadlock` that names the tasks.
+
+With `sockets` a server and its clients can run in the same loop, such as a simulated platform and a bot. Then the time
+stops while bytes are on their way. Such a run is not exactly repeatable.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _FIRST_WALL_S = 1_700_000_000.0
+_ON_THE_WAY_S = 0.001  # in real time: bytes that were sent within this machine arrive earlier
 
 
 class Deadlock(RuntimeError):
@@ -63,12 +67,18 @@ class Simulation(msgspec.Struct, frozen=True):
     source: random.Random
 
 
-def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, wall: float = _FIRST_WALL_S) -> T:
+def run(
+    main: Callable[[Simulation], Coroutine[Any, Any, T]],
+    *,
+    seed: int = 0,
+    wall: float = _FIRST_WALL_S,
+    sockets: bool = False,
+) -> T:
     """Run `main` in a new virtual loop and return its result. Tasks that still run after it are cancelled.
 
     Raises `Deadlock` if `main` would wait for ever.
     """
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(sockets=sockets)) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, VirtualLoop), "the runner was given the factory"
         clock = VirtualClock(loop, wall=wall)
@@ -78,8 +88,8 @@ def run(main: Callable[[Simulation], Coroutine[Any, Any, T]], *, seed: int = 0, 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time starts at 0 and jumps to the next timer when no task is ready."""
 
-    def __init__(self) -> None:
-        self._virtual_selector = _VirtualSelector(self)
+    def __init__(self, *, sockets: bool = False) -> None:
+        self._virtual_selector = _VirtualSelector(self, sockets=sockets)
         super().__init__(self._virtual_selector)
 
     def time(self) -> float:
@@ -103,20 +113,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class _VirtualSelector(selectors.DefaultSelector):
     """The selector of the loop: it does not wait, it only advances the time."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, *, sockets: bool) -> None:
         super().__init__()
         self.now = 0.0
+        self._sockets = sockets
         self._loop = loop
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Accept the loop's own wake-up pipe, which is the first, and refuse all others."""
-        if self.get_map():
+        """Accept the loop's own wake-up pipe, which is the first, and others only with `sockets`."""
+        if self.get_map() and not self._sockets:
             raise RuntimeError("virtual time has no sockets and pipes: use parts that run in this process")
         return super().register(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return the event that woke the loop up. If there is none, move the time forward by `timeout` seconds."""
         ready = super().select(0)
+        if not ready and timeout != 0 and self._sockets:
+            ready = super().select(_ON_THE_WAY_S)
         if ready or timeout == 0:
             return ready
         if timeout is None:
