@@ -1,7 +1,7 @@
-"""Operations as calls of the Bot API. Pure: values in, values out.
+"""Converts operations to calls of the Bot API. Pure: values in, values out.
 
-Texts go with their entities, never with `parse_mode`, so no markup can be wrong. Link previews are off, because an edit
-of a growing answer would change them again and again.
+Styles are sent as entities (ranges of the text), never with `parse_mode`, so Telegram has no markup to reject. Link
+previews are off, because they would change again and again while an answer grows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _ROW_LENGTH = 36  # characters of the labels that fit into one row on a phone
 
 
 def post_call(post: Post, chat: str, *, rich: bool) -> MethodCall:
-    """Send a message. It is sent too if the message that it replies to does not exist any more."""
+    """The call that sends a message.
+
+    If it replies to a message that does not exist any more, it is sent without that reply.
+    """
     fields = chat_fields(chat, post.target.thread) | _content(post.body, rich=rich)
     if post.reply_to is not None:
         replied = number(post.reply_to, "reply_to")
@@ -30,20 +33,20 @@ def post_call(post: Post, chat: str, *, rich: bool) -> MethodCall:
 
 
 def edit_call(edit: Edit, chat: str, *, rich: bool) -> MethodCall:
-    """Replace the text of a message, and its buttons."""
+    """The call that replaces the text and the buttons of a message."""
     fields = chat_fields(chat) | {"message_id": number(edit.message_id, "message_id")}
     return MethodCall("editMessageText", fields | _content(edit.body, rich=rich))
 
 
 def draft_call(draft: Draft, chat: str, *, rich: bool) -> MethodCall:
-    """Show a draft that people can stop. It stays after that until there is a message."""
+    """The call that shows a draft with a stop button. After a press, the draft stays until the final message comes."""
     fields = chat_fields(chat, draft.target.thread) | _text(draft.body, rich=rich)
     fields |= {"draft_id": draft.draft_id, "can_stop": True, "keep_on_stop": True}
     return MethodCall("sendRichMessageDraft" if "rich_message" in fields else "sendMessageDraft", fields)
 
 
 def media_call(media: PostMedia, chat: str, *, as_photo: bool) -> MethodCall:
-    """Send a photo or a file. What is uploaded is not in the fields."""
+    """The call that sends a photo or a file by its URL. For an upload, `TelegramClient.call` gets the file itself."""
     fields = chat_fields(chat, media.target.thread)
     if media.caption:
         fields["caption"] = media.caption
@@ -53,19 +56,19 @@ def media_call(media: PostMedia, chat: str, *, as_photo: bool) -> MethodCall:
 
 
 def reaction_call(chat: str, message_id: str, emoji: str) -> MethodCall:
-    """Put this reaction on a message; "" removes it."""
+    """The call that puts a reaction on a message; the emoji "" removes it."""
     reaction = [{"type": "emoji", "emoji": emoji}] if emoji else []
     fields = chat_fields(chat) | {"message_id": number(message_id, "message_id"), "reaction": reaction}
     return MethodCall("setMessageReaction", fields)
 
 
 def answer_call(query_id: str, text: str) -> MethodCall:
-    """Tell a person that a press was taken."""
+    """The call that shows a short text to the person who pressed a button."""
     return MethodCall("answerCallbackQuery", {"callback_query_id": query_id, "text": text[:MAX_ANSWER]})
 
 
 def chat_fields(chat: str, thread: str | None = None) -> dict[str, Any]:
-    """Where to send. A chat is a number or @name, a topic is a number."""
+    """The fields that say where to send. A chat is a number or @name, a topic (`thread`) is a number."""
     fields: dict[str, Any] = {"chat_id": int(chat) if _is_number(chat) else chat}
     if thread is not None:
         fields["message_thread_id"] = number(thread, "the topic")
@@ -73,7 +76,7 @@ def chat_fields(chat: str, thread: str | None = None) -> dict[str, Any]:
 
 
 def number(text: str, what: str) -> int:
-    """An id as a number. Raises `SendRefused` for any other text."""
+    """Convert an id to a number. Raises `SendRefused` if it is not a number; `what` names the id in the error."""
     if not _is_number(text):
         raise SendRefused(f"{what} is not a number, but all ids of Telegram are")
     return int(text)
@@ -85,7 +88,7 @@ def _is_number(text: str) -> bool:
 
 
 def _content(body: Body, *, rich: bool) -> dict[str, Any]:
-    """The fields of a message with this body."""
+    """The fields for the text and the buttons of a message. With `rich`, the text is HTML if the body has HTML."""
     fields = _text(body, rich=rich)
     if "rich_message" not in fields:
         fields["link_preview_options"] = {"is_disabled": True}
@@ -113,7 +116,7 @@ def _entity(entity: Any) -> dict[str, Any]:
 
 
 def _keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
-    """The buttons in one row if their labels fit, otherwise one below the other."""
+    """The buttons for `inline_keyboard`: in one row if their labels fit, otherwise one below the other."""
     shown = []
     for button in buttons:
         if not 1 <= len(button.value.encode()) <= MAX_CALLBACK:

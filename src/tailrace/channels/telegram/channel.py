@@ -1,7 +1,7 @@
-"""The channel Telegram: performs operations by calls of the Bot API, and receives what people do.
+"""The channel Telegram: performs operations by calls of the Bot API, and receives messages and presses of buttons.
 
-`calls` makes the calls, `receiver` receives the updates, `errors` says what a refusal means. Nothing here is repeated
-and nothing waits for a rate limit: the sender does both.
+`calls` makes the calls, `receiver` receives the updates, `errors` says what a refusal means. This module never repeats
+a call and never waits for a rate limit, because the sender of the conversation does both.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class TelegramChannel:
-    """A bot of Telegram, made with the fields of `BotSettings` by keyword.
+    """A channel that sends and receives as one Telegram bot. The keyword arguments are the fields of `BotSettings`.
 
-    Without a token it takes `TELEGRAM_BOT_TOKEN` and `TELEGRAM_API_BASE` of the environment.
+    Without a token, the channel takes `TELEGRAM_BOT_TOKEN` and `TELEGRAM_API_BASE` from the environment.
     """
 
     Settings = BotSettings
@@ -82,11 +82,14 @@ class TelegramChannel:
         return f"TelegramChannel(name={self.name!r}, bot={self._settings.bot_id})"
 
     async def start(self, inbox: Inbox) -> None:
-        """Prove the token, then begin to receive. Raises `ChannelFault`, or `UsageError` for a wrong setting."""
+        """Check the token, then begin to receive. Raises `ChannelFault`, or `UsageError` for a wrong setting."""
         await self._connect(inbox)
 
     async def start_to_send(self) -> None:
-        """Prove the token, and poll nothing: Telegram would end the poll of the process that receives."""
+        """Check the token, but receive nothing.
+
+        Telegram allows only one receiver for a bot, so the process that receives would lose its connection.
+        """
         await self._connect(None)
 
     async def _connect(self, inbox: Inbox | None) -> None:
@@ -111,7 +114,7 @@ class TelegramChannel:
         await self._receiver.wait_closed()
 
     def capabilities_of(self, target: Target) -> Capabilities:
-        """The capabilities of a private chat, a group or a channel."""
+        """What Telegram can do in this chat. It differs between private chats, groups and channels."""
         chat = self._chat(target.chat)
         return self._limits.of(chat, is_broadcast=chat in self._broadcasts)
 
@@ -130,7 +133,7 @@ class TelegramChannel:
         return Receipt(message_id=edit.message_id)
 
     async def delete(self, delete: Delete) -> Receipt:
-        """Delete a message."""
+        """Delete a message. Does nothing if the message does not exist any more."""
         message_id = calls.number(delete.message_id, "message_id")
         fields = calls.chat_fields(self._chat(delete.target.chat)) | {"message_id": message_id}
         try:
@@ -141,18 +144,22 @@ class TelegramChannel:
         return Receipt(message_id=delete.message_id)
 
     async def typing(self, typing: Typing) -> None:
-        """Show the typing sign."""
+        """Show for some seconds that the bot is typing."""
         target = typing.target
         fields = calls.chat_fields(self._chat(target.chat), target.thread) | {"action": "typing"}
         await self._call(target, MethodCall("sendChatAction", fields), msgspec.Raw)
 
     async def draft(self, draft: Draft) -> None:
-        """Show a draft with a stop button. Its press arrives as the command `stop`."""
+        """Show a draft with a stop button. A press of that button arrives as the command `stop`."""
         call = calls.draft_call(draft, self._chat(draft.target.chat), rich=self._settings.rich)
         await self._call(draft.target, call, msgspec.Raw)
 
     async def post_media(self, media: PostMedia, *, key: str) -> Receipt:
-        """Send a photo or a file. A picture that Telegram does not take as a photo is sent as a file."""
+        """Send a photo or a file.
+
+        If Telegram refuses a picture as a photo, this raises `NotSent`; the next call with the same key sends it as a
+        file.
+        """
         with ExitStack() as stack:
             file = None if media.path is None else stack.enter_context(_opened(Path(media.path)))
             mime = media.mime or mimetypes.guess_type(media.path or urlsplit(media.url or "").path)[0] or ""
@@ -172,16 +179,19 @@ class TelegramChannel:
         return self._receipt(media.target, sent, "sent as a file" if mime in PHOTOS and not is_photo else "")
 
     async def react(self, target: Target, message_id: str, emoji: str) -> None:
-        """Put a reaction on a message, one of those that Telegram has; "" removes it."""
+        """Put a reaction on a message; the emoji "" removes it. Telegram allows only some emoji."""
         call = calls.reaction_call(self._chat(target.chat), message_id, emoji)
         await self._call(target, call, msgspec.Raw)
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
-        """Show the person a short text. Without an answer the button shows a progress sign."""
+        """Show a short text to the person who pressed a button.
+
+        Until then, Telegram shows a progress sign on the button.
+        """
         await self._call(press.target, calls.answer_call(press.event_id, text), msgspec.Raw)
 
     async def fetch(self, attachment: Attachment, path: Path, *, max_bytes: int) -> None:
-        """Load the file of a message to a new file."""
+        """Download an attachment to a new file. Raises `SendRefused` if the attachment is larger than `max_bytes`."""
         if (attachment.size or 0) > max_bytes:
             raise SendRefused(f"the file has {attachment.size} bytes, and at most {max_bytes} are allowed")
         if (attachment.size or 0) > MAX_DOWNLOAD:
@@ -192,7 +202,7 @@ class TelegramChannel:
         await self._api.download(file.file_path, path, max_bytes=max_bytes)
 
     async def check(self) -> Sequence[Finding]:
-        """Ask Telegram whether the token and the settings suffice."""
+        """Check the token and the settings with calls that send nothing. Returns what was found."""
         client = TelegramClient(self._settings)  # of its own, because there may be no `stop` after it
         try:
             return await checks.check(client, self._settings)
@@ -202,7 +212,10 @@ class TelegramChannel:
     # Processing messages
 
     async def create_processing_message(self, source_id: str, text: str, metadata: Any) -> str:  # noqa: ARG002 -- unused
-        """Send a message to `{chat_id}` or `{chat_id}--{thread_id}` and return its id. Works before `start`."""
+        """Send a message and return its id. Works before `start`.
+
+        `source_id` is `{chat_id}` or `{chat_id}--{thread_id}`.
+        """
         receipt = await self.post(Post(target=self._source(source_id), body=Body(text=text)), key="")
         return receipt.message_id
 
@@ -213,7 +226,7 @@ class TelegramChannel:
         text: str,
         metadata: Any,  # noqa: ARG002 -- unused
     ) -> None:
-        """Replace the text of that message."""
+        """Replace the text of a message that `create_processing_message` has sent."""
         await self.edit(Edit(target=self._source(source_id), message_id=message_id, body=Body(text=text)))
 
     def _source(self, source_id: str) -> Target:
@@ -223,7 +236,7 @@ class TelegramChannel:
     # Calls
 
     def _chat(self, chat: str) -> str:
-        """The chat, or the one that it became."""
+        """The current id of the chat: a group that became a supergroup has a new id."""
         return self._receiver.moved.get(chat, chat)
 
     async def _call(self, target: Target, call: MethodCall, kind: type[T], *, upload: FileUpload | None = None) -> T:
@@ -281,5 +294,5 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _name(path: str | None) -> str:
-    """The name of a file, as people see it."""
+    """The file name that users see: the last part of the path, without control characters."""
     return _CONTROLS.sub("_", Path(path or "").name) or "file"

@@ -1,4 +1,4 @@
-"""What a check of the account finds: the token, the webhook, and what the bot sees in groups. Sends nothing."""
+"""Checks the account of a bot: the token, the webhook, and which messages it receives in groups. Sends nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BotProfile(msgspec.Struct, frozen=True):
-    """What Telegram says of the bot."""
+    """The profile of the bot, as the method `getMe` returns it."""
 
     id: int
     username: str = ""
@@ -26,7 +26,7 @@ class BotProfile(msgspec.Struct, frozen=True):
 
 
 class WebhookStatus(msgspec.Struct, frozen=True):
-    """The webhook that is set; `url` is empty if there is none."""
+    """The webhook that is set for the bot. `url` is empty if none is set."""
 
     url: str = ""
     pending_update_count: int = 0
@@ -34,12 +34,12 @@ class WebhookStatus(msgspec.Struct, frozen=True):
 
 
 async def get_me(api: TelegramClient) -> BotProfile:
-    """The bot of the token. Raises `AccessLost` if the token is not valid."""
+    """Ask Telegram which bot the token belongs to. Raises `AccessLost` if the token is not valid."""
     return await api.call(MethodCall("getMe", {}), BotProfile)
 
 
 async def check(api: TelegramClient, settings: BotSettings) -> list[Finding]:
-    """Everything that can be found out without sending. Ends at the first call that fails."""
+    """Make all checks that send nothing, up to the first call that fails. Returns the findings."""
     findings = []
     try:
         profile = await get_me(api)

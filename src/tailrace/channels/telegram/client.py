@@ -1,10 +1,10 @@
-"""HTTP to the Bot API: one call per method, with a deadline and without retries. A failure is a fault of a channel.
+"""HTTP to the Bot API: one call per method, with a deadline and without retries. A failed call raises a `ChannelFault`.
 
-This is aiohttp alone, without the SDK aiogram. Importing aiogram takes 130 MB of memory and more than two seconds of
-CPU time, and everything in it that we could use would be switched off: its retries, its dispatcher, its errors. The
-tests check each call against the methods of aiogram.
+This module uses aiohttp without the SDK aiogram. Importing aiogram takes 130 MB of memory and more than two seconds of
+CPU time, and we would have to switch off everything in it that we could use: its retries, its dispatcher, its errors.
+The tests check each call against the methods of aiogram.
 
-The token is in every URL. So no exception of aiohttp leaves this module: some contain the URL.
+Every URL contains the token. So no exception of aiohttp leaves this module: some of them contain the URL.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REDACTED = REDACTED.encode()
 
 
 class FileUpload(NamedTuple):
-    """A file that goes with a call, in this field of it. aiohttp reads it in pieces, and closes it."""
+    """A file to upload with a call, and the name of its field. aiohttp reads the file in pieces, and closes it."""
 
     field: str
     file: BinaryIO
@@ -55,14 +55,14 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class MethodCall(NamedTuple):
-    """A method of the Bot API, with its fields."""
+    """A call of the Bot API: the name of the method and its fields."""
 
     method: str
     fields: Mapping[str, object]
 
 
 class TelegramClient:
-    """The Bot API for one token. Usable before `open`, and not after `close`."""
+    """Calls the Bot API with one token. After `close`, calls are refused until `open`."""
 
     def __init__(self, settings: BotSettings) -> None:
         base = settings.api_base.rstrip("/")
@@ -92,7 +92,7 @@ class TelegramClient:
         deadline_s: float = DEADLINE_S,
         upload: FileUpload | None = None,
     ) -> T:
-        """Perform a method and return its result as this type. `chat` is the chat that a fault names."""
+        """Call a method of the Bot API and return its result, decoded as `kind`. An error names the chat `chat`."""
         timeout = aiohttp.ClientTimeout(total=deadline_s, connect=min(_CONNECT_S, deadline_s))
         body = _encoded(call.fields) if upload is None else _form(call.fields, upload)
         headers = {"Content-Type": "application/json"} if upload is None else {}
@@ -105,7 +105,7 @@ class TelegramClient:
         return _result(status, answered.replace(self._token, _REDACTED), kind, chat)
 
     async def download(self, file_path: str, path: Path, *, max_bytes: int) -> None:
-        """Load a file of Telegram into a new file. `file_path` is Telegram's, and only a part of the URL."""
+        """Download a file into a new file at `path`. `file_path` is the path that the method `getFile` returned."""
         url = URL(self._files, encoded=True) / file_path.lstrip("/")
         file = await asyncio.to_thread(path.open, "xb")
         is_whole = False
@@ -165,7 +165,7 @@ def _result(status: int, answered: bytes, kind: type[T], chat: str) -> T:
 
 
 def _raise_fault(error: Exception) -> NoReturn:
-    """Raise what is known after a call without an answer."""
+    """Raise the `ChannelFault` for a call without an answer: `NotSent` or `MaybeSent`, depending on the error."""
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
             raise NotSent("no secure connection to Telegram: its certificate is not valid here") from None

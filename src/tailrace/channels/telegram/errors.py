@@ -1,8 +1,8 @@
-"""What a refusal of Telegram means: its status and words become one of the faults of a channel, by one table.
+"""Converts a refusal of Telegram to a `ChannelFault`, by its HTTP status and by a table of words.
 
-The words of a fault are our own, because people see them: a description of Telegram can quote the text of a message.
-Telegram has no codes for most refusals, only descriptions, so the table looks for words in them. They are those of the
-Bot API server (telegram-bot-api, Client.cpp) and of the library behind it (tdlib).
+Telegram has no codes for most refusals, only descriptions, so the table searches them for words. The words are those of
+the Bot API server (telegram-bot-api, Client.cpp) and of its library (tdlib). The messages of the faults are our own,
+because people see them, and a description of Telegram can quote the text of a message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PictureRefused(SendRefused):
 
 
 class ChatMoved(NotSent):
-    """The group became a supergroup, which is another chat: `moved_to`."""
+    """The group became a supergroup, which has another chat id: `moved_to`."""
 
     def __init__(self, moved_to: str) -> None:
         super().__init__("the group became a supergroup, which has another id", retry_after=0.0)
@@ -33,21 +33,21 @@ class ChatMoved(NotSent):
 
 
 class PollingConflict(AccessLost):
-    """Telegram gives the updates to somebody else: to another program, or to a webhook."""
+    """Telegram gives the updates of this bot to another program or to a webhook, so this process cannot get them."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, everywhere=True)
 
 
 class FailureParameters(msgspec.Struct, frozen=True):
-    """What Telegram adds to some refusals."""
+    """The additional fields of some refusals: how long to wait, or the new id of a group that became a supergroup."""
 
     retry_after: float | None = None
     migrate_to_chat_id: int | None = None
 
 
 class ApiFailure(msgspec.Struct, frozen=True):
-    """An answer that is no success. `status` is that of HTTP."""
+    """The answer to a call that failed. `status` is the HTTP status."""
 
     status: int
     description: str = ""
@@ -105,7 +105,7 @@ _MAX_DESCRIPTION = 120
 
 
 def fault_of(failure: ApiFailure, *, chat: str = "") -> ChannelFault:
-    """The fault for an answer of Telegram to a call for this chat."""
+    """The `ChannelFault` for the answer to a call that failed. Its message names the chat `chat`."""
     moved_to, description = failure.parameters.migrate_to_chat_id, failure.description.lower()
     if moved_to is not None:
         return ChatMoved(str(moved_to))
@@ -121,7 +121,7 @@ def fault_of(failure: ApiFailure, *, chat: str = "") -> ChannelFault:
 
 
 def _fault_of_status(failure: ApiFailure, description: str) -> ChannelFault | None:
-    """The fault, if the status alone says enough."""
+    """The fault for an HTTP status that has only one meaning; None if the description must decide."""
     fault: ChannelFault | None = None
     match failure.status:
         case 429:
@@ -144,6 +144,6 @@ def _of(chat: str) -> str:
 
 
 def _shown(failure: ApiFailure) -> str:
-    """The description without what it quotes, on one line."""
+    """Telegram's description on one line, with "…" in place of quoted texts, which may be private."""
     described = " ".join(_QUOTED.sub("…", failure.description).split())
     return described[:_MAX_DESCRIPTION] or f"status {failure.status}"

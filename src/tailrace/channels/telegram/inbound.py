@@ -1,4 +1,7 @@
-"""Updates as inbound values: who wrote what where, and whether it is meant for the bot. Pure."""
+"""Converts updates of Telegram to inbound values: who wrote what, in which chat, and whether it is meant for the bot.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BotAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """The bot that gets the updates, and the name of its channel. `username` is without @."""
+    """The bot that receives the updates. `channel` is the name of its channel, `username` has no @."""
 
     channel: str
     id: str
@@ -30,7 +33,10 @@ class BotAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inbound_of(update: BotUpdate, bot: BotAccount) -> Inbound | None:
-    """The event of an update; None if it is none, such as a message of the bot itself or a service message."""
+    """Convert an update.
+
+    Returns None for an update to ignore, such as a message of the bot itself or a service message.
+    """
     if update.callback_query is not None:
         return _press(update.callback_query, update.update_id, bot)
     if update.my_chat_member is not None:
@@ -46,7 +52,11 @@ def inbound_of(update: BotUpdate, bot: BotAccount) -> Inbound | None:
 
 
 def moved_notice(chat: int | str, moved_to: int | str, bot: BotAccount, *, at: float = 0.0) -> InboundNotice:
-    """The notice that a group became a supergroup. Its event id is the same, from an update or from a refused call."""
+    """The notice that a group became a supergroup.
+
+    Telegram reports this twice: in an update, and as the refusal of a call. Both make the same event id, so that the
+    second report is recognized as known.
+    """
     return InboundNotice(
         channel=bot.channel,
         account=bot.id,
@@ -84,7 +94,10 @@ def _message(message: UpdateMessage, update_id: int, bot: BotAccount, *, is_edit
 
 
 def _press(query: ButtonQuery, update_id: int, bot: BotAccount) -> ButtonPress | None:
-    """The event id is the id of the query: an answer to the press needs it."""
+    """A press of a button; None for a button that is not ours.
+
+    Its event id is the query id, which the answer must contain.
+    """
     if query.message is None or query.data is None:
         return None
     return ButtonPress(
@@ -104,20 +117,24 @@ def _membership(change: MembershipChange, update_id: int, bot: BotAccount) -> In
 
 
 def _stop(stopped: StoppedDraft, update_id: int, bot: BotAccount) -> InboundMessage:
-    """The stop button of a draft is the command `stop`. Drafts are in private chats, whose id is that of the person."""
+    """Convert a press of the stop button of a draft to the command `stop`.
+
+    The update does not name the person. But drafts exist only in private chats, and there the chat id is the person's
+    id.
+    """
     topic = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
     sender = Sender(id=str(stopped.chat.id))
     return InboundMessage(**_origin(bot, stopped.chat, topic, update_id), text="", command="stop", sender=sender)
 
 
 def _origin(bot: BotAccount, chat: UpdateChat, topic: str | None, update_id: int) -> dict[str, Any]:
-    """The fields that all events of an update have."""
+    """The fields that all inbound values have: channel, account, event id, order and target."""
     target = Target(channel=bot.channel, chat=str(chat.id), thread=topic, group=chat.type != "private")
     return {"channel": bot.channel, "account": bot.id, "event_id": str(update_id), "order": update_id, "target": target}
 
 
 def _sender(message: UpdateMessage) -> Sender | None:
-    """Who wrote it. An anonymous administrator writes as the group, and a channel as itself."""
+    """The sender of a message. For an anonymous administrator it is the group, for a post of a channel the channel."""
     if message.sender_chat is not None:
         return Sender(id=str(message.sender_chat.id), name=message.sender_chat.title)
     if message.sender is None:
@@ -126,7 +143,11 @@ def _sender(message: UpdateMessage) -> Sender | None:
 
 
 def _reply(message: UpdateMessage) -> UpdateMessage | None:
-    """The message that it replies to. In a topic, a message without a reply refers to the one that opened the topic."""
+    """The message that a message replies to; None if it is no reply.
+
+    In a topic, Telegram marks every message as a reply to the message that opened the topic. Such a reply counts as
+    none.
+    """
     reply = message.reply_to_message
     if reply is None or (message.is_topic_message and reply.message_id == message.message_thread_id):
         return None
@@ -138,7 +159,10 @@ def _is_of(reply: UpdateMessage | None, bot: BotAccount) -> bool:
 
 
 def _command(text: str, entities: tuple[UpdateEntity, ...], bot: BotAccount) -> tuple[str, bool]:
-    """The command that the text begins with, and whether it names this bot. A command of another bot is none."""
+    """The command at the beginning of the text, and whether it names this bot, as in `/stop@my_bot`.
+
+    Returns an empty command if there is none, or if it names another bot.
+    """
     if not entities or entities[0].type != "bot_command" or entities[0].offset != 0:
         return "", False
     name, _, of = text[1 : entities[0].length].partition("@")
@@ -152,7 +176,7 @@ def _length(entities: tuple[UpdateEntity, ...]) -> int:
 
 
 def _mentions(text: str, entities: tuple[UpdateEntity, ...], bot: BotAccount) -> bool:
-    """Whether the text mentions the bot. Offsets count UTF-16 units."""
+    """Whether the text mentions the bot. The offsets of entities count UTF-16 units."""
     encoded = text.encode("utf-16-le", "surrogatepass")
     for entity in entities:
         if entity.type == "text_mention" and entity.user is not None and str(entity.user.id) == bot.id:
@@ -165,7 +189,10 @@ def _mentions(text: str, entities: tuple[UpdateEntity, ...], bot: BotAccount) ->
 
 
 def _attachments(message: UpdateMessage) -> tuple[Attachment, ...]:
-    """The file of the message: the largest size of a photo. An animation is there twice, also as a document."""
+    """The files of a message. Of a photo, only the largest size.
+
+    Telegram also lists an animation as a document, so the document is then left out.
+    """
     files = [(message.document, "")] if message.animation is None else [(message.animation, "video/mp4")]
     files += [(message.audio, "audio/mpeg"), (message.video, "video/mp4"), (message.video_note, "video/mp4")]
     files += [(message.voice, "audio/ogg")]

@@ -1,6 +1,7 @@
-"""The limits of Telegram that a channel keeps itself, and what its chats can do. Sizes are in bytes.
+"""The limits of Telegram that the channel itself checks, and the capabilities of its chats. Sizes are in bytes.
 
-All numbers are those of the Bot API; the limits of texts and the rates are in `tailrace.capabilities`.
+All numbers come from the documentation of the Bot API. The limits of texts and the rates are in
+`tailrace.capabilities`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ MAX_PHOTO = 10_000_000  # a photo that is uploaded
 MAX_UPLOAD = 50_000_000
 MAX_DOWNLOAD = 20_000_000
 PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
-"""What is shown as a photo; other pictures are sent as files."""
+"""The MIME types that are sent as a photo. Other pictures are sent as files."""
 
 
 class ChatLimits:

@@ -1,7 +1,7 @@
-"""Long polling: asks for updates, and confirms those that were recorded.
+"""Long polling: asks Telegram for updates, and confirms the updates that were recorded.
 
-An update is confirmed by the offset of the next request. So the offset moves only behind what the receiver has
-recorded: what it could not record comes again, also to another process.
+A request confirms all updates before its offset. So the offset moves only past updates that the receiver has recorded.
+Telegram sends all others again, also to another process.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ async def poll(
     timeout_s: int,
     jitter: Callable[[], float] = random.random,
 ) -> None:
-    """Give every update to `receive`, in order. Ends by a `PollingConflict`, or by what `receive` raises.
+    """Give every update to `receive`, in order. Ends only by an error: a `PollingConflict`, or an error of `receive`.
 
-    `LedgerUnavailable` and a lost connection do not end it: it asks again after a backoff.
+    After `LedgerUnavailable` or any other failed request it waits, with a growing pause, and asks again.
     """
     offset, failures = 0, 0
     while True:
@@ -68,7 +68,7 @@ async def poll(
 
 
 def _in_order(found: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
-    """The updates by their ids. One without an id cannot be confirmed, and is left out."""
+    """Sort the updates by their ids. An update without an id is left out, because it cannot be confirmed."""
     numbered = [(update_id, update) for update in found if (update_id := update_id_of(update)) is not None]
     return sorted(numbered, key=lambda pair: pair[0])
 

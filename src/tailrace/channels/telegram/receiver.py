@@ -1,6 +1,6 @@
-"""Receives what people do, by polling or by a webhook, and gives it to the inbox of the channel.
+"""Receives updates of Telegram, by polling or by a webhook, and gives them to the inbox of the channel.
 
-It owns the life of the connection: until `stop`, or until an error that no waiting repairs.
+The connection ends with `stop`, or with an error that waiting does not repair.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 
 
 class UpdateReceiver:
-    """The connection on which updates arrive. `moved` are the groups that became supergroups, with their new ids.
+    """Receives the updates of a bot. `moved` maps the ids of groups that became supergroups to their new ids.
 
-    `on_recorded` is called with each new message to the bot behind the inbox, in the background.
+    After the inbox has recorded a message that is meant for the bot, `on_recorded` is called with it in the background.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class UpdateReceiver:
         self._failure: Exception | None = None
 
     def reopen(self) -> None:
-        """Let `wait_closed` wait again."""
+        """Prepare for another `start`: `wait_closed` forgets the end and the error of the earlier connection."""
         self._closed.clear()
         self._failure = None
 
     async def start(self, inbox: Inbox, account: BotAccount) -> None:
-        """Begin to receive the updates of this bot."""
+        """Begin to receive the updates of the bot `account`. `inbox` records them."""
         self._inbox, self._account = inbox, account
         if self._settings.mode == "webhook":
             await self._start_webhook()
@@ -67,7 +67,7 @@ class UpdateReceiver:
             self._in_background(polling, on_error=self._fail)
 
     async def stop(self) -> None:
-        """Stop at once. What was not recorded comes again after the next start."""
+        """Stop at once. Telegram sends the updates that were not recorded again after the next start."""
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -79,13 +79,13 @@ class UpdateReceiver:
         self._closed.set()
 
     async def wait_closed(self) -> None:
-        """Wait for `stop`, or raise what ended the connection for good."""
+        """Wait for `stop`. If an error ended the connection before, raise that error."""
         await self._closed.wait()
         if self._failure is not None:
             raise self._failure
 
     def follow(self, chat: str, moved_to: str) -> None:
-        """Note that a group became a supergroup, and report it to the inbox."""
+        """Note that a group became a supergroup, and report the new chat id to the inbox."""
         if self.moved.get(chat) == moved_to:
             return
         self.moved[chat] = moved_to
@@ -102,7 +102,7 @@ class UpdateReceiver:
         await self._api.call(MethodCall("setWebhook", fields), msgspec.Raw)
 
     async def _receive(self, encoded: bytes | msgspec.Raw) -> None:
-        """Give an update to the inbox. One that is malformed is logged, and skipped."""
+        """Give an update to the inbox. A malformed update is logged and skipped."""
         try:
             inbound = inbound_of(decode_update(encoded), self._account)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -122,7 +122,10 @@ class UpdateReceiver:
     def _in_background(
         self, work: Coroutine[Any, Any, None], *, on_error: Callable[[Exception], None] | None = None
     ) -> None:
-        """Do some work until it is done or the channel stops. Without `on_error`, nothing depends on it."""
+        """Run `work` in a task that `stop` cancels.
+
+        An error of it goes to `on_error`; without `on_error`, it is only logged.
+        """
 
         def end(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
@@ -135,7 +138,7 @@ class UpdateReceiver:
         task.add_done_callback(end)
 
     def _fail(self, error: Exception) -> None:
-        """End the connection for good."""
+        """End the connection with an error, so that `wait_closed` raises it."""
         self._failure = self._failure or error
         self._closed.set()
 

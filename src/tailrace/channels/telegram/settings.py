@@ -1,4 +1,4 @@
-"""The settings of a bot, checked. The token is in no representation of them."""
+"""The settings of a bot, checked. The `repr` of the settings does not contain the token."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
 class BotSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one bot.
 
-    `api_base` is the address of the Bot API, also that of a server of your own. With `mode="webhook"` the channel
-    listens at `listen` (host:port), and Telegram sends the messages to `public_url`, which must lead there; `secret`
-    proves that they come from Telegram and follows from the token unless it is set. `rich` sends documents with
-    headings, lists and tables. `reactions` puts 👀 on each message to the bot that was recorded.
+    `api_base` is the address of the Bot API, or of your own Bot API server. With `mode="webhook"` the channel listens
+    at `listen` (host:port), and Telegram sends the updates to `public_url`, which must lead to that address. Each of
+    these requests contains `secret`, which proves that it comes from Telegram; by default the secret is computed from
+    the token. `rich` sends documents with headings, lists and tables. `reactions` puts 👀 on each message to the bot
+    that was recorded.
     """
 
     token: SecretText
@@ -55,17 +56,20 @@ class BotSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bot_id(self) -> str:
-        """The id of the bot, which its token begins with."""
+        """The id of the bot: the first part of its token."""
         return self.token.partition(":")[0]
 
     @property
     def webhook_secret(self) -> str:
-        """The secret of the webhook. The one that follows from the token does not tell the token."""
+        """The secret of the webhook.
+
+        If it is not set, it is computed from the token, in a way that does not reveal the token.
+        """
         return self.secret or hashlib.sha256(f"tailrace webhook {self.token}".encode()).hexdigest()
 
     @property
     def listen_address(self) -> tuple[str, int]:
-        """Host and port to listen at."""
+        """The host and the port at which the webhook listens."""
         host, _, port = self.listen.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65_535:
             raise UsageError("listen must be host:port, such as 127.0.0.1:8443")

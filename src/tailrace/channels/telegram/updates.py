@@ -1,6 +1,6 @@
-"""The updates of the Bot API, as far as they are used. All other fields and kinds are ignored.
+"""The updates of the Bot API. Only the fields and kinds that the channel uses are decoded; all others are ignored.
 
-The structs hold only what is read: a new kind of attachment or entity must not make a message unreadable.
+So a new kind of attachment or entity does not make a message unreadable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class UpdateUser(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name that people see."""
+        """The name that users see."""
         return f"{self.first_name} {self.last_name}".strip() or self.username
 
 
@@ -32,7 +32,7 @@ class UpdateChat(msgspec.Struct, frozen=True):
 
 
 class UpdateEntity(msgspec.Struct, frozen=True):
-    """A range of a text, in UTF-16 units."""
+    """An entity: a range of a text that has a style or a meaning, such as a command. Positions are in UTF-16 units."""
 
     type: str
     offset: int
@@ -41,7 +41,7 @@ class UpdateEntity(msgspec.Struct, frozen=True):
 
 
 class UpdateFile(msgspec.Struct, frozen=True):
-    """A file of any kind."""
+    """An attached file of any kind: photo, document, audio, video or voice message."""
 
     file_id: str
     file_name: str = ""
@@ -50,15 +50,17 @@ class UpdateFile(msgspec.Struct, frozen=True):
 
 
 class UpdateSticker(msgspec.Struct, frozen=True):
-    """A sticker, which stands for an emoji."""
+    """A sticker. `emoji` is the emoji that it represents; it is used as the text of the message."""
 
     emoji: str = ""
 
 
 class UpdateMessage(msgspec.Struct, frozen=True):
-    """A message. `message_thread_id` is a topic only with `is_topic_message`; otherwise it numbers replies.
+    """A message.
 
-    `is_automatic_forward`: a post of a channel, which Telegram repeats in the group for its discussion.
+    `message_thread_id` is the id of a topic only with `is_topic_message`; else it is the id of a reply thread.
+
+    `is_automatic_forward`: a post of a channel, which Telegram repeats in the discussion group of that channel.
     """
 
     message_id: int
@@ -87,12 +89,12 @@ class UpdateMessage(msgspec.Struct, frozen=True):
 
     @property
     def topic(self) -> str | None:
-        """The topic of the message, if its chat has topics and it is in one."""
+        """The id of the topic in which the message is; None if it is in no topic."""
         return str(self.message_thread_id) if self.is_topic_message and self.message_thread_id is not None else None
 
 
 class ButtonQuery(msgspec.Struct, frozen=True):
-    """A press of a button. Without `data` the button is not ours."""
+    """A press of a button. Without `data`, the button was not made by this channel."""
 
     id: str
     sender: UpdateUser = msgspec.field(name="from")
@@ -101,7 +103,7 @@ class ButtonQuery(msgspec.Struct, frozen=True):
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """What the bot is in a chat. Only a restricted one has the two fields."""
+    """The role of the bot in a chat. Telegram sends `is_member` and `can_send_messages` only for a restricted bot."""
 
     status: str
     is_member: bool = True
@@ -109,7 +111,7 @@ class Membership(msgspec.Struct, frozen=True):
 
     @property
     def may_write(self) -> bool:
-        """Whether the bot can send messages."""
+        """Whether the bot may send messages in the chat."""
         return self.status not in ("left", "kicked") and self.is_member and self.can_send_messages
 
 
@@ -123,7 +125,7 @@ class MembershipChange(msgspec.Struct, frozen=True):
 
 
 class StoppedDraft(msgspec.Struct, frozen=True):
-    """A person pressed the stop button of a draft."""
+    """A press of the stop button of a draft."""
 
     chat: UpdateChat
     draft_id: int
@@ -131,7 +133,7 @@ class StoppedDraft(msgspec.Struct, frozen=True):
 
 
 class BotUpdate(msgspec.Struct, frozen=True):
-    """An update. It has one of the fields, or is of a kind that is not used."""
+    """An update. One of the fields is set; all are None if the update is of a kind that the channel does not use."""
 
     update_id: int
     message: UpdateMessage | None = None
@@ -142,7 +144,7 @@ class BotUpdate(msgspec.Struct, frozen=True):
 
 
 KINDS = tuple(field for field in BotUpdate.__struct_fields__ if field != "update_id")
-"""The kinds of updates that are asked for."""
+"""The kinds of updates that the channel asks Telegram to send."""
 
 
 class _UpdateId(msgspec.Struct, frozen=True):
@@ -155,7 +157,7 @@ def decode_update(encoded: bytes | msgspec.Raw) -> BotUpdate:
 
 
 def update_id_of(encoded: bytes | msgspec.Raw) -> int | None:
-    """The id of an update that may be malformed otherwise; None if there is none."""
+    """The id of an update; None if it has no readable id. Works also if the other content is malformed."""
     try:
         return msgspec.json.decode(encoded, type=_UpdateId).update_id
     except (msgspec.MsgspecError, RecursionError):

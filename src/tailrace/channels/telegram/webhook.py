@@ -1,7 +1,8 @@
-"""The webhook: an HTTP server that takes updates from Telegram, and from nobody else.
+"""The webhook: an HTTP server that accepts updates only from Telegram.
 
-The secret is compared before the body is read, a body is read only up to a limit, and compressed bodies are refused.
-An update is answered with 200 after it was recorded; after any other answer Telegram sends it again.
+Each request must contain the secret, which is compared before the body is read. A body is read only up to a limit, and
+compressed bodies are refused. An update is answered with 200 after it was recorded; after any other answer Telegram
+sends it again.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_BODY = 1024 * 1024
-"""The most bytes of an update. Telegram's are far smaller: a text has at most 4096 characters."""
+"""The largest accepted update, in bytes. Real updates are far smaller: a text has at most 4096 characters."""
 _HEADER = "X-Telegram-Bot-Api-Secret-Token"
 _RETRY_AFTER_S = "1"
 _STOP_S = 2.0
 
 
 class WebhookServer:
-    """Listens until `close`. `receive` gets the bytes of each update; it raises what `Inbox.receive` raises."""
+    """The server of the webhook.
+
+    `receive` is called with the bytes of each update, and may raise what `Inbox.receive` raises.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class WebhookServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens at."""
+        """The port on which the server listens."""
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
@@ -90,7 +94,7 @@ class WebhookServer:
 
 
 async def _read(request: web.Request) -> bytes | int:
-    """The body, or the status that refuses it."""
+    """Read the body of a request. Returns the HTTP status instead if the body is refused."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         return 415
     if (request.content_length or 0) > MAX_BODY:

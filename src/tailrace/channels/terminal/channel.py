@@ -1,9 +1,9 @@
-"""Show each event in a terminal: the answer as it comes, everything else in dim lines.
+"""Shows each event in a terminal: the answer as it comes, everything else in dim lines.
 
-`show` takes the events of a turn; the `on_stream_*` methods of `StreamingChannelProvider` take its text. `post` takes
-whole messages, like any `Channel`. Markdown is not rendered. One blank line separates passages of different kinds
-(reasoning, answer, activity); line ends that the agent wrote count for it. The text and the calls of a subagent are
-indented under its call, and the text has a bar before it.
+`show` takes the events of a turn. Extensions that know only text use the `on_stream_*` methods instead. `post` prints a
+whole message, as in any `Channel`. Markdown is not rendered. A passage is text of one kind: reasoning, answer or
+activity. One blank line separates passages; line ends that the agent wrote count for it. The text and the calls of a
+subagent are indented under the call that started it, and its text has a bar before each row.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class TerminalChannel:
                 assert_never(event)
 
     async def start(self, inbox: Inbox) -> None:  # noqa: ARG002 -- the channel receives nothing
-        """Connect nothing. The command reads the terminal, not the channel."""
+        """Do nothing: there is no connection, and `tailrace chat` reads the keyboard itself."""
         self._stopped.clear()
 
     async def stop(self) -> None:
@@ -121,7 +121,10 @@ class TerminalChannel:
         self._stopped.set()
 
     async def wait_closed(self) -> None:
-        """Wait for `stop`. If the reader closes the output, only the next message shows it."""
+        """Wait for `stop`.
+
+        If the output was closed by its reader, this does not return; the next `post` raises an error.
+        """
         await self._stopped.wait()
 
     async def post(self, post: Post, *, key: str) -> Receipt:  # noqa: ARG002 -- a terminal knows no keys
@@ -139,18 +142,18 @@ class TerminalChannel:
         return message_id
 
     def note(self, text: str) -> None:
-        """Show a dim remark of the program itself, outside any turn."""
+        """Show a dim line from the program itself, outside any turn."""
         self._writer.space(1)
         self._writer.write(f"{self._writer.wrapped(visible(text))}\n", style=DIM)
 
     def complain(self, text: str) -> None:
-        """Show in red that something went wrong."""
+        """Show an error message in red."""
         self._writer.space(1)
         self._errors.write(f"{self._errors.wrapped(visible(text), '  ')}\n", style=RED)
         self._writer.forget()
 
     def make_room(self) -> None:
-        """Prepare for text that something else writes to this terminal: remove a status line, end an open line."""
+        """Call this before something else writes to the same terminal: removes a status line and ends an open line."""
         self._finish_reasoning()
         self._writer.withdraw("status")
         self._writer.space(2)
@@ -183,7 +186,7 @@ class TerminalChannel:
         self._has_answer = False
 
     def _begin_passage(self, kind: _Kind, parent: str | None = None) -> None:
-        """Separate a passage of another kind, or of another speaker, from the one before."""
+        """Write a blank line if the next text is of another kind, or from another speaker, than the text before it."""
         passage = (kind, parent)
         if passage == self._passage:
             return
@@ -200,7 +203,7 @@ class TerminalChannel:
             self._newlines_due = 0
 
     def _name_subagent(self, parent: str, *, is_apart: bool) -> None:
-        """Name the subagent that writes now, if another one or the agent itself wrote before."""
+        """Write the name of the subagent, if the text before came from the main agent or from another subagent."""
         before, self._subagent = self._subagent, parent
         label = self._tools.label(parent)
         if not label or self._writer.ends_with(parent) or (before in {None, parent} and not is_apart):
@@ -210,7 +213,10 @@ class TerminalChannel:
         self._writer.write(f"↳ {label}\n", style=DIM)
 
     def _write_text(self, text: str, parent: str | None, *, style: str = "") -> None:
-        """Write text of the current passage. Line ends at its beginning count for the gap that is due before it."""
+        """Write text of the current passage.
+
+        If a blank line is due before the text, line ends at the beginning of the text count for it.
+        """
         text = visible(text)
         if self._newlines_due:
             body = text.lstrip("\n")
@@ -275,7 +281,7 @@ class TerminalChannel:
             self._write_text(self._headings.feed(event.text), parent, style=DIM)
 
     def _finish_reasoning(self) -> None:
-        """Show the reasoning that was held back, before anything else is shown."""
+        """Show the end of the reasoning, which the heading filter has kept back until now."""
         if self._passage is not None and self._passage[0] == "reasoning":
             self._write_text(self._headings.close(), self._passage[1], style=DIM)
 
@@ -309,7 +315,7 @@ class TerminalChannel:
             self._writer.add(f"{key} {parent}" if parent else key, line, style=DIM)
 
     def _write_remark(self, mark: str, text: str, parent: str | None = None) -> None:
-        """Show the whole of a dim remark, however long it is."""
+        """Show a dim line that begins with `mark`. Unlike other dim lines, it is never shortened."""
         self._begin_passage("activity", parent)
         self._writer.space(1)
         indent = self._tools.indent(parent)

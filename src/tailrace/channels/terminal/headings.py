@@ -21,7 +21,10 @@ class HeadingFilter:
         self._begins_line = True
 
     def feed(self, piece: str) -> str:
-        """The text that can be shown now; a line that may become a heading is held back until it ends."""
+        """Take a piece of reasoning and return the text that can be shown now.
+
+        A line that may become a heading is returned only when it is complete.
+        """
         text, self._held = self._held + piece, ""
         shown: list[str] = []
         for line in re.findall(r"[^\n]*\n|[^\n]+", text):

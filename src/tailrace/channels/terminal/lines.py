@@ -1,8 +1,8 @@
 """The cursor of the terminal, and the lines above it that can still be updated.
 
-Text is written as it comes and never changed. A *keyed* line can be updated in place while it is on the screen and only
-keyed lines are below it. If the window gets so narrow that one of these lines wraps, the update is not possible either.
-Outside a terminal no line can be updated, and no control code is written.
+Text is written as it comes and never changed. A *keyed* line, which was written with a key, can be updated in place
+while it is on the screen and only keyed lines are below it. It cannot be updated any more when the window gets so
+narrow that one of these lines wraps. Outside a terminal no line can be updated, and no control code is written.
 
 The caller removes control characters first (`visible`). `channel` decides what is written.
 """
@@ -65,7 +65,7 @@ class TerminalWriter:
         self._column = 0  # of the cursor; only kept in rows with a bar
 
     def can_carry(self, text: str) -> bool:
-        """Whether the encoding of the stream has these characters."""
+        """Whether the encoding of the stream can represent this text."""
         try:
             text.encode(self._out.encoding or "utf-8")
         except UnicodeEncodeError:
@@ -73,7 +73,7 @@ class TerminalWriter:
         return True
 
     def ends_with(self, key: str) -> bool:
-        """Whether the line of that key is the last thing written."""
+        """Whether the line with that key is the last thing that was written."""
         return bool(self._keyed) and self._keyed[-1].key == key
 
     def write(self, text: str, *, style: str = "") -> None:
@@ -180,14 +180,17 @@ class TerminalWriter:
         return len(below) < size.lines and all(keyed.cells <= size.columns for keyed in below)
 
     def _unwrapped(self, text: str, style: str) -> str:
-        """The text with wrapping off: a character that this terminal shows wider must not begin a new row."""
+        """The text between the control codes that switch off line wrapping and switch it on again.
+
+        Some terminals show a character wider than expected; it must not push the line into a second row.
+        """
         return f"{_WRAP_OFF}{self._style(text, style)}{_WRAP_ON}"
 
     def _style(self, text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if style and self.styled else text
 
     def _size(self) -> os.terminal_size:
-        """The size of the window now: people resize it."""
+        """The current size of the window. It is read each time, because people resize windows."""
         try:
             size = os.get_terminal_size(self._out.fileno())
         except (OSError, ValueError):
@@ -196,7 +199,7 @@ class TerminalWriter:
 
 
 def _fit(line: TerminalLine, cells: int) -> str:
-    """The line cut to a width in cells."""
+    """The line as text, cut to a width in cells."""
     if cell_len(line.whole) <= cells:
         return line.whole
     room = max(cells - cell_len(line.tail), 1)

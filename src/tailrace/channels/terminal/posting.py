@@ -1,7 +1,7 @@
 """Writes whole messages to a stream. A receipt means that the whole message is written.
 
-An error says whether a part of the message is written. To know that, the writer bypasses the buffer of the stream: only
-the operating system returns the number of bytes that were written.
+An error says whether a part of the message was written. To know that, the writer does not use the buffer of the stream:
+only the operating system returns the number of bytes that were written.
 """
 
 from __future__ import annotations

@@ -120,11 +120,11 @@ class ToolLines:
         return call.label if call is not None else self._finished.get(id_, "")
 
     def note_remark(self, remark: str) -> None:
-        """Note a remark that was shown. A call that fails for the same reason does not repeat it."""
+        """Remember a line that was shown. A call that fails for the same reason then does not show the reason again."""
         self._remark = " ".join(remark.split())
 
     def _reason(self, result: Any) -> str:
-        """The reason why a call failed; "" if the last remark ends with that reason."""
+        """The reason why a call failed; "" if the last shown remark already ended with that reason."""
         reason = _text_of(result)
         return "" if self._remark.endswith(" ".join(reason.split())) else _one_line(reason)
 

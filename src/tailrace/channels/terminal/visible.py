@@ -1,7 +1,7 @@
-"""Make text safe to print: replace every character that could control a terminal by a visible sign.
+"""Makes text safe to print: replaces every character that could control a terminal by a visible sign.
 
-Single characters are replaced, not whole sequences, so a sequence may be cut anywhere between two deltas: without
-its ESC, CSI or BEL an escape sequence is only text. Line feed and tab stay as they are.
+An escape sequence is only text without its first character (ESC or CSI) and its BEL. So single characters are replaced,
+not whole sequences, and a sequence that is cut between two deltas needs no special care. Line feed and tab stay.
 """
 
 from __future__ import annotations
