@@ -88,6 +88,13 @@ class NoLedger:
         """Nothing can be pruned."""
         return 0
 
+    async def store(self, kind: str, key: str, value: bytes | None) -> None:
+        """Ignore it."""
+
+    async def stored(self, kind: str) -> dict[str, bytes]:  # noqa: ARG002
+        """Nothing is stored."""
+        return {}
+
     async def close(self) -> None:
         """Nothing must be closed."""
 

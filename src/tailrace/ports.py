@@ -446,6 +446,14 @@ class Ledger(Protocol):
         """
         ...
 
+    async def store(self, kind: str, key: str, value: bytes | None) -> None:
+        """Record a small value under its kind and key, in place of the earlier one. None deletes it. Needs no lease."""
+        ...
+
+    async def stored(self, kind: str) -> dict[str, bytes]:
+        """All values of that kind by their keys, sorted by key."""
+        ...
+
     async def close(self) -> None:
         """Write all submitted changes, then close. May be called twice."""
         ...

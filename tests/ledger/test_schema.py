@@ -1,4 +1,4 @@
-"""The schema: files of version 1, killed migrations, and the index of each frequent query.
+"""The schema: files of older versions, killed migrations, and the index of each frequent query.
 
 `files/version_1.sql` is a ledger that version 1 wrote, with a delivery in every state.
 """
@@ -20,6 +20,7 @@ from tailrace.errors import LedgerUnusable
 from tailrace.ledger import schema
 from tailrace.ledger.connection import connect
 from tailrace.ledger.queries import for_rows, queries
+from tailrace.ledger.reader import SqliteReader
 from tailrace.ledger.schema import migrations
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.operations import Target
@@ -94,6 +95,26 @@ def test_row_24_a_ledger_of_version_1_is_continued(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_row_24_a_ledger_of_version_2_is_continued(tmp_path: Path) -> None:
+    """Version 3 added the stored values and changed nothing else."""
+
+    async def work() -> None:
+        path = old_ledger(tmp_path / "ledger.db")
+        execute(path, migrations()[1].sql)
+        before = execute(path, "SELECT group_concat(state || operation) FROM delivery")
+        ledger = await SqliteLedger.open(path)
+        assert await ledger.stored("access") == {}
+        await ledger.store("access", "telegram:1", b"{}")
+        await ledger.close()
+        assert execute(path, "PRAGMA user_version") == 3
+        assert execute(path, "SELECT group_concat(state || operation) FROM delivery") == before
+        reader = await SqliteReader.open(path)
+        assert await reader.stored("access") == {"telegram:1": b"{}"}
+        await reader.close()
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize(("restored_epoch", "state"), [(1, State.PLANNED), (2, State.AMBIGUOUS)])
 def test_row_26_version_1_rows_older_than_a_restore_are_ambiguous(
     tmp_path: Path, restored_epoch: int, state: State
@@ -146,12 +167,12 @@ def test_row_24_a_creation_or_migration_killed_at_any_statement_is_continued(tmp
         if versions[-1] == 1:
             assert execute(path, "SELECT count(*) FROM turn WHERE input <> ''") == (0 if is_new else 4)
         assert len(asyncio.run(found(path))) == (0 if is_new else 13)
-    assert set(versions) == ({0, 1, 2} if is_new else {1, 2})
+    assert set(versions) == ({0, 1, 2, 3} if is_new else {1, 2, 3})
 
 
 def test_row_24_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = old_ledger(tmp_path / "ledger.db")
-    execute(path, "PRAGMA user_version = 3")
+    execute(path, "PRAGMA user_version = 4")
     with pytest.raises(LedgerUnusable, match="newer tailrace"):
         asyncio.run(found(path))
 
@@ -197,6 +218,8 @@ INDEXES = {
     "turns_with_content": "turn_content (updated_at<?)",
     "delete_turn": OF_TURN,
     "delete_events": "inbound_seen (seen_at<?)",
+    "stored": "PRIMARY KEY (kind=?)",
+    "delete_stored": "PRIMARY KEY (kind=? AND key=?)",
 }
 
 
@@ -211,6 +234,7 @@ def test_each_frequent_query_uses_its_index(tmp_path: Path, name: str) -> None:
         parameters = dict.fromkeys(named) if named else (None,) * count
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     assert any(INDEXES[name] in step for step in plan), plan
-    assert [step for step in plan if re.match(r"SCAN (delivery|turn|own|inbound|head|earlier)\b", step)] == [], plan
+    scanned = r"SCAN (delivery|turn|own|inbound|stored_value|head|earlier)\b"
+    assert [step for step in plan if re.match(scanned, step)] == [], plan
     if name not in {"find_of_turn", "interrupted_turns", "accepted_turns"}:  # these sort the few rows that they found
         assert [step for step in plan if "TEMP B-TREE" in step] == [], plan

@@ -69,6 +69,7 @@ class _Contents:
         self.turns: dict[str, Turn] = {}
         self.turn_ids: dict[str, dict[str, None]] = {}
         self.events: dict[tuple[str, str, str], tuple[str, float]] = {}
+        self.stored: dict[str, dict[str, bytes]] = {}
 
     def put(self, delivery: Delivery) -> None:
         """Add a new row."""
@@ -437,6 +438,22 @@ class MemoryLedger:
         contents.events = {event: seen for event, seen in contents.events.items() if seen[1] >= known_since}
         await asyncio.sleep(0)
         return len(matching)
+
+    async def store(self, kind: str, key: str, value: bytes | None) -> None:
+        """See `Ledger.store`."""
+        values = self._open_contents().stored.setdefault(kind, {})
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+        await asyncio.sleep(0)
+
+    async def stored(self, kind: str) -> dict[str, bytes]:
+        """See `Ledger.stored`."""
+        values = self._open_contents().stored.get(kind, {})
+        found = {key: values[key] for key in sorted(values)}
+        await asyncio.sleep(0)
+        return found
 
     async def close(self) -> None:
         """Close this owner's ledger, see `Ledger.close`. The ledgers of other owners stay open."""

@@ -18,7 +18,7 @@ _PART = re.compile(r"\{(\w+)\}")
 def queries() -> dict[str, str]:
     """All named queries."""
     found: dict[str, str] = {}
-    for name in ("ledger", "turns", "deliveries"):
+    for name in ("ledger", "turns", "deliveries", "stored_values"):
         text = files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
         _preface, *cut = _NAME.split(text)
         for title, body in zip(cut[::2], cut[1::2], strict=True):

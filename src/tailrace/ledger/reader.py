@@ -152,6 +152,10 @@ class SqliteReader:
         rows = await self._query("turn", (turn_id,))
         return to_turn(rows[0], path=self._path) if rows else None
 
+    async def stored(self, kind: str) -> dict[str, bytes]:
+        """See `Ledger.stored`."""
+        return dict(await self._query("stored", (kind,)))
+
     async def check(self) -> None:
         """Check the whole file. Raises `LedgerUnusable` if it is damaged.
 

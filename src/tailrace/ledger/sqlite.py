@@ -204,6 +204,15 @@ class SqliteLedger:
         change = partial(self._rows.prune, query, limit, self._wall(), bodies=bodies)
         return await self._change(change, compound=True)
 
+    async def store(self, kind: str, key: str, value: bytes | None) -> None:
+        """See `Ledger.store`."""
+        await self._change(partial(self._rows.store, kind, key, value))
+
+    async def stored(self, kind: str) -> dict[str, bytes]:
+        """See `Ledger.stored`."""
+        await self._wait_for_submitted()
+        return await self._reader.stored(kind)
+
     async def close(self) -> None:
         """Write all submitted changes, then close the files. May be called twice."""
         if self._closing is None:

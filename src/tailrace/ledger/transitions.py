@@ -226,6 +226,13 @@ class RowWriter:
         self._change("adopt_delivery", (*columns, row.position))
         return row
 
+    def store(self, kind: str, key: str, value: bytes | None) -> None:
+        """Record a small value, or delete it."""
+        if value is None:
+            self._change("delete_stored", (kind, key))
+        else:
+            self._change("store", (kind, key, value))
+
     def prune(self, query: Query, limit: int, now: float, *, bodies: bool) -> int:
         """Delete final rows and ended turns, or only their content, and event ids that are old enough. Compound."""
         before = math.inf if query.before is None else query.before

@@ -154,6 +154,8 @@ class LedgerContract(RecordsContract):
             ledger.turn("t"),
             ledger.find(Query()),
             ledger.prune(Query()),
+            ledger.store("kind", "key", b"value"),
+            ledger.stored("kind"),
         ):
             await assert_raises(call, LedgerClosed)
         assert ids(await (await store.open()).find(Query())) == ["t.2", "t.1"]

@@ -311,3 +311,26 @@ class RecordsContract:
         assert errors in ([], [UnicodeEncodeError] * 3)
         await owner.plan(post("d"))
         assert {"a.1", "c.1", "d.1"} <= set(ids(await owner.find()))
+
+    @scenario
+    async def test_stored_values_are_replaced_deleted_and_kept_by_kind(self, store: LedgerStore) -> None:
+        """They are there after the next opening, sorted by key. A query sees calls that are not awaited."""
+        ledger = await store.open()
+        values = {key: key.encode() for key in AWKWARD}
+        await asyncio.gather(*(ledger.store("access", key, value) for key, value in values.items()))
+        await ledger.store("access", "nothing", b"")
+        await ledger.store("other", "it's", b"\0\xff")
+        for _time in range(2):
+            await ledger.store("access", "gone", None)
+            await ledger.store("access", "nul\0inside", None)
+        await ledger.prune(Query())
+        changing = asyncio.ensure_future(ledger.store("access", "it's", b"changed"))
+        await asyncio.sleep(0)
+        expected = values | {"nothing": b"", "it's": b"changed"}
+        del expected["nul\0inside"]
+        assert list((await ledger.stored("access")).items()) == sorted(expected.items())
+        await changing
+        ledger = await store.open()
+        assert await ledger.stored("access") == expected
+        assert await ledger.stored("other") == {"it's": b"\0\xff"}
+        assert await ledger.stored("unknown") == {}
