@@ -1,6 +1,6 @@
 """Web addresses in running text: where they are, and how to write one so that nothing in it becomes markup.
 
-`links` says what a link may hide behind its text. Each dialect says which characters are markup.
+`links` decides which link texts and targets are allowed. Each dialect decides which characters are markup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ ADDRESS = re.compile(
 
 
 def split_addresses(text: str) -> list[tuple[str, bool]]:
-    """Split the text into pieces; True marks a piece that is an address."""
+    """Split the text into pieces, and mark with True the pieces that are web addresses.
+
+    `see https://a.b` gives [("see ", False), ("https://a.b", True), ("", False)].
+    """
     if "://" not in text:
         return [(text, False)]
     found: list[tuple[str, bool]] = []
@@ -29,5 +32,5 @@ def split_addresses(text: str) -> list[tuple[str, bool]]:
 
 
 def percent_encode(characters: str) -> str:
-    """Percent-encode characters of an address. The address still leads to the same page."""
+    """Percent-encode these characters of an address: `*` gives `%2A`. The address still leads to the same page."""
     return "".join(f"%{byte:02X}" for byte in characters.encode("utf-8", "replace"))

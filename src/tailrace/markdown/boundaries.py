@@ -15,7 +15,7 @@ _SENTENCE = re.compile(r"[.!?…]+[\"')\]»”’*_~]*(?=[^\S\n\r])|[。！？�
 
 
 class Boundary(IntEnum):
-    """The kinds of boundary, the best first."""
+    """The kinds of places where a text may be cut, the best kind first."""
 
     BLANK_LINE = 0
     LINE = 1
@@ -25,7 +25,7 @@ class Boundary(IntEnum):
 
 
 def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
-    """The positions of one kind at which the rest may begin, the last first. The text before each position fits."""
+    """The positions of one kind at which the next part may begin, the last first. The text before each one fits."""
     match boundary:
         case Boundary.BLANK_LINE | Boundary.LINE:
             wanted = boundary is Boundary.BLANK_LINE
@@ -39,7 +39,10 @@ def cut_positions(ahead: Lookahead, boundary: Boundary) -> Iterator[int]:
 
 
 def _match_ends(ahead: Lookahead, pattern: re.Pattern[str]) -> list[int]:
-    """Where the text continues after each match and its spaces. Line ends are left out: they are better boundaries."""
+    """The positions after each match of the pattern and the spaces behind it, in order.
+
+    Line ends are left out, because they are better boundaries of their own.
+    """
     source = ahead.source
     positions = []
     for found in pattern.finditer(source, ahead.first_cut + 1, min(ahead.max_end + 1, len(source))):
@@ -51,7 +54,7 @@ def _match_ends(ahead: Lookahead, pattern: re.Pattern[str]) -> list[int]:
 
 
 def character_positions(ahead: Lookahead, max_end: int, unbreakable: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """The boundaries between characters outside unbreakable spans, from `max_end` down."""
+    """The positions between two visible characters and outside `unbreakable` ranges, from `max_end` down."""
     at = min(max_end, len(ahead.source) - 1)
     while at > ahead.first_cut:
         at = graphemes.last_boundary(ahead.source, at, ahead.first_cut)

@@ -19,14 +19,17 @@ _WIDEST_PAD = 4  # if one more column is after a marker, the rest of the line is
 
 
 class Container(msgspec.Struct, frozen=True, gc=False):
-    """A quote (`marker` is ">") or a list item. Its content is indented by `width` columns."""
+    """A block that contains other blocks: a quote (`marker` is ">") or a list item (`marker` is such as "-" or "1.").
+
+    Its content is indented by `width` columns.
+    """
 
     marker: str
     width: int
 
     @property
     def is_quote(self) -> bool:
-        """Whether the container is a quote. A quote marks every line, a list item only its first line."""
+        """Whether the container is a quote. A quote has its mark on every line, a list item only on its first line."""
         return self.marker == ">"
 
 
@@ -34,7 +37,7 @@ QUOTE = Container(">", 2)
 
 
 def read_containers(source: str, blocks: Sequence[OutlineBlock]) -> tuple[Container, ...]:
-    """The containers of the quote and item blocks, outermost first."""
+    """The containers for these blocks, which are quotes and list items around each other, outermost first."""
     found: list[Container] = []
     for block in blocks:
         found.append(QUOTE if block.kind == "quote" else _item(source, block.start, found))
@@ -59,7 +62,7 @@ def _item(source: str, start: int, containers: Sequence[Container]) -> Container
 
 
 def _indent(before: str, containers: Sequence[Container]) -> int:
-    """How many columns a marker is indented from the content of its container."""
+    """How many columns a list marker is indented, counted from where the content of its container begins."""
     before = before.expandtabs(4)
     spaces = len(before) - len(before.rstrip(" "))
     if spaces < len(before):
@@ -74,7 +77,7 @@ def _indent(before: str, containers: Sequence[Container]) -> int:
 
 
 def open_on_one_line(containers: Sequence[Container]) -> str:
-    """The markers that open the containers on the line of their content."""
+    """The markers that open these containers, for the beginning of a line: a list in a quote gives `> - `."""
     line = ""
     for container in containers:
         if container.is_quote:
@@ -88,10 +91,11 @@ def open_on_one_line(containers: Sequence[Container]) -> str:
 
 
 def open_on_own_lines(containers: Sequence[Container]) -> str:
-    """Return lines that hold only the markers of the containers, one line for each list item.
+    """Lines that open these containers and hold only their markers, one line for each list item.
 
-    They are needed if the content begins with indentation of its own, such as indented code. After a marker that is
-    alone on its line, Markdown counts one column of padding; the rest of the padding goes before the marker.
+    They are needed if the first line of the content is indented, such as code: behind a marker on the same line, the
+    indentation would have another meaning. After a marker that is alone on its line, Markdown counts one column of
+    padding; the rest of the padding goes before the marker.
     """
     lines = [""]
     for nth, container in enumerate(containers):
@@ -106,12 +110,15 @@ def open_on_own_lines(containers: Sequence[Container]) -> str:
 
 
 def line_prefix(containers: Sequence[Container]) -> str:
-    """How every line inside the containers begins, except the lines that open them."""
+    """The quote marks and the indentation that every line inside the containers has after the line that opens them."""
     return "".join("> " if item.is_quote else " " * item.width for item in containers)
 
 
 def skip_prefix(source: str, at: int, containers: Sequence[Container]) -> int:
-    """Where the content of the line at `at` starts, after the container prefixes that the line has."""
+    """Where the content of the line at `at` begins, after the quote marks and indentation of the containers.
+
+    A line may have fewer marks than there are containers; then only those are skipped.
+    """
     for container in containers:
         if container.is_quote:
             mark = at

@@ -1,7 +1,7 @@
-"""The markup that a cut adds: what closes the part before it and what opens the part after it.
+"""The markup that a cut adds: what closes the part before the cut, and what opens the part after it.
 
-This module owns how fences, table headers, container markers, heading marks and inline styles are written. `cutting`
-decides where to cut.
+An example: a cut inside a code block closes the fence in one part and opens it again in the next. This module owns how
+fences, table headers, container markers, heading marks and inline styles are written. `cutting` decides where to cut.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _FENCE = re.compile("`+|~+")
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """The markup at the beginning of a part, before its slice of the source.
+    """The markup that was added at the beginning of a part, because the last cut was inside a block or a style.
 
     `shown` is markup that the part contains. If the markup is too long for the part, it is in `hidden`: only the parser
-    reads it, so that the text keeps its meaning. `styles` are the inline markers that are opened again; they may still
-    be dropped. `in_row` means that the rest of a table row follows, without its header.
+    reads it, so that the text keeps its meaning. `styles` are the markers of the styles that are opened again, such as
+    `**`; they may still be dropped. `in_row`: the part begins with the rest of a table row, and the header is not
+    shown.
     """
 
     shown: str = ""
@@ -33,12 +34,12 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The opening as the part shows it."""
+        """The markup that the part contains at its beginning."""
         return self.shown + "".join(self.styles)
 
     @property
     def context(self) -> str:
-        """The opening as the parser reads it."""
+        """The markup that the parser reads before the text of the part, also if the part does not show it."""
         return (self.shown if self.hidden is None else self.hidden) + "".join(self.styles)
 
 
@@ -46,10 +47,11 @@ NO_OPENING = Opening()
 
 
 class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A position where the source might be cut, and what is open there.
+    """A position where the source might be cut, and the blocks and styles around it.
 
-    The slice before the cut ends at `end`, the slice after it begins at `at`; between them is whitespace. `leaf` is the
-    innermost block at the position, if that block is not a container.
+    The text before the cut ends at `end`, the text after it begins at `at`; between them is whitespace. `leaf` is the
+    innermost block at the position, such as a paragraph or a code block; None between two blocks. `containers` are the
+    quotes and list items around it. `item_follows`: a list item begins after the cut.
     """
 
     source: str
@@ -62,12 +64,15 @@ class CutPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def begins_line(self) -> bool:
-        """Whether the slice after the cut begins a line of the source."""
+        """Whether the text after the cut begins at the start of a line."""
         return self.at == 0 or self.source[self.at - 1] == "\n"
 
 
 class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
-    """The markup that a cut adds: `closed` ends the part before it, `opening` begins the part from `resume` on."""
+    """The markup that a cut adds: `closed` ends the part before the cut, `opening` begins the part after it.
+
+    The text after the cut begins at `resume`. `wrapper` is the fence without code in it, if the cut is in a code block.
+    """
 
     closed: str
     opening: Opening
@@ -76,12 +81,15 @@ class CutMarkup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def added(self) -> str:
-        """The markup that may take at most half of a part. The indentation of a line that is cut is not counted."""
+        """The markup that is compared with the size of a part, because it may take at most half of a part.
+
+        For code this is the fence, without the indentation of a line that is cut.
+        """
         return self.opening.text + self.closed if self.wrapper is None else self.wrapper
 
 
 def cut_markups(point: CutPoint) -> Iterator[CutMarkup]:
-    """The different markup that a cut may add. The best comes first, and each one is shorter than the one before."""
+    """The markup that a cut at this point may add, as choices: the best first, and each shorter than the one before."""
     boundary = point.leaf.kind if point.leaf else ""
     if point.leaf and boundary == "fence":
         yield from _fence_markups(point, point.leaf)
@@ -161,7 +169,7 @@ def _text_markups(point: CutPoint) -> Iterator[CutMarkup]:
 
 
 def _reopen_containers(point: CutPoint) -> tuple[str, int]:
-    """The markup that puts the text after the cut back into its containers, and where that text begins."""
+    """The markup that opens the quotes and list items again after a cut, and where the text after it begins."""
     if not point.begins_line:
         return open_on_one_line(point.containers) + _heading_mark(point), skip_spaces(point.source, point.at)
     content = point.at
@@ -176,7 +184,10 @@ def _reopen_containers(point: CutPoint) -> tuple[str, int]:
 
 
 def _reopen_in_item(point: CutPoint, content: int) -> tuple[str, int]:
-    """As `_reopen_containers`, for a line inside a list item. After its indentation the line begins at `content`."""
+    """The same as `_reopen_containers`, if a list item is around the cut and the text after the cut begins a line.
+
+    `content` is where that line begins after its indentation.
+    """
     containers = point.containers
     quotes = [nth for nth, container in enumerate(containers) if container.is_quote]
     if point.item_follows and not quotes and content - point.at <= 3:

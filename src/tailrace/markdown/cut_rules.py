@@ -1,7 +1,8 @@
-"""The rules that forbid a cut, and the rule that says that it is too early to decide. Each rule is one function.
+"""The rules that forbid a cut at a place, and the rule that more text is needed for a decision. Each is one function.
 
-Each function takes the lookahead, a cut point and the kind of its boundary, and returns a `NoCut` or None. The rules
-look at structure only: `cutting` parses both sides to see whether a cut changes how the text reads.
+Each function takes the lookahead (the text from which the cut is decided), a cut point and its kind of boundary. It
+returns a `NoCut`, or None if it allows the cut. The rules look at structure only: `cutting` parses both sides to see
+whether a cut changes how the text reads.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BLOCK_STARTERS = frozenset(_LINE_STARTERS + _WORD_STARTERS) | frozenset(" \t\r\n
 
 
 class NoCut(Enum):
-    """The reasons against a cut at a point."""
+    """The reasons why a text is not cut at a point."""
 
     NEED_MORE = "the text so far does not show it yet"
     FORBIDDEN = "a rule forbids it"
@@ -41,7 +42,7 @@ NEED_MORE, FORBIDDEN = NoCut.NEED_MORE, NoCut.FORBIDDEN
 
 
 def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """The reason of the first rule that forbids the cut; None if no rule does."""
+    """Ask all rules about a cut at this point. Returns the first reason against it; None if all rules allow it."""
     for rule in (_splits_unbreakable, _empties_style, _follows_bare_marker, _cuts_code, _should_move, _is_too_early):
         reason = rule(ahead, point, boundary)
         if reason is not None:
@@ -74,7 +75,7 @@ def _empties_style(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> No
 
 
 def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """Do not cut a line in its indentation, or just after a list marker, which would leave an empty item."""
+    """Do not cut a line in its indentation or just after its marker: `-` alone would be left as an empty list item."""
     if point.begins_line:
         return None
     line = max(ahead.source.rfind("\n", 0, point.end) + 1, ahead.base)
@@ -83,7 +84,10 @@ def _follows_bare_marker(ahead: Lookahead, point: CutPoint, _boundary: Boundary)
 
 
 def _cuts_code(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Cut code only at line ends, and tables only between rows. A line or row that exceeds a part may be cut inside."""
+    """Cut code only at line ends, and tables only between rows.
+
+    A line of code or a row may be cut inside if it is longer than a whole part.
+    """
     leaf = point.leaf
     if leaf is None:
         return None
@@ -117,7 +121,7 @@ def _check_code_line(ahead: Lookahead, leaf: OutlineBlock, at: int) -> NoCut | N
 
 
 def check_long_line(ahead: Lookahead, point: CutPoint) -> NoCut | None:
-    """Forbid a cut inside a line of code or a table row that fits a part."""
+    """Do not cut inside a line of code or a table row, unless it is longer than a whole part."""
     source = ahead.source
     if source[point.at : point.at + 1] in ("\r", "\n", ""):
         return FORBIDDEN
@@ -132,17 +136,20 @@ def check_long_line(ahead: Lookahead, point: CutPoint) -> NoCut | None:
 
 
 def best_markup(ahead: Lookahead, point: CutPoint) -> CutMarkup:
-    """The best markup that takes at most half of a part."""
+    """The best markup for a cut at this point that takes at most half of a part."""
     return next(markup for markup in cut_markups(point) if not is_too_wide(ahead, markup))
 
 
 def is_too_wide(ahead: Lookahead, markup: CutMarkup) -> bool:
-    """Whether the markup would take more than half of a part."""
+    """Whether the markup of a cut would take more than half of a part."""
     return bool(markup.opening.text) and ahead.measurer.source_size(markup.added) * 2 > ahead.measurer.limit
 
 
 def _should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCut | None:
-    """Do not cut a code block, table or list item that fits the next part, if this part is full enough without it."""
+    """Do not cut a code block, table or list item that can move into the next part as a whole.
+
+    It can move if it fits into one part, and if this part is at least a third full without it.
+    """
     for block in ahead.outline.blocks:
         if not (ahead.base < block.start < point.end and block.end > point.at and block.moves_whole):
             continue
@@ -156,7 +163,11 @@ def _should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCu
 
 
 def _is_too_early(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Wait if the text does not show yet which markup is open at the point or which kind of block follows it."""
+    """Wait for more text if the text so far does not show how a cut would read.
+
+    How it would read is unknown while a style or link may still be open at the point, or while the kind of the next
+    block is unknown.
+    """
     if ahead.must_decide:
         return None
     leaf = point.leaf

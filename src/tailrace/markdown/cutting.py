@@ -1,12 +1,14 @@
-"""Decide where to cut.
+"""Decide where to cut a text that is longer than a part.
 
-The decision is a `TextCut`, or `NoCut`, or a new `Opening` if nothing closes a style that was opened again. It depends
-only on the lookahead, and the lookahead only on the text (see `splitter`). So the parts never depend on how the text
-arrived.
+The result is one of three. A `TextCut` is a cut, and a `NoCut` is the reason why there is none yet. An `Opening` means:
+the part opens a style again that its text never closes, so decide again without that style.
+
+The decision depends only on the lookahead (a `Lookahead`), and the lookahead only on the text (see `splitter`). So the
+parts never depend on how the text arrived.
 
 Positions are tried from the best kind of boundary to the worst, and within one kind from the last that fits. A cut is
-allowed if no rule of `cut_rules` forbids it and both sides, parsed alone, read as they did together. This test finds
-all the ways in which the rest of a text can turn into a list, a heading or a closing fence.
+allowed if no rule of `cut_rules` forbids it, and if both sides, parsed alone, read as they did together. This test
+finds all the ways in which the rest of a text can turn into a list, a heading or a closing fence.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ _MAX_LAST_POSITIONS = 32  # how many positions the last resort tries for each op
 
 
 class TextCut(msgspec.Struct, frozen=True, kw_only=True):
-    """A cut: the slice ends at `end`, the next one begins at `resume`, both as offsets in the lookahead's text."""
+    """A decided cut: this part has the text up to `end`, the next part begins at `resume`.
+
+    Both are offsets in the text of the lookahead. `opened` and `closed` are the markup that was added at the beginning
+    and the end of this part, `opening` is that of the next part. `size` is the rendered size of this part.
+    """
 
     end: int
     resume: int
@@ -43,14 +49,17 @@ class TextCut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide(ahead: Lookahead) -> TextCut | Opening | NoCut:
-    """Choose the cut of a text that exceeds the limit."""
+    """Choose the cut for a text that exceeds the limit. An `Opening` means: decide again with this opening."""
     if ahead.kept_styles != ahead.opening.styles:
         return msgspec.structs.replace(ahead.opening, styles=ahead.kept_styles)
     return _CutSearch(ahead).decide()
 
 
 def take_whole(ahead: Lookahead) -> TextCut | Opening | None:
-    """Take all of a complete text as one part; None if it must be cut."""
+    """Take all of the text as the last part.
+
+    None means that it does not fit. An `Opening` means: try again with this opening.
+    """
     opening = ahead.opening
     if ahead.kept_styles != opening.styles:
         return msgspec.structs.replace(opening, styles=ahead.kept_styles)
@@ -69,7 +78,7 @@ def take_whole(ahead: Lookahead) -> TextCut | Opening | None:
 
 
 def cut_outside_code(ahead: Lookahead, at: int) -> TextCut | None:
-    """Cut at this offset of the text; None if it is inside code or the slice does not fit."""
+    """Cut the text at the offset `at`; None if `at` is inside code or the text before it does not fit."""
     point = ahead.cut_point(ahead.base + at)
     if point.leaf and point.leaf.is_code:
         return None
@@ -77,7 +86,7 @@ def cut_outside_code(ahead: Lookahead, at: int) -> TextCut | None:
 
 
 def closing_fence(outline: Outline) -> str:
-    """Return what closes the fence that is open at the end of a text; "" if none is open."""
+    """The line that closes a code fence that is still open at the end of the text; "" if no fence is open."""
     source = outline.source.rstrip()
     fence = next((block for block in reversed(outline.blocks) if block.kind == "fence"), None)
     if fence is None or fence.end < len(source):
@@ -92,7 +101,10 @@ def closing_fence(outline: Outline) -> str:
 
 
 class _CutSearch:
-    """The search for one cut. `fallback` is the first cut that leaves no fence open but changes how the text reads."""
+    """The search for one cut. `fallback` is a cut that is used only if there is no better one.
+
+    It changes how the text reads, but leaves no code fence open.
+    """
 
     def __init__(self, ahead: Lookahead) -> None:
         self.ahead = ahead
@@ -141,7 +153,7 @@ class _CutSearch:
         return NoCut.CHANGES_TEXT
 
     def build_cut(self, point: CutPoint, markup: CutMarkup, opened: str | None = None) -> TextCut | None:
-        """Build the cut at a point; None if the part does not fit. `opened` replaces the opening of the part."""
+        """Build the cut at a point; None if the part before it does not fit. `opened` replaces its opening."""
         ahead = self.ahead
         opened = ahead.opening.text if opened is None else opened
         reopened = point.leaf is not None and point.leaf.kind == "fence" and point.leaf.start < ahead.base
@@ -160,7 +172,10 @@ class _CutSearch:
         )
 
     def _resume(self, point: CutPoint, markup: CutMarkup) -> int:
-        """Where the next slice begins: after whitespace; after indentation too, if it leaves no room for text."""
+        """Where the next part begins: after the whitespace at the cut.
+
+        Its indentation is kept, unless so little room would be left that not even one character fits.
+        """
         source, measurer = self.ahead.source, self.ahead.measurer
         visible = len(source) - len(source[markup.resume :].lstrip())
         boundary_at = graphemes.last_boundary(source, visible, markup.resume)
@@ -174,7 +189,7 @@ class _CutSearch:
         return visible if no_room and not in_fence else markup.resume
 
     def _cannot_change_text(self, point: CutPoint) -> bool:
-        """Whether it is certain, without parsing again, that a cut at the point does not change how the text reads."""
+        """Whether it is clear without another parse that the text reads the same after a cut at this point."""
         if point.containers or point.styles or self.ahead.hides_wrapper:
             return False
         leaf = point.leaf
@@ -197,7 +212,10 @@ class _CutSearch:
         return merge(styled_text(self.ahead.source, self.ahead.base, self.ahead.parse_from))
 
     def _keeps_code_lines(self, cut: TextCut) -> bool:
-        """Whether to cut code at this line end although the part is short. False if the next line exceeds a part."""
+        """Whether to accept a cut at this line end in code although the part is short.
+
+        True if the next line fits into a part: it is better to keep that line whole than to fill this part.
+        """
         ahead = self.ahead
         leaf = ahead.code_at(cut.end + ahead.base)
         if leaf is None or ahead.hides_wrapper:
@@ -211,7 +229,10 @@ class _CutSearch:
         return not closing_fence(read_outline(cut.opened + self.ahead.text[: cut.end] + cut.closed))
 
     def _last_resort(self) -> TextCut:
-        """Cut anywhere, as the rules forbid every cut. If necessary, drop the opening or cut a link or code."""
+        """Cut between two characters, because the rules forbid every cut.
+
+        If even that is not possible, drop the markup at the beginning of the part, or cut a link or a code span.
+        """
         ahead = self.ahead
         for unbreakable in dict.fromkeys((tuple(ahead.unbreakable), ())):
             for opened in dict.fromkeys((ahead.opening.text, "")):
@@ -229,7 +250,10 @@ class _CutSearch:
         return None
 
     def _cut_one_character(self) -> TextCut:
-        """Take as much text without markup as fits, at least one code point, even if that cuts a visible character."""
+        """Take as much text as fits, and add no markup at all.
+
+        Takes at least one code point, even if that cuts a visible character such as a flag in two.
+        """
         ahead = self.ahead
         visible = len(ahead.text) - len(ahead.text.lstrip())
         at = ahead.base + max(ahead.measurer.fitting_length("", ahead.text), visible + 1)

@@ -1,7 +1,8 @@
-"""The dialects that a text can be rendered to, and the measurer of rendered text.
+"""The dialects into which a text can be rendered, and `Measurer`, which measures the rendered text.
 
-A dialect is a function that renders Markdown to a `Body`. If a limit applies to more than the body's text, a second
-function measures the body. The splitter measures only with a `Measurer` and never counts source characters itself.
+A dialect is a function that renders Markdown to a `Body` for one platform. If a limit applies to more than the body's
+text, a second function measures the body. The splitter measures only with a `Measurer` and never counts source
+characters itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MAX_GUESSES = 6  # after so many guesses, halving is usually as fast
 
 
 def text_size(body: Body, unit: str) -> int:
-    """The size of the body's text, which is what most platforms limit."""
+    """The size of the body's text. This is the size that most platforms limit."""
     return units.size(body.text, unit)
 
 
@@ -51,7 +52,7 @@ RENDERERS: dict[str, Renderer] = {
 
 
 def renderer(dialect: str) -> Renderer:
-    """The dialect of that name. Raises ValueError if there is none."""
+    """Look up a dialect by its name. Raises ValueError if there is none."""
     try:
         return RENDERERS[dialect]
     except KeyError:
@@ -68,9 +69,10 @@ def render(text: str, dialect: str) -> Body:
 
 
 class Measurer:
-    """Measures rendered text against a limit.
+    """Renders a text for one dialect and compares the result with a limit.
 
-    With `lines`, a body may have at most `lines` lines: each line counts as at least `limit / lines`.
+    With `lines`, a body may have at most that many lines. To count this with the same number, each line takes at least
+    `limit / lines` of the limit.
     """
 
     def __init__(self, limit: int, unit: str, dialect: str, *, lines: int | None = None) -> None:
@@ -85,7 +87,7 @@ class Measurer:
         self._rendered = "", Body(text="")  # the last text and its body: a measured text is often rendered next
 
     def body(self, text: str) -> Body:
-        """The text as it will be sent."""
+        """The body of the text, as it will be sent."""
         if self.is_verbatim:
             return Body(text=text)
         rendered = self._rendered
@@ -94,7 +96,7 @@ class Measurer:
         return rendered[1]
 
     def size(self, text: str) -> int:
-        """How much of the limit the text takes."""
+        """How much of the limit the text takes after rendering."""
         if self.is_verbatim:
             return units.size(text, self.unit)
         body = self.body(text)
@@ -102,11 +104,11 @@ class Measurer:
         return self.body_size(body) if "\n" in text.strip() else max(self._measure(body, self.unit), self._line)
 
     def body_size(self, body: Body) -> int:
-        """How much of the limit a body takes."""
+        """How much of the limit a rendered body takes."""
         return max(self._measure(body, self.unit), (body.text.strip().count("\n") + 1) * self._line)
 
     def fits(self, text: str) -> bool:
-        """Whether the text is within the limit."""
+        """Whether the text is within the limit after rendering."""
         return self.size(text) <= self.limit
 
     def spare_characters(self, text: str) -> int:
@@ -114,22 +116,22 @@ class Measurer:
         return max(self.limit - units.size(text, self.unit), 0) // self.max_character_size
 
     def source_size(self, text: str) -> int:
-        """The size of the text before rendering. Limits for added markup use this size."""
+        """The size of a text as it is, without rendering. It is used for markup that is added to a part."""
         return units.size(text, self.unit)
 
     def fitting_length(self, opened: str, text: str) -> int:
-        """How many characters of the text fit after the opening."""
+        """How many characters of the text fit into a part that begins with `opened`."""
         if self.is_verbatim:
             return units.fitting_length(text, self.limit - units.size(opened, self.unit), self.unit)
         return _fitting(lambda length: self.size(opened + text[:length]), len(text), self.limit)
 
 
 def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
-    """The length up to which a text fits, found with few calls of `size`.
+    """The longest length that fits the limit, found with few calls of `size`.
 
-    A body grows nearly as its text does, so a guess between two known lengths is computed from their sizes. Each guess
-    goes a little further, so that the next one lies between closer lengths. After too many guesses the distance is
-    halved.
+    `size` gives the rendered size of the first characters of a text. It grows nearly evenly, so the next guess between
+    a length that fits and one that does not is computed from their two sizes. Each guess goes a little beyond the
+    result, so that the two lengths come close from both sides. After too many guesses, the middle is tried.
     """
     fits, exceeds, size_fits, size_exceeds = 0, length, 0, size(length)
     if size_exceeds <= limit:
@@ -152,5 +154,5 @@ def _fitting(size: Callable[[int], int], length: int, limit: int) -> int:
 
 @lru_cache(maxsize=64)
 def shared_measurer(limit: int, unit: str, dialect: str, lines: int | None = None) -> Measurer:
-    """One measurer for all turns of a channel."""
+    """A measurer that all turns of a channel share: the same arguments give the same object."""
     return Measurer(limit, unit, dialect, lines=lines)

@@ -1,9 +1,9 @@
 """The dialect `discord`: Discord's own Markdown.
 
-Discord takes a subset with rules of its own. Text is escaped where Discord would read it as markup. What Discord has no
-markup for (tables, deep headings, rules, images) is written with what it has. A zero-width space breaks mentions,
-references to channels and commands, emoji and timestamps: an agent's text must not notify anyone. Code stays as
-written, because it contains no mentions.
+Discord reads a subset of Markdown, with rules of its own. Text is escaped where Discord would read it as markup. What
+Discord has no markup for (tables, deep headings, rules, images) is written with the markup that Discord has. A
+zero-width space breaks mentions, references to channels and commands, emoji and timestamps: an agent's text must not
+notify anyone. Code stays as written, because Discord finds no mentions in code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _LINE_MARK = re.compile(r"^( *(?:\d+(?=\.))?)(?=(?:#{1,3}|-#|>(?:>>)?|[-+]|\.) )
 
 
 def _begins(word: str) -> str:
-    """A pattern for the word, and for its beginning at the end of a text, because later text may complete the word."""
+    """A pattern for a word or the beginning of one at the end of a text: `here` also matches a final `he`.
+
+    The beginning counts too, because later text may complete the word.
+    """
     return rf"{word}|(?:{'|'.join(word[:length] for length in range(len(word)))})\Z"
 
 
@@ -47,7 +50,7 @@ _LINK_TEXT = re.compile(r"(?:[^\[\]]|\[[^\[\]]*\])*")
 
 
 def discord(source: str) -> Body:
-    """The text as Discord's Markdown."""
+    """Render Markdown for Discord."""
     source = replace_surrogates(source)
     if graphemes.is_one_character(character := source.strip()):
         return Body(text=character)  # one character alone is no markup; without escapes it fits any limit
@@ -82,7 +85,7 @@ def _heading_lines(heading: tree.Heading) -> list[TextLine]:
 
 
 def _inlines(inlines: tree.Inlines, open_styles: frozenset[type] = frozenset()) -> str:
-    """The inlines as text; `open_styles` are the kinds of styles around them."""
+    """Write inlines (text, styles, links) as Discord's Markdown. `open_styles` are the kinds of styles around them."""
     rendered = ""
     for nth, inline in enumerate(inlines):
         match inline:
@@ -101,18 +104,25 @@ def _inlines(inlines: tree.Inlines, open_styles: frozenset[type] = frozenset()) 
 
 
 def _neighbours(inlines: tree.Inlines, nth: int) -> tuple[str, str]:
-    """The characters before and after an inline."""
+    """The character before and the character after the inline with this index; "" at an end."""
     return tree.visible_text(inlines[max(nth - 1, 0) : nth])[-1:], tree.visible_text(inlines[nth + 1 : nth + 2])[:1]
 
 
 def _emphasis(rendered: str, before: str, after: str) -> str:
-    """Emphasis with underscores, as a star may be read as half of `**`. Stars where Discord ignores underscores."""
+    """Write emphasis with underscores, because a star may be read as half of `**`.
+
+    `before` and `after` are the characters around it. Inside a word Discord ignores underscores, so stars are used
+    there.
+    """
     in_word = before.isalnum() or after.isalnum()
     return _styled("*" if in_word or "_" in rendered.replace("\\_", "") or rendered.endswith("~~") else "_", rendered)
 
 
 def _styled(mark: str, rendered: str) -> str:
-    """Put the marks around each line, because a quote or an item adds marks of its own between the lines."""
+    """Put the mark before and after each line of the text.
+
+    A quote or an item adds its own marks at each line, which would otherwise be inside the style.
+    """
 
     def marked(words: str) -> str:
         before = ZERO_WIDTH_SPACE if words[0] == mark[0] else ""
@@ -154,7 +164,7 @@ def _link(link: tree.Link, open_styles: frozenset[type]) -> str:
 
 
 def _address(url: str, open_styles: frozenset[type]) -> str:
-    """An address that people can click, in angle brackets if Discord would not find its end otherwise."""
+    """Write an address so that people can click it. It gets angle brackets if Discord would not find its end."""
     if "`" in url:
         return _escaped(url)  # a backtick would begin code
     url = (_IN_STYLED_ADDRESS if open_styles else _IN_ADDRESS).sub(_encoded, url)
@@ -172,7 +182,7 @@ def _code_span(code: str) -> str:
 
 
 def _text(text: str, open_styles: frozenset[type] = frozenset()) -> str:
-    """Escape text, but leave the web addresses in it as they are: escapes would break them."""
+    """Escape text so that Discord shows it as it is. Web addresses stay, because escapes would break them."""
     pieces = split_addresses(text)
     return "".join(_address(piece, open_styles) if is_address else _escaped(piece) for piece, is_address in pieces)
 

@@ -1,7 +1,7 @@
-"""Find delimiters without a match that later text may still close.
+"""Find delimiters (`*`, `_`, `~~`, backticks, brackets) that are not closed yet, but that later text may still close.
 
-Emphasis, links and code spans exist only once they are closed. This module owns CommonMark's left-flanking rule, which
-decides whether a delimiter run can open emphasis, and the delimiters that close open runs.
+A style, link or code span exists only once it is closed. This module owns CommonMark's left-flanking rule, which
+decides whether a delimiter run can open emphasis, and the text that closes open runs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tailrace.markdown.outline import Outline
 
 
 class DelimiterRun(msgspec.Struct, frozen=True, gc=False):
-    """Adjacent delimiters of one kind, or a bracket, that match nothing so far."""
+    """One or more equal delimiters side by side, such as `**`, or one bracket, without a match so far."""
 
     start: int
     marker: str
 
 
 def unclosed_runs(outline: Outline, start: int, end: int, *, with_links_and_code: bool = False) -> list[DelimiterRun]:
-    """The runs between `start` and `end` that later text might close.
+    """The delimiter runs between `start` and `end` that later text might close, in order.
 
     With `with_links_and_code`, the beginnings of links and code spans are included. They stay plain text if no later
     text closes them.
@@ -39,7 +39,7 @@ def unclosed_runs(outline: Outline, start: int, end: int, *, with_links_and_code
 
 
 def closers(runs: Sequence[DelimiterRun]) -> str:
-    """The delimiters that close the runs, those of the last run first."""
+    """The text that closes these delimiter runs: the last one is closed first, so `**` and `_` give `_**`."""
     return "".join(run.marker for run in reversed(runs))
 
 
@@ -79,7 +79,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _may_become_code(source: str, run: DelimiterRun) -> bool:
-    """Whether later text may make this run begin a code span or an autolink."""
+    """Whether the run may be the beginning of a code span or of an address in `<…>`, if later text ends it."""
     if run.marker[0] == "<":
         rest = source[run.start + 1 :]
         return not rest or (rest[0].isalpha() and not any(end in rest for end in " \t\n<>"))
@@ -87,7 +87,10 @@ def _may_become_code(source: str, run: DelimiterRun) -> bool:
 
 
 def _open_brackets(outline: Outline) -> frozenset[int]:
-    """The brackets that may still begin a link: not closed yet, or closed and followed by `(` or by no text yet."""
+    """The positions of each `[` that later text may still make the beginning of a link.
+
+    That is so if the `[` is not closed, or if its `]` is the last character or comes before a `(`.
+    """
     found: set[int] = set()
     opened: list[int] = []
     for at in outline.unmatched:

@@ -1,7 +1,7 @@
-"""Collect a text and the ranges marked on it, for platforms that take styles beside the text.
+"""Build a text together with the ranges of its styles, for platforms that take styles beside the text, as a list.
 
-This module owns the offsets: ranges count UTF-16 units, are not empty, are within the text, and have no whitespace at
-their edges.
+This module owns the offsets of the ranges: they count UTF-16 units. No range is empty, goes beyond the text, or has
+whitespace at its edges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WIDE = re.compile("[\U00010000-\U0010ffff]")  # these take two UTF-16 units
 
 
 class EntityText:
-    """Text that grows at its end. Positions count characters and become UTF-16 offsets in `finish`."""
+    """A growing text with the styles of its ranges. Positions count characters; `finish` converts them to UTF-16."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -30,12 +30,12 @@ class EntityText:
         self.position += len(text)
 
     def mark(self, kind: str, start: int, *, url: str | None = None, language: str | None = None) -> None:
-        """Mark the text from `start` to the end. Marked ranges may be nested."""
+        """Give the text from `start` to the present end a style of this kind. Styles may be nested."""
         entity = Entity(type=kind, offset=0, length=0, url=url, language=language)
         self._marks.append((start, self.position, entity))
 
     def finish(self) -> tuple[str, list[Entity]]:
-        """The text without whitespace at its end, and its entities in order, outer ones before inner ones."""
+        """The text without whitespace at its end, and its styles in order. An outer style comes before an inner one."""
         text = "".join(self._pieces).rstrip(_SPACE)
         wide = [] if text.isascii() else [found.start() for found in _WIDE.finditer(text)]
         entities = []

@@ -1,9 +1,9 @@
-"""Find blank lines between top-level blocks without parsing.
+"""Find blank lines between top-level blocks without parsing, because parsing is most of the work of cutting.
 
-Most parts end at such a line, so the whole lookahead need not be parsed for them, which would be most of the work. For
-other parts, only the text after such a line is parsed. A line that follows a blank line and begins in the first column
-is outside every list item, quote, table and paragraph; only a fence or an HTML block can contain it. So it is enough to
-find the fences. If that is not enough, the result is None and the caller uses the parser.
+Most parts end at such a line, so no text has to be parsed for them. For other parts, only the text after such a line is
+parsed. A line that follows a blank line and begins in the first column is outside every list item, quote, table and
+paragraph; only a fence or an HTML block can contain it. So it is enough to find the fences. If that is not enough to be
+sure, the result is None and the caller uses the parser.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BLOCKS_APART = re.compile(r"\n\n(?=[^\s\-+*\d]|\*\*)")
 
 
 class TopLevelBreak(NamedTuple):
-    """A blank line at the top level: the text before it ends at `end`, the text after it begins at `resume`.
+    """A blank line between two top-level blocks: the first one ends at `end`, the next one begins at `resume`.
 
-    `is_last` means that the text that fits has no later blank line, which could be a better boundary.
+    `is_last`: among the text that fits, there is no later blank line, so there is no better place to cut.
     """
 
     end: int
@@ -41,9 +41,9 @@ class TopLevelBreak(NamedTuple):
 
 
 def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
-    """The last blank line that is certainly between two top-level blocks and has a text before it that fits.
+    """The last blank line that is certainly between two top-level blocks, with text before it that fits.
 
-    `fits` is how many characters fit; the text has at least one visible character after them.
+    `fits` is how many characters of the text fit; at least one visible character must follow them.
     """
     if "\r" in text or ("<" in text and _LONG_HTML.search(text)):
         return None
@@ -72,7 +72,7 @@ def last_top_level_break(text: str, fits: int) -> TopLevelBreak | None:
 
 
 def independent_pieces(text: str) -> list[str]:
-    """The pieces of a text that can be parsed one by one with the same result. Only the last one may grow."""
+    """Split a text into pieces that can be parsed one by one with the same result. Only the last piece may grow."""
     # A link definition applies to the whole text.
     if "\n\n" not in text or "\r" in text or "]:" in text or ("<" in text and _LONG_HTML.search(text)):
         return [text]
@@ -92,7 +92,11 @@ def independent_pieces(text: str) -> list[str]:
 
 
 def cached_by_piece(read: Callable[[str], T]) -> Callable[[str], list[T]]:
-    """Apply `read` to each independent piece of a text, and cache the result of each piece that has ended."""
+    """Make a function that applies `read` to each independent piece of a text and returns the results.
+
+    The results are cached, except that of the last piece, which may still grow. So a growing text is not read again and
+    again.
+    """
     cached = lru_cache(maxsize=_MAX_CACHED)(read)
 
     def read_pieces(text: str) -> list[T]:
@@ -103,13 +107,13 @@ def cached_by_piece(read: Callable[[str], T]) -> Callable[[str], list[T]]:
 
 
 def _spaced_blank_line(text: str, start: int, reach: int, fences: list[tuple[int, int]]) -> bool:
-    """Whether a blank line that contains spaces comes after `start`, outside of fences."""
+    """Whether a line that contains only spaces comes between `start` and `reach`, outside of fences."""
     positions = (found.start() for found in _SPACED_BLANK_LINE.finditer(text, start, reach))
     return any(not any(opened < at < closed for opened, closed in fences) for at in positions)
 
 
 def _fences(text: str, until: int) -> list[tuple[int, int]] | None:
-    """The ranges of the fences that begin before `until`; None if only a parser can tell."""
+    """The ranges of the code fences that begin before `until`. None if this cannot be known without a parser."""
     found: list[tuple[int, int]] = []
     if "```" not in text and "~~~" not in text:
         return found

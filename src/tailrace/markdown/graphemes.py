@@ -1,4 +1,4 @@
-"""Find the boundaries of grapheme clusters, which readers see as single characters."""
+"""Find the boundaries of grapheme clusters: what people see as one character, such as a flag of two code points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNJOINED_RANGES = (("\u3041", "\u3096"), ("\u30a1", "\u30fa"), ("\u3400", "\u9f
 
 
 def last_boundary(text: str, at: int, start: int = 0) -> int:
-    """The last boundary between two clusters that is at most `at`; `start` counts as a boundary.
+    """The last position up to `at` that is between two grapheme clusters; `start` counts as such a position.
 
     A boundary depends on the text before it and on the one character after it, so nothing after that is read.
     """
@@ -29,17 +29,20 @@ def last_boundary(text: str, at: int, start: int = 0) -> int:
 
 
 def is_boundary(text: str, at: int) -> bool:
-    """Whether `at` is between two clusters."""
+    """Whether the position `at` is between two grapheme clusters, so that a cut there splits no visible character."""
     return at <= 0 or at >= len(text) or _never_join(text[at - 1], text[at]) or last_boundary(text, at) == at
 
 
 def is_one_character(text: str) -> bool:
-    """Whether the text is one visible character."""
+    """Whether people see the text as one single character."""
     return bool(text) and last_boundary(text, len(text) - 1) == 0
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """The end of the spaces that begin at `at`, on the same line. A space with a combining mark is not a space."""
+    """The position after the spaces that begin at `at`. The search ends at a line end.
+
+    A space that carries an accent (a combining mark) is visible and not skipped.
+    """
     while at < len(text) and text[at].isspace() and text[at] not in "\r\n" and is_boundary(text, at + 1):
         blanks = _BLANKS.match(text, at)
         at = max(at + 1, blanks.end() - 1 if blanks else 0)  # a space before another space is a cluster of its own
@@ -47,7 +50,7 @@ def skip_spaces(text: str, at: int) -> int:
 
 
 def _never_join(before: str, after: str) -> bool:
-    """Whether there is always a boundary between these two characters, in any text."""
+    """Whether these two characters are always two grapheme clusters, whatever text is around them."""
     if before.isascii() and after.isascii():
         return not (before == "\r" and after == "\n")
     return _is_unjoined(before) and _is_unjoined(after)

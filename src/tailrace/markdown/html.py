@@ -1,4 +1,4 @@
-"""The dialect `html`: a fragment for web pages that contains only the tags written here.
+"""The dialect `html`: a fragment for web pages that contains only tags which this module wrote.
 
 This module owns how a syntax tree becomes HTML; other dialects use it with their own `HtmlRules` (see `matrix`). Text
 and code are escaped, and HTML of the source is shown as text. An image becomes a link, because browsers load images at
@@ -35,7 +35,7 @@ class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `break_mentions` is applied to all text that is not code. `checkbox` is the tag that shows whether a task is done.
     Clients refuse HTML that is nested too deeply. So inside `max_container_depth` open tags, quotes and lists get no
-    tags. Inside `max_style_depth` open tags, styles get none either; only a link may be nested one level deeper.
+    tags. Inside `max_style_depth` open tags, styles get none either, except a link: it may be one level deeper.
     """
 
     links: Callable[[str], bool]
@@ -50,7 +50,7 @@ class HtmlRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_scheme(*schemes: str) -> Callable[[str], bool]:
-    """A test for addresses with one of these schemes."""
+    """Make a function that tells whether an address has one of these schemes, such as `https`."""
     return lambda url: scheme(url) in schemes
 
 
@@ -60,7 +60,7 @@ _WEB = HtmlRules(
 
 
 def html(source: str) -> Body:
-    """The text for a web page."""
+    """Render Markdown as HTML for a web page."""
     blocks = parse(source)
     text = plain_text(blocks)
     if text.strip():
@@ -70,14 +70,14 @@ def html(source: str) -> Body:
 
 
 def to_html(blocks: tree.Blocks, rules: HtmlRules) -> str:
-    """The blocks as well-nested HTML, with no tag or attribute that is not written here."""
+    """Write the blocks as well-nested HTML. It contains no tag or attribute of the source."""
     writer = _HtmlWriter(rules)
     writer.blocks(blocks)
     return "".join(writer.out)
 
 
 class _HtmlWriter:
-    """Writes to `out`; `open` counts the open tags."""
+    """Writes a syntax tree as HTML. `out` collects the HTML, `open` counts the open tags."""
 
     def __init__(self, rules: HtmlRules) -> None:
         self.rules = rules
@@ -86,7 +86,7 @@ class _HtmlWriter:
         self.in_link = False
 
     def blocks(self, blocks: tree.Blocks, *, mark: str = "", in_item: bool = False) -> None:
-        """Write the blocks. `mark` is the mark of the item that contains them; it comes before the first block."""
+        """Write the blocks. If they are in a list item, `mark` is its mark and is written before the first block."""
         if mark and not (blocks and isinstance(blocks[0], tree.Paragraph)):
             self._text(mark)
         for nth, block in enumerate(blocks):

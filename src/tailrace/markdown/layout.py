@@ -1,8 +1,9 @@
-"""Write blocks as lines, for platforms whose markup is text: quotes, items, tables and blank lines.
+"""Write blocks as lines of text, for platforms without tags for quotes, list items and tables.
 
-Each dialect writes the text of a line. Items have no blank lines, because a blank line would end the list on these
-platforms. Code is never indented, even in an item, because people would see the indentation. A table becomes code with
-aligned columns if they fit a screen, else one paragraph for each row.
+Each dialect writes the text inside a line; this module adds the marks of quotes and items, and the blank lines. Items
+have no blank lines, because a blank line would end the list on these platforms. Code is never indented, even in an
+item, because people would see the indentation. A table becomes code with aligned columns if they fit a screen, else one
+paragraph for each row.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _FENCE = re.compile("`{3,}")
 
 
 class TextLine(NamedTuple):
-    """One line of a message; a line of `code` is not indented."""
+    """One line of a message. `code` says that the line is code, so it must not be indented."""
 
     text: str
     code: bool = False
@@ -37,7 +38,7 @@ LeafLines: TypeAlias = Callable[[Leaf], list[TextLine]]
 
 
 def layout_text(blocks: Sequence[tree.Block], leaf_lines: LeafLines, bullet: str) -> str:
-    """The blocks as text. `leaf_lines` writes the blocks that contain no other blocks."""
+    """The blocks as text. `leaf_lines` writes a block that contains no other blocks, such as a paragraph."""
     return "\n".join(line.text for line in _Layout(leaf_lines, bullet).lines(blocks))
 
 
@@ -87,7 +88,7 @@ class _Layout:
 
 
 def _row_text(row: Sequence[tuple[tree.Inlines, tree.Inlines]]) -> tree.Inlines:
-    """The cells of a row, one on each line, after the label of its column."""
+    """The cells of a table row as text, one line for each: the label of its column, then the cell."""
     inlines: list[tree.Inline] = []
     for label, value in row:
         colon = (tree.Text(": "),) if label and value else ()
@@ -107,7 +108,10 @@ def code_lines(code: str, language: str = "") -> list[TextLine]:
 
 
 def mark_lines(shown: str, mark: Callable[[str], str]) -> str:
-    """Mark each line of the text, but not the spaces around the line: a mark must touch the words."""
+    """Put a mark around each line of the text, such as `*` for bold.
+
+    Spaces at the ends of a line stay outside, because platforms read a mark only if it touches a word.
+    """
     lines = []
     for line in shown.split("\n"):
         words = line.strip()

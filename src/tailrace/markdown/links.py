@@ -1,8 +1,8 @@
 """The policy on link texts and targets for all dialects: a reader must see where a link leads.
 
-The target is written after the text if the platform cannot link to it or if the text names another address. Characters
-that change the text direction are removed from a link's text. Invisible characters in its target are percent-encoded.
-`parsing` does both for every link and image.
+If the platform cannot link to the target, or if the text names another address, the target is written after the text.
+Characters that change the text direction are removed from the text of a link. Invisible characters in a target are
+percent-encoded. `parsing` does the last two for every link and image.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ def scheme(url: str) -> str:
 
 
 def link_as_text(text: str, url: str) -> str:
-    """A link as text: `text (url)`, or only one of the two if the other one adds nothing."""
+    """Write a link as text: `text (url)`, or only one of the two if the other says nothing new."""
     if not url or url in (text, f"mailto:{text}"):
         return text
     return f"{text} ({url})" if text.strip() else url
 
 
 def deceives(text: str, url: str) -> bool:
-    """Whether a link's text names an address but the link leads to another one."""
+    """Whether a link's text names one address while the link leads to another one."""
     target = _bare_address(url)
     named = (word.lstrip(_OPENING).rstrip(_CLOSING) for word in _normalized(text).split())
     return any(_is_address(word) and not _leads_to(_bare_address(word), target) for word in named)
 
 
 def _normalized(text: str) -> str:
-    """The text as readers and browsers understand it: no invisible characters, normal instead of wide characters."""
+    """The text as readers and browsers understand it: without invisible characters, and `Ａ` becomes `A`."""
     if not text.isascii():
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
         text = unicodedata.normalize("NFKC", text)
@@ -82,12 +82,12 @@ def _is_address(word: str) -> bool:
 
 
 def _leads_to(named: str, target: str) -> bool:
-    """Whether the target is the named address or a page below it."""
+    """Whether the target is the address that the text names, or a page below it."""
     return target == named or (target.startswith(named) and target[len(named)] in "/?#")
 
 
 def _bare_address(address: str) -> str:
-    """The part of an address that is compared: without scheme, `www.`, password and the slash at its end."""
+    """The part of an address that counts in a comparison: without scheme, `www.`, password and the slash at its end."""
     address = _normalized(address).casefold()
     url_scheme = scheme(address)
     if _PORT.match(address, len(url_scheme)):

@@ -1,4 +1,4 @@
-"""The parsed text from which a cut is decided. It reaches from the start of a part to a position after the limit.
+"""The text from which a cut is decided, parsed. It begins where a part begins, and ends somewhere after the limit.
 
 This module owns the facts about this text: what is code, what must not be cut, what is open at a position, which blocks
 have ended. It decides nothing: `boundaries` proposes positions, `cut_rules` forbids some of them, `cutting` chooses.
@@ -20,12 +20,12 @@ _ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"`*|\\^{}]+")
 
 
 class Lookahead:
-    """The text of the next part so far, parsed together with the opening of the part.
+    """The text from which the next cut is decided, parsed together with the `opening` of the part.
 
-    `final` means that no more text will come. `exhausted` means that the lookahead has its largest size, so the
-    decision cannot wait for more text. `source` is the opening and the text. All offsets count from the start of
-    `source`, and the text begins at `base`. At `parse_from` a top-level block begins. The text before it is not parsed,
-    because no position there is a better cut.
+    `final`: no more text will come. `exhausted`: the lookahead has its largest size, so the decision cannot wait for
+    more text. `source` is the opening and then the text. All offsets count from the start of `source`, and the text
+    begins at `base`. The caller has found a top-level block that begins at `parse_from` in the text: the text before it
+    is not parsed, because no position there is a better cut.
     """
 
     def __init__(
@@ -52,29 +52,35 @@ class Lookahead:
 
     @property
     def text(self) -> str:
-        """The text, without the opening before it and the closers after it."""
+        """The text alone, without the markup that was added before and after it for the parser."""
         return self.source[self.base : self._text_end]
 
     @cached_property
     def fitting_length(self) -> int:
-        """How many characters of the text fit, if a cut adds no markup. The same for every lookahead of a part."""
+        """How many characters of the text fit into the part, if the cut adds no markup.
+
+        The value is the same for every lookahead of one part, so the splitter passes it on.
+        """
         return self.measurer.fitting_length(self.opening.text, self.text)
 
     @cached_property
     def max_end(self) -> int:
-        """The offset up to which the text fits, if a cut adds no markup."""
+        """The largest offset at which the part may end, if the cut adds no markup."""
         max_end = self.base + self.fitting_length
         row_end = self.source.find("\n", self.base)
         return min(max_end, row_end) if self.opening.in_row and row_end >= 0 else max_end
 
     @property
     def hides_wrapper(self) -> bool:
-        """Whether the part continues code without its fence or a table without its header, because that is too long."""
+        """Whether the part begins inside code or a table, and does not show the fence or the header.
+
+        That is so if the fence or the header is too long for a part.
+        """
         return self.opening.hidden is not None
 
     @cached_property
     def kept_styles(self) -> tuple[str, ...]:
-        """The styles of the opening that the text closes, or may still close."""
+        """Those styles of the opening that the text closes or may still close. The others must not be opened again."""
         if not self.opening.styles:
             return ()
         unmatched = set(self.outline.unmatched)
@@ -91,7 +97,7 @@ class Lookahead:
         return tuple(kept)
 
     def _drop_half_delimiter(self) -> None:
-        """Drop a delimiter at the end of the text: half of a closer would close something else.
+        """Drop delimiters at the end of the text, because they may be incomplete: half of `**` would close `*`.
 
         This does not affect the cut, which is before that place.
         """
@@ -101,7 +107,10 @@ class Lookahead:
             self._text_end = len(self.source)
 
     def _close_open_styles(self) -> None:
-        """Parse the text as if every open style were closed at its end, because the cut cannot wait for more text."""
+        """Parse the text with all open styles closed at its end.
+
+        The cut cannot wait until the text itself closes them, so they are assumed to be real styles.
+        """
         leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
         if leaf is None or self.paragraph_ended(leaf):
             return
@@ -124,11 +133,14 @@ class Lookahead:
         return self.final or 0 < end_of_line < self.last_line
 
     def has_ended(self, block: OutlineBlock) -> bool:
-        """Whether further text can no longer extend the block."""
+        """Whether later text can no longer become a part of the block."""
         return self.final or (block.end <= self.last_line and block.end < len(self.source))
 
     def is_movable(self, block: OutlineBlock) -> bool:
-        """Whether the block fits a part of its own and the text before it fills at least a third of a part."""
+        """Whether the whole block can move to the next part.
+
+        That is so if the block fits into one part, and if the text before it fills at least a third of this part.
+        """
         movable = self._movable.get((block.start, block.end))
         if movable is None:
             before = self.source[self.base : block.start].rstrip(" \t\r\n>")
@@ -142,14 +154,14 @@ class Lookahead:
         return [block for block in self.outline.blocks if block.is_code]
 
     def code_at(self, at: int) -> OutlineBlock | None:
-        """The code block around an offset."""
+        """The code block that contains the offset, or None."""
         return next((block for block in self._code_blocks if block.start < at < block.end), None)
 
     @cached_property
     def unbreakable(self) -> list[tuple[int, int]]:
-        """The links, code spans, addresses and escapes that must not be cut, because one part has room for each.
+        """The ranges of links, code spans, addresses and escapes that must not be cut. The last one comes first.
 
-        Each is a range of offsets. The one nearest to the end of the text comes first.
+        Those that are longer than a part are left out, because they have to be cut.
         """
         addresses = [
             found.span() for found in _ADDRESS.finditer(self.source, self.base) if not self.code_at(found.start() + 1)
@@ -159,7 +171,10 @@ class Lookahead:
 
     @cached_property
     def line_starts(self) -> list[tuple[int, bool]]:
-        """The starts of the lines that fit. True marks a line after a blank line; in code there are no blank lines."""
+        """The offsets of the lines at which the next part can begin, because the text before them fits.
+
+        True marks a line after a blank line; inside code it is always False.
+        """
         source, max_end = self.source, self.max_end
         starts: list[tuple[int, bool]] = []
         at, after_blank = self.first_cut, self.parse_from > 0
@@ -176,12 +191,12 @@ class Lookahead:
         return starts
 
     def is_prefix(self, at: int) -> bool:
-        """Whether the line of the offset has only indentation and quote marks before the offset."""
+        """Whether only indentation and quote marks are before the offset in its line."""
         line = self.source.rfind("\n", 0, at) + 1
         return not self.source[line:at].strip(" \t>")
 
     def line_end(self, at: int) -> int:
-        """The end of the line at the offset; -1 if it is not known yet."""
+        """The offset of the end of the line that contains `at`; -1 if its end has not arrived yet."""
         return self.source.find("\n", at)
 
     def _containers(self, blocks: list[OutlineBlock]) -> tuple[Container, ...]:
@@ -192,7 +207,11 @@ class Lookahead:
         return found
 
     def cut_point(self, at: int) -> CutPoint:
-        """The cut point at an offset. In code the part before keeps the line end; elsewhere it is left out."""
+        """Make the cut point for this offset.
+
+        In code, the line end before the offset stays in the part before. Elsewhere, whitespace before the offset is
+        left out.
+        """
         in_code = self.code_at(at) is not None and not self.hides_wrapper
         end = at if in_code else len(self.source[:at].rstrip())
         around = [block for block in self.outline.blocks if block.start < end and block.end > at]

@@ -1,8 +1,8 @@
-"""The dialect `matrix`: a text that reads well alone, and the same as HTML with the tags that the specification allows.
+"""The dialect `matrix`: a plain text, and the same content as HTML with the tags that the Matrix specification allows.
 
 This module owns what a Matrix client accepts: the schemes of links, and no `@room` mention. Servers look for `@room` in
-the whole text, also in code, so a zero-width space breaks it there. Code in the HTML stays as written. `html` writes
-the HTML.
+the whole text, also in code, so a zero-width space breaks it there. Code in the HTML stays as written. The module
+`html` writes the HTML.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RULES = HtmlRules(links=has_scheme("https", "http", "ftp", "mailto", "magnet"),
 
 
 def matrix(source: str) -> Body:
-    """The text as body and as HTML. The HTML is left out if it would add nothing to the text."""
+    """Render Markdown as text and as HTML for Matrix. The HTML is left out if it would add nothing to the text."""
     blocks = parse(source)
     text = plain_text(blocks)
     if not text.strip():
@@ -42,13 +42,16 @@ def matrix(source: str) -> Body:
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: the size of its text or a quarter of its edit in JSON, whichever is more."""
+    """How much of the limit the body takes: the size of its text, or a quarter of its edit as JSON if that is more.
+
+    An edit sends text and HTML twice, and Matrix limits the whole event.
+    """
     edit_size = len(msgspec.json.encode(body.text)) + len(msgspec.json.encode(body.html or ""))
     return max(units.size(body.text, unit), -(-(edit_size - _FREE_MARKUP) // 4))
 
 
 def _has_no_markup(block: Block) -> bool:
-    """Whether the block has no markup, so that its lines of text say everything."""
+    """Whether the block needs no HTML, because its plain text shows the same."""
     if not isinstance(block, Paragraph):
         return False
     return all(isinstance(inline, Text | InlineHtml | SoftBreak | HardBreak) for inline in block.inlines)

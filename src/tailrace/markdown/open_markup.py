@@ -14,7 +14,10 @@ _DELIMITERS = "*_~`"
 
 
 def close_open_markup(text: str) -> str:
-    """Close the styles and the code span that are open at the end, and show half a link as its text."""
+    """Close the styles and the code span that are open at the end of the text: `a *b` gives `a *b*`.
+
+    Of a link that is not complete, only its text is shown: `see [the docs](http://exa` gives `see the docs`.
+    """
     *_, last = independent_pieces(text)
     if not any(mark in last for mark in (*_DELIMITERS, "[")):
         return text
@@ -42,7 +45,10 @@ def _close(outline: Outline) -> str:
 
 
 def _runs_to_close(runs: list[DelimiterRun]) -> list[DelimiterRun]:
-    """The runs to close, in order: the last of each kind, and no run after the start of an open code span."""
+    """Choose the delimiter runs that must be closed, in order: the last of each kind.
+
+    After the start of an open code span nothing is closed, because delimiters are text there.
+    """
     last_of_kind: dict[str, DelimiterRun] = {}
     for run in runs:
         if run.marker[0] in _DELIMITERS:

@@ -1,4 +1,4 @@
-"""Read a Markdown text with pyromark and note the ranges that a cut has to respect.
+"""Parse a Markdown text with pyromark and note the ranges that a cut has to respect.
 
 This module translates the parser's events (tagged dicts, byte offsets) to blocks, styles and unbreakable ranges with
 character offsets. `cutting` decides where to cut.
@@ -41,7 +41,7 @@ class OutlineBlock(msgspec.Struct, gc=False):
     """A block of any depth. `kind` is quote, item, paragraph, heading, table, html, fence, indented or rule.
 
     `body` is where the content of a fence or the first row of a table begins; `content_end` is where the last line of
-    code ends. The text of an item in a tight list, which has no paragraph tag, is a paragraph here.
+    code ends. In a tight list (without blank lines), the parser has no paragraphs; here the text of an item is one.
     """
 
     kind: str
@@ -75,7 +75,11 @@ class Style(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outline(msgspec.Struct):
-    """The blocks in document order, outermost first; the styles; the unbreakable ranges; delimiters without a match."""
+    """What a cut has to respect in a text: blocks in their order, outer ones first, and styles.
+
+    `unbreakable` are the ranges of links, code spans and escapes. `unmatched` are the positions of delimiters without a
+    match.
+    """
 
     source: str
     blocks: list[OutlineBlock]
@@ -85,12 +89,12 @@ class Outline(msgspec.Struct):
 
 
 def tag_name(value: Any) -> str:
-    """The name of the construct that a `Start` or `End` event begins or ends."""
+    """The name of the construct that a `Start` or `End` event of the parser is about, such as "Paragraph"."""
     return value if isinstance(value, str) else next(iter(value))
 
 
 def with_line_feeds(text: str) -> str:
-    """The text with line feeds for line ends, like all text that the parser returns."""
+    """The text with a line feed for every line end, as in all text that the parser returns."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -100,10 +104,11 @@ def replace_surrogates(source: str) -> str:
 
 
 def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozenset()) -> Iterator[Event]:
-    """The parser's events as (tag, value, start, end), with offsets in characters of the source.
+    """Parse a text and yield the parser's events as (tag, value, start, end), with offsets in characters of the source.
 
     Text that is nested too deeply is reported as a paragraph of HTML, which every dialect shows as written. Parsing
-    begins at `parse_from`, where a top-level block must begin. Tags whose value is in `skip` are left out.
+    begins at `parse_from`, where a top-level block must begin. The beginnings and ends of constructs named in `skip`
+    are left out.
     """
     source = replace_surrogates(source[parse_from:])
     continuing = [] if source.isascii() else _continuation_bytes(source)
@@ -137,7 +142,10 @@ def parse_events(source: str, parse_from: int = 0, skip: frozenset[str] = frozen
 
 
 def _continuation_bytes(source: str) -> list[int]:
-    """The offsets of the UTF-8 bytes that continue a character, to convert byte offsets to character offsets."""
+    """The offsets of all UTF-8 bytes that are not the first byte of a character.
+
+    They are needed to convert offsets in bytes, which the parser gives, to offsets in characters.
+    """
     data = source.encode()
     if len(data) - len(source) < len(source) // 16:  # a few such bytes are found fastest one by one
         return [found.start() for found in _CONTINUED.finditer(data)]
@@ -156,7 +164,7 @@ def read_outline(source: str, parse_from: int = 0) -> Outline:
 
 
 class _Builder:
-    """Builds an outline in one walk over the events."""
+    """Builds the outline of a text from the parser's events, in one pass."""
 
     def __init__(self, source: str) -> None:
         self.source = source

@@ -1,6 +1,6 @@
-"""Build the syntax tree of a text in one walk over the parser's events.
+"""Build the syntax tree of a text from the parser's events, in one pass.
 
-What the parser would drop is kept as text: link definitions, and cells of a row that have no column. Reference links
+What the parser would drop is kept as text: link definitions, and cells of a row beyond the last column. Reference links
 and HTML stay text too, because the definition of a reference may be in another part, and `List<T>` is not a tag.
 """
 
@@ -40,7 +40,7 @@ _pieces = cached_by_piece(parse_whole)
 
 
 class _Frame:
-    """An open construct and its content so far."""
+    """A construct that has begun but not ended (a block, a style, a link), and its content so far."""
 
     def __init__(self, name: str, value: Any, start: int, end: int) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class _Frame:
 
 
 class _Builder:
-    """Builds the blocks in one walk over the events. `open` holds the open frames, the document first."""
+    """Builds the blocks from the parser's events. `open` are the constructs around the present event."""
 
     def __init__(self, source: str) -> None:
         self.source = replace_surrogates(source)
@@ -180,12 +180,15 @@ class _Builder:
             parent.blocks.append(tree.Quote(tuple(frame.blocks)))
 
     def _extra_cells(self, row: _Frame) -> tree.Cells:
-        """The cells that have no column, as written. They are added here because the parser skips them."""
+        """The cells of a row beyond the last column, as written, in one cell.
+
+        The parser skips them, but no text of the agent may be lost.
+        """
         rest = self.source[self.read_until : row.end].strip().removesuffix("|").removeprefix("|").strip()
         return ((tree.Text(rest),),) if rest else ()
 
     def _add_definitions(self, until: int) -> None:
-        """Add the link definitions before an offset, as written, because the parser skips them."""
+        """Add the link definitions that come before the offset `until`, as written, because the parser skips them."""
         gap = self.source[self.read_until : until].strip(" \t\r\n>")
         if gap.startswith("[") and "]:" in gap:
             self.open[-1].blocks.append(tree.Definition(with_line_feeds(gap)))

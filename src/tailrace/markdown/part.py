@@ -1,4 +1,4 @@
-"""A part: one piece of a text that fits a message, with what the cut added to make it valid alone."""
+"""A part: one piece of a text that fits a message, with the markup that makes the piece valid alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from tailrace.operations import Body
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One message's share of a text.
+    """The piece of a text that goes into one message.
 
-    `text` is Markdown that is valid alone: it is `opened`, then a slice of the source, then `closed`. `body` is `text`
-    rendered for the dialect, and `size` is its size in the unit. `seam` is the whitespace of the source that was left
-    out after the slice. Only the first part has a `lead`: the whitespace before its slice.
+    `text` is Markdown that is valid alone: the added markup `opened`, then a slice of the source, then the added markup
+    `closed`. `body` is `text` rendered for the dialect, and `size` is the size of the body in the unit. `seam` is the
+    whitespace of the source between this part and the next, which no part shows. Only the first part has a `lead`: the
+    whitespace at the very beginning of the source.
     """
 
     text: str
@@ -32,5 +33,5 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def join(parts: Iterable[Part]) -> str:
-    """Exactly the source that was split."""
+    """Put the parts together again: the result is exactly the source that was split."""
     return "".join(part.lead + part.source + part.seam for part in parts)

@@ -1,6 +1,6 @@
 """Render Markdown as readable text without markup, for a terminal log, an e-mail or a screen reader.
 
-Links become `text (url)`, lists and quotes keep their marks, tables become rows with bars.
+Links become `text (url)`, lists and quotes keep their marks, and the columns of tables are separated by bars.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tailrace.operations import Body
 
 
 def plain(source: str) -> Body:
-    """The text without its markup."""
+    """Render Markdown as plain text."""
     return Body(text=plain_text(parse(source)))
 
 
 def plain_text(blocks: Sequence[tree.Block]) -> str:
-    """The blocks as text without markup."""
+    """Write the blocks as plain text without markup."""
     return "\n".join(_lines(blocks))
 
 
@@ -82,7 +82,7 @@ def _leaf(
 
 
 def inline_text(inlines: Sequence[tree.Inline]) -> str:
-    """The inlines as text, with the targets of links."""
+    """Write the text inside a line without markup. The target of a link follows its text."""
     return "".join(map(_inline_text, inlines))
 
 

@@ -1,4 +1,7 @@
-"""Compare how two texts read, without regard to line ends, to find out whether a cut changes the text."""
+"""Compare how two texts read, to find out whether a cut changes the text for people.
+
+Line ends are ignored, because a cut may change them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _STYLES = {
 
 
 def styled_text(source: str, start_at: int = 0, parse_from: int = 0) -> StyledText:
-    """The source from `start_at` on as styled text. It is parsed from `parse_from`, where a top-level block begins."""
+    """Parse the source and return its text from `start_at` on, as runs of (styles, text).
+
+    Parsing begins at `parse_from`, where a top-level block must begin.
+    """
     found: StyledText = []
     styles: list[str] = []
     for tag, value, start, end in parse_events(source, parse_from):
@@ -64,6 +70,6 @@ def _words(tag: str, value: Any, *, code: bool) -> str:
 
 
 def merge(*pieces: StyledText) -> StyledText:
-    """The pieces as one text."""
+    """Put the texts together. Neighbouring runs with the same styles become one, so that texts can be compared."""
     runs = groupby(chain.from_iterable(pieces), key=itemgetter(0))
     return [(style, "".join(words for _, words in run)) for style, run in runs]

@@ -1,4 +1,4 @@
-"""The dialect `slack`: Markdown for `markdown_text`, and the same in Slack's own `mrkdwn` for `text`.
+"""The dialect `slack`: Markdown for the field `markdown_text`, and Slack's own format `mrkdwn` for the field `text`.
 
 This module owns `mrkdwn`: one mark for each style, no headings, no tables, no languages. A mark cannot be escaped, so
 Slack may read a plain star as a mark. `&`, `<` and `>` of the agent are always escaped: the only angle brackets are
@@ -27,7 +27,7 @@ _IN_TARGET = re.compile(r"[\s<>|]")
 
 
 def slack(source: str) -> Body:
-    """The text as `mrkdwn` and as Markdown."""
+    """Render Markdown for Slack, as `mrkdwn` and as safe Markdown."""
     source = replace_surrogates(source)
     if graphemes.is_one_character(character := source.strip()):
         return Body(text=character, markdown=character)  # one character is no mention; as it is, it fits any limit
@@ -36,7 +36,10 @@ def slack(source: str) -> Body:
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: the larger of its two forms. Slack does not say how it counts."""
+    """How much of the limit a body takes: the size of its `mrkdwn` or of its Markdown, whichever is larger.
+
+    Slack does not say which of the two it counts.
+    """
     return max(units.size(body.text, unit), units.size(body.markdown or "", unit))
 
 
@@ -53,12 +56,12 @@ def _leaf_lines(block: Leaf) -> list[TextLine]:
 
 
 def _text_lines(rendered: str) -> list[TextLine]:
-    """Lines of text. A zero-width space comes before a line that would read as a quote."""
+    """Split rendered text into lines. A zero-width space comes before a line that Slack would read as a quote."""
     return text_lines(_QUOTED.sub(ZERO_WIDTH_SPACE, rendered.strip()))
 
 
 def _inlines(inlines: tree.Inlines, open_styles: frozenset[type] = frozenset()) -> str:
-    """The inlines as text; `open_styles` are the kinds of styles around them.
+    """Write inlines (text, styles, links) as `mrkdwn`. `open_styles` are the kinds of styles around them.
 
     Slack reads a mark only at the edge of a word. Inside a word, a zero-width space makes such an edge.
     """
@@ -100,7 +103,7 @@ def _inline(
 
 
 def _link(url: str, inlines: tree.Inlines, open_styles: frozenset[type]) -> str:
-    """A link, without styles in its text. If Slack cannot link to the target, the text and then the target."""
+    """Write a link, without styles in its text. If Slack cannot link to the target, the target follows the text."""
     text = tree.visible_text(inlines)
     if scheme(url) not in SCHEMES or deceives(text, url):
         return _inlines(inlines, open_styles) + _escaped(link_as_text(text, url).removeprefix(text))

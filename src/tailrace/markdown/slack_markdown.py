@@ -1,8 +1,9 @@
-"""Make Markdown safe for Slack's `markdown_text` and change as little of it as possible.
+"""Make Markdown safe for Slack's field `markdown_text`, and change as little of the Markdown as possible.
 
 In that field Slack reads Markdown and also its own `<…>` tokens: `<!channel>` would notify everybody. So every `<` of
-the source is escaped. Nearly everything else stays as written, because a stream only appends: the output for a longer
-text must begin with the output for the shorter text. A link is only rewritten if it could hide its target.
+the source is escaped. Nearly everything else stays as written, because text can only be appended to a stream: the
+output for a longer text must begin with the output for the shorter text. A link is only rewritten if it could hide its
+target.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _IN_TARGET = re.compile(r"[\s<>()\\|`\"]")
 
 
 def safe_markdown(source: str) -> str:
-    """The source, changed so that Slack finds no mention in it and no link that hides its target."""
+    """Change the source so that Slack finds no mention in it, and no link that hides its target."""
     return "".join(_pieces(replace_surrogates(source)))
 
 
@@ -38,7 +39,7 @@ _pieces = cached_by_piece(_safe_copy)
 
 
 def _literal(text: str) -> str:
-    """Text as Markdown that shows exactly this text; addresses stay as they are."""
+    """Markdown that shows exactly this text, with its markup characters escaped. Addresses are not escaped."""
     return "".join(piece if is_address else _marked(piece) for piece, is_address in split_addresses(text))
 
 
@@ -47,12 +48,15 @@ def _marked(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape what is special to Slack, except the ampersands of addresses."""
+    """Escape `&`, `<` and `>`, which are special to Slack. An `&` inside an address stays."""
     return "".join(piece if is_address else escape(piece, quote=False) for piece, is_address in split_addresses(text))
 
 
 class _Link:
-    """A link or an image. It begins at the index `first` of the copied pieces; `words` collects its text."""
+    """A link or an image that is being copied. `words` collects its text.
+
+    `first` is the index of its first piece among the copied pieces, so that they can be replaced.
+    """
 
     def __init__(self, link: dict[str, str], end: int, first: int) -> None:
         self.kind = link["link_type"]
@@ -71,17 +75,17 @@ class _Link:
 
     @property
     def can_be_link(self) -> bool:
-        """Whether Slack makes links to such a target and the text does not name another address."""
+        """Whether Slack accepts the target as a link and the link's text names no other address."""
         return scheme(self.url) in SCHEMES and not deceives(self.text, self.url)
 
     @property
     def can_stay(self) -> bool:
-        """Whether the link may stay as written."""
+        """Whether the link can stay as the source wrote it."""
         shows_all = self.text == "".join(self.words) and visible_target(self.url) == self.url
         return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_link
 
     def rewritten(self) -> str:
-        """The link in the simplest form, or as text with its target if it cannot be a link."""
+        """The link in its simplest form; if Slack would not accept a link here, its text and its target as text."""
         target = visible_target(self.url)
         if not self.can_be_link:
             return _literal(link_as_text(self.text, target))
@@ -90,7 +94,7 @@ class _Link:
 
 
 class _SafeCopy:
-    """Copies the source in one walk over the events. The source before `at` is already copied."""
+    """Copies the source to safe Markdown, in one pass over the parser's events. It has copied the source up to `at`."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -147,7 +151,10 @@ class _SafeCopy:
         self.at = end
 
     def _markup(self, until: int) -> None:
-        """Copy the marks between texts, and the definitions of references, which could hide where a link leads."""
+        """Copy the source up to `until`, which the parser did not report as text: marks, and definitions of references.
+
+        Definitions are escaped, because a reference could hide where its link leads.
+        """
         if until > self.at:
             self.out.append(self.source[self.at : until].replace("<", "&lt;").replace("]:", "]\\:"))
             self.at = until

@@ -1,7 +1,8 @@
 """Split a text that arrives in pieces of any size into parts that fit.
 
-This module owns the buffer, and decides at which lengths of the text `cutting` is asked for a cut. These lengths, and
-so the parts too, depend only on the text and not on the pieces in which it arrived.
+This module owns the text that has arrived. As long as there is not enough text for a decision, it decides after how
+many more characters `cutting` is asked again. These numbers, and so the parts too, depend only on the text and not on
+the pieces in which the text arrived.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _FIRST_STEP = 16  # characters; each further step is twice as long
 
 
 class Splitter:
-    """Splits a text that arrives in pieces into parts, each at most `limit` as rendered.
+    """Splits a text that arrives in pieces into parts, each at most `limit` after rendering.
 
-    `feed` returns the parts that are certain so far, `close` the rest. The parts do not depend on the pieces in which
-    the text was fed. With `lines`, no rendered part has more lines than `lines`. With `at_paragraphs`, the text is also
-    cut at each blank line outside code.
+    `feed` returns the parts that later text cannot change any more, `close` returns the rest. The parts do not depend
+    on the pieces in which the text was fed. With `lines`, no rendered part has more lines than `lines`. With
+    `at_paragraphs`, the text is also cut at each blank line outside code.
     """
 
     __slots__ = (
@@ -75,7 +76,7 @@ class Splitter:
         self._needs_visible = False  # no decision is possible before a visible character arrives
 
     def feed(self, text: str) -> list[Part]:
-        """Take the next piece of the text; return the parts that are certain now."""
+        """Take the next piece of the text. Returns the parts that are complete now."""
         self._pending.append(text)
         self._length += len(text)
         if self._at_paragraphs and self._ends_line(text):
@@ -85,7 +86,7 @@ class Splitter:
         return self._parts(final=False)
 
     def _ends_line(self, text: str) -> bool:
-        """Whether a line ended before the last visible character, so that a paragraph may have ended too."""
+        """Whether this piece has a visible character after a line end: a paragraph may have ended at that line end."""
         broken, self._line_broken = self._line_broken, self._line_broken or "\n" in text
         if not text.strip():
             return False
@@ -100,19 +101,19 @@ class Splitter:
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the open part exceeds the limit, but the place of the cut is not decided yet."""
+        """Whether the text after the last cut exceeds the limit, while the place of the next cut is not decided yet."""
         return self._lookahead > 0
 
     @property
     def open_text(self) -> str:
-        """The open part: its opening and all text since the last cut."""
+        """The text after the last cut, as Markdown that is valid at its beginning: the cut's markup comes first."""
         self._join_pending()
         return self._opening.text + self._text[self._start :]
 
     def cut(self) -> list[Part]:
-        """Cut at the best boundary of the text so far, although more would fit; [] if there is no good boundary.
+        """Cut now at the best boundary, although more text would fit; [] if there is no good boundary.
 
-        For a caller that cannot wait. These parts do not only depend on the text, but also on the time of the call.
+        This is for a caller that cannot wait for more text. So these parts depend on the time of the call too.
         """
         self._join_pending()
         if self._lead is None and not self._take_lead():
@@ -163,7 +164,7 @@ class Splitter:
         return self._start + resume < len(self._text) == at
 
     def _take_lead(self) -> bool:
-        """Take the whitespace before the first line; returns False if there is no other text yet."""
+        """Remember the whitespace before the first line. Returns False if nothing but whitespace has arrived yet."""
         if not self._text.strip():
             self._needs_visible = True
             return False
@@ -200,7 +201,7 @@ class Splitter:
         return part
 
     def _next_cut(self, *, final: bool) -> TextCut | None:
-        """The next cut, if it is certain. Otherwise None, and `_check_at` says when to try again."""
+        """Find the next cut. None if it is not certain yet; then `_check_at` says at which length to try again."""
         available = len(self._text) - self._start
         while True:
             exceeded = self._find_excess(available)
@@ -226,14 +227,14 @@ class Splitter:
                 self._step *= 2
 
     def _skip_delimiters(self, available: int) -> None:
-        """Do not end the lookahead inside a run of delimiters: half of a closer would close something else."""
+        """Make the lookahead longer if it ends between delimiters, because half of a `**` would close a `*`."""
         while self._lookahead < min(self._max_lookahead, available + 1):
             if self._text[self._start + self._lookahead - 1] not in "*_~`":
                 break
             self._lookahead += 1
 
     def _fits_after_all(self) -> bool:
-        """Whether the text fits now: markup that was incomplete at the limit is complete now and takes less room."""
+        """Whether the text fits after all: a link, for example, is complete now, so its target is not shown."""
         if self._measurer.is_verbatim:
             return False
         if not self._measurer.fits(self._opening.text + self._text[self._start : self._start + self._lookahead]):
@@ -254,7 +255,10 @@ class Splitter:
         return decide(ahead)
 
     def _find_excess(self, available: int) -> bool:
-        """Whether the text exceeds the limit without the whitespace at its end. If so, set the first lookahead."""
+        """Whether the text exceeds the limit; whitespace at its end does not count.
+
+        If it does, set how much text the first decision on a cut gets.
+        """
         if self._lookahead:
             return True
         start = self._start
@@ -270,7 +274,7 @@ class Splitter:
         return True
 
     def _measure_fitting(self, available: int) -> int:
-        """How much of the text fits. If all of it does, set `_check_at`."""
+        """How many characters of the text fit. If all fit, set `_check_at`, the length at which to measure again."""
         measurer, start, opened = self._measurer, self._start, self._opening.text
         if measurer.is_verbatim:
             text = self._text[start : start + measurer.limit + 1]
@@ -293,7 +297,10 @@ class Splitter:
         return available
 
     def _cut_at_top_level(self) -> TextCut | None:
-        """The cut at a top-level blank line, found without parsing. If None, parsing begins at `_parse_from`."""
+        """Cut at a blank line between two top-level blocks, without parsing.
+
+        If the result is None, a parser is needed, and `_parse_from` says from where on the text must be parsed.
+        """
         text = self._text[self._start : self._start + self._lookahead].rstrip()
         if self._measurer.fits(self._opening.text + text):
             return None  # nothing to cut yet
@@ -307,7 +314,10 @@ class Splitter:
         return None
 
     def _last_break(self, text: str) -> TopLevelBreak | None:
-        """The last break with a text before it that fits. The last break of all is tried first: it often fits."""
+        """The last blank line between top-level blocks with a text before it that fits.
+
+        The last one in the whole lookahead is tried first, because the text before it often fits.
+        """
         found = last_top_level_break(text, len(text) - 1)
         if found is None or (found.is_last and self._measurer.fits(text[: found.end])):
             return found
@@ -329,7 +339,7 @@ class Splitter:
         return None
 
     def _take_rest(self) -> TextCut:
-        """Take the rest as one part. If the added markup leaves too little room, cut the rest."""
+        """Take the rest of the text as the last part. If it does not fit together with the added markup, cut it."""
         while True:
             text = self._text[self._start :]
             ahead = Lookahead(text, self._opening, self._measurer, final=True, exhausted=False)
@@ -341,7 +351,10 @@ class Splitter:
 
 
 def _is_between_words(text: str, cut: TextCut) -> bool:
-    """Whether the cut is between words. False if the rest is code without its fence or a row without its header."""
+    """Whether the cut is between two words.
+
+    False if the next part would begin inside code without its fence, or inside a row without its header.
+    """
     return cut.opening.hidden is None and (cut.resume > cut.end or text[cut.end - 1].isspace())
 
 

@@ -12,7 +12,7 @@ Alignment: TypeAlias = Literal["none", "left", "center", "right"]
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """Plain text; escapes and entities are resolved."""
+    """Plain text. Escapes and entities are already resolved: `&amp;` is `&` here."""
 
     text: str
 
@@ -42,7 +42,7 @@ class Strike(msgspec.Struct, frozen=True, gc=False):
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """A link with its target. An address in angle brackets is a link; a mail address gets the scheme `mailto`."""
+    """A link with its target. `<https://a.b>` is a link too; the target of a mail address has the scheme `mailto`."""
 
     url: str
     title: str
@@ -50,7 +50,7 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):
-    """An image with its address and its alternative text."""
+    """An image with its address. `inlines` are its alternative text."""
 
     url: str
     title: str
@@ -63,15 +63,15 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
 
 class SoftBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line end inside a paragraph; the dialect shows it as a space or as a line end."""
+    """A line end inside a paragraph that has no meaning; a dialect shows it as a space or as a line end."""
 
 
 class HardBreak(msgspec.Struct, frozen=True, gc=False):
-    """A line end that the author marked, so that every dialect shows it."""
+    """A line end that the author asked for, with a backslash or two spaces; every dialect shows it."""
 
 
 class InlineHtml(msgspec.Struct, frozen=True, gc=False):
-    """Text that looks like an HTML tag, as written."""
+    """Text in a line that looks like an HTML tag, as written."""
 
     text: str
 
@@ -81,7 +81,7 @@ Inlines: TypeAlias = tuple[Inline, ...]
 
 
 class Paragraph(msgspec.Struct, frozen=True, gc=False):
-    """Running text. `tight` means that it is the text of a list item and has no blank lines around it."""
+    """A paragraph. `tight`: it is the text of a list item without blank lines around it."""
 
     inlines: Inlines
     tight: bool = False
@@ -95,14 +95,14 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
 
 
 class CodeBlock(msgspec.Struct, frozen=True, gc=False):
-    """Code exactly as written, with its last line end. Line ends are converted to line feeds."""
+    """Code exactly as written, with its last line end. All line ends are line feeds."""
 
     content: str
     info: str = ""
 
     @property
     def language(self) -> str:
-        """The first word of the info string."""
+        """The language of the code, which is the first word after the opening fence."""
         return self.info.split(maxsplit=1)[0] if self.info.strip() else ""
 
 
@@ -113,14 +113,14 @@ class Quote(msgspec.Struct, frozen=True, gc=False):
 
 
 class ListItem(msgspec.Struct, frozen=True, gc=False):
-    """One item of a list, possibly empty; `done` is None if it is not a task."""
+    """One item of a list, possibly empty. For a task such as `- [x]`, `done` is True or False; else it is None."""
 
     blocks: Blocks
     done: bool | None = None
 
 
 class List(msgspec.Struct, frozen=True, gc=False):
-    """Items, numbered from `first`, or with bullets if `first` is None."""
+    """A list. Its items are numbered from `first` on, or have bullets if `first` is None."""
 
     items: tuple[ListItem, ...]
     first: int | None = None
@@ -152,7 +152,7 @@ class HtmlBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class Definition(msgspec.Struct, frozen=True, gc=False):
-    """Definitions of link targets, as written."""
+    """Definitions of link targets such as `[docs]: https://a.b`, as written."""
 
     text: str
 
@@ -178,7 +178,7 @@ def _visible_text(inline: Inline) -> str:
 
 
 def are_tight(before: Block, after: Block) -> bool:
-    """Whether two neighbours have no blank line between them, because both are text or lists of a tight item."""
+    """Whether no blank line is between two neighbours, because both are text or lists in an item of a tight list."""
     return _is_tight(before) and _is_tight(after)
 
 

@@ -1,6 +1,7 @@
-"""Write tables for platforms without tables: as aligned columns, or as one group of labelled lines for each row.
+"""Write tables for platforms without tables: as aligned columns, or as one group of lines for each row.
 
-Each dialect chooses the layout and writes the markup in the cells.
+In a group each cell has its own line, with the label of its column. Each dialect chooses one of the two forms and
+writes the markup in the cells.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def _character_width(character: str) -> int:
 
 
 def aligned_width(table: Table) -> int:
-    """How many columns `aligned_lines` takes."""
+    """How many columns of a fixed-width font the lines of `aligned_lines` take."""
     return _total(_widths(_texts(table)))
 
 
 def aligned_lines(table: Table) -> list[str]:
-    """The table as lines of aligned columns, with the header underlined and link targets after their text."""
+    """The table as lines with aligned columns. The header is underlined; a link's target follows its text."""
     texts = _texts(table)
     widths = _widths(texts)
     excess: list[Alignment] = ["none"] * (len(widths) - len(table.alignments))
@@ -58,7 +59,11 @@ def aligned_lines(table: Table) -> list[str]:
 
 
 def labelled_rows(table: Table) -> list[list[tuple[Inlines, Inlines]]]:
-    """The cells of each row as (label, value); each of the two may be empty. A table without rows has only labels."""
+    """The cells of each row as (label, cell); the label is the header of the column. Both may be empty.
+
+    A table without rows has only labels. If repeated labels would make a table too long, all labels come once, as the
+    first row.
+    """
     rows = table.rows or ((),)
     labels = table.header if _has_room_for_labels(table) else ()
     groups = [list(zip_longest(labels, row, fillvalue=())) for row in rows]
@@ -71,7 +76,7 @@ def _has_room_for_labels(table: Table) -> bool:
 
 
 def _texts(table: Table) -> list[list[str]]:
-    """The cells as text, each on one line, the same number in every row."""
+    """The cells of all rows, header included, as text. Every row gets the same number of cells, each on one line."""
     rows = [[" ".join(inline_text(cell).split()) for cell in row] for row in (table.header, *table.rows)]
     columns = max(map(len, rows))
     return [row + [""] * (columns - len(row)) for row in rows]

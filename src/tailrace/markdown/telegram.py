@@ -1,9 +1,9 @@
-"""The dialect `telegram`: text with its styles as entities.
+"""The dialect `telegram`: a text, and beside it a list of its styles as entities.
 
-Nothing needs an escape, and no markup can be wrong. But Telegram refuses a message with an entity that ends after its
-text, or with a link that is not valid, and splits entities that overlap. The rules are from the source of Telegram's
-library (td: MessageEntity.cpp, LinkManager.cpp, misc.cpp). What has no entity becomes text: lists, tables, rules, and
-targets that cannot be linked.
+Nothing in the text needs an escape, and no markup can be wrong. But Telegram refuses a message with an entity that ends
+after its text, or with a link that is not valid, and splits entities that overlap. The rules are from the source of
+Telegram's library (td: MessageEntity.cpp, LinkManager.cpp, misc.cpp). What has no entity becomes text: lists, tables,
+rules, and targets that cannot be linked.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PRIORITY = {"text_link": 0, "pre": 1, "blockquote": 2, "code": 3}
 
 
 def telegram(source: str) -> Body:
-    """The text and its entities."""
+    """Render Markdown as a text with entities for Telegram."""
     if (source_text := replace_surrogates(source).strip()) == "@":
         return Body(text=source_text)  # one character is no mention; as it is, it fits any limit
     message = _MessageWriter()
@@ -62,7 +62,7 @@ def is_linkable(url: str) -> bool:
 
 
 def break_mentions(text: str) -> str:
-    """Put a zero-width space after the sign of each mention, except in addresses."""
+    """Put a zero-width space after each `@` that begins a mention, except in addresses, to notify no one."""
     pieces = split_addresses(text)
     return "".join(piece if is_address else _MENTION.sub("@\u200b", piece) for piece, is_address in pieces)
 
@@ -73,15 +73,15 @@ def is_visible(text: str) -> bool:
 
 
 def _visible_source(source: str) -> str:
-    """The source as it is, if Telegram shows any of it. Otherwise one replacement character for each character."""
+    """The source as it is, if Telegram shows any of it. Otherwise a visible replacement for each character."""
     return break_mentions(source) if is_visible(source) else re.sub(r"\S", "\ufffd", source)
 
 
 class _MessageWriter:
-    """Writes a syntax tree in one walk. The start of a line is only written once the line has text.
+    """Writes a syntax tree as a text with entities. The start of a line is only written once the line has text.
 
-    `line_ends` are due before the next line; None within a line. The next line begins with `line_start`, or with the
-    usual `prefix` if `line_start` is None.
+    `line_ends` are the line ends to write before the next text; None inside a line. The next line begins with
+    `line_start`, or with the usual `prefix` if `line_start` is None.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,10 @@ class _MessageWriter:
             self.out.write(text.replace("\n", "\n" + self.prefix))
 
     def _begin_block(self) -> None:
-        """Begin a new line after a list mark, because Telegram's blocks do not begin after a mark."""
+        """Begin a new line if this line has only a list mark so far.
+
+        In Telegram, code and quotes must begin at the start of a line.
+        """
         if self.line_start is not None:
             self._end_mark()
             self.line_ends = "\n"
@@ -234,7 +237,10 @@ class _MessageWriter:
         self.out.mark(style, self.styles.pop(style))
 
     def _add_code_span(self, text: str) -> None:
-        """Write code. Code cannot be inside a style, so the open styles end before it and begin again after it."""
+        """Write a code span.
+
+        Telegram allows no code inside a style, so the open styles end before the code and begin again after it.
+        """
         if self.in_link:
             self._write(break_mentions(text))
             return
@@ -263,7 +269,7 @@ class _MessageWriter:
             self.links += 1
 
     def _can_link(self, link: tree.Link | tree.Image, text: str) -> bool:
-        """Whether the text can link to the target. It cannot if it contains an image, which has a target of its own."""
+        """Whether the text can be linked to this target. A text with an image cannot: the image has its own target."""
         if self.links == _MAX_ENTITIES or not is_linkable(link.url):
             return False
         return not _has_link(link.inlines) and not deceives(text, link.url)

@@ -49,7 +49,7 @@ _RULES = HtmlRules(
 
 
 def telegram_rich(source: str) -> Body:
-    """The text as HTML, and as text with entities."""
+    """Render Markdown as HTML for Telegram, and also as text with entities."""
     body = telegram(source)
     html = to_html(parse(source), _RULES)
     if graphemes.is_one_character(replace_surrogates(source).strip()) or not is_visible(_visible(html)):
@@ -58,7 +58,7 @@ def telegram_rich(source: str) -> Body:
 
 
 def size(body: Body, unit: str) -> int:
-    """How much of a limit the body takes: its visible text in the longer form, or its blocks if they take more."""
+    """How much of the limit a body takes: the visible text in its longer form, or its blocks, whichever takes more."""
     html = body.html or ""
     blocks = len(_BLOCK.findall(html)) + html.count(_ITEM)
     visible_size = max(units.size(body.text, unit), units.size(_visible(html), unit))

@@ -11,7 +11,7 @@ MAX_CHARACTER_SIZE = {"code_points": 1, "utf16": 2, "utf8_bytes": 4}
 
 
 def check_limit(limit: int, unit: str) -> None:
-    """Raise ValueError if the unit is unknown or some character would exceed the limit."""
+    """Raise ValueError if the unit is unknown, or if the limit is smaller than one character can be."""
     if unit not in MAX_CHARACTER_SIZE:
         raise ValueError(f"unknown unit {unit!r}: use one of {', '.join(MAX_CHARACTER_SIZE)}")
     if limit < MAX_CHARACTER_SIZE[unit]:
