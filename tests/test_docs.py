@@ -13,7 +13,15 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from tailrace.config import ENVIRONMENT, ChannelSettings, GatewaySettings, read_settings
+from tailrace.config import (
+    ENVIRONMENT,
+    AgentSettings,
+    ChannelSettings,
+    GatewaySettings,
+    LiveShadowSettings,
+    ScheduleSettings,
+    read_settings,
+)
 from tailrace.deliveries import State
 from tailrace.delivery import CourierSettings, RecoverySettings
 from tailrace.plugins import channel_settings, known
@@ -92,21 +100,33 @@ def documented_settings(section: str, struct: type[msgspec.Struct]) -> dict[str,
     rows = {key: (default, example) for key, default, example in re.findall(SETTING_ROW, found) if key != "type"}
     assert list(rows) == list(struct.__struct_fields__)
     for field in fields(struct):
-        if not field.required and field.default is not None:
+        if field.default not in (None, msgspec.NODEFAULT):
             assert rows[field.name][0] == f"`{msgspec.json.encode(field.default).decode()}`"
     return {key: example for key, (_, example) in rows.items()}
 
 
+def assignments(table: str, examples: dict[str, str]) -> list[str]:
+    return [f"{table}.{key}={example}" for key, example in examples.items()]
+
+
 def test_every_setting_is_documented_with_its_default_and_an_example_that_works() -> None:
-    gateway = documented_settings("`[gateway]`", GatewaySettings)
-    shared = documented_settings("`[channels.NAME]`", ChannelSettings)
+    shared = assignments("gateway", documented_settings("`[gateway]`", GatewaySettings))
+    shared += assignments("agents.main", documented_settings("`[agents.NAME]`", AgentSettings))
+    shared += assignments("shadow", documented_settings("`[shadow]`", LiveShadowSettings))
+    schedule = documented_settings("`[schedule.NAME]`", ScheduleSettings)
+    every, cron = schedule.pop("every"), schedule.pop("cron")
+    shared += assignments("schedule.a", schedule | {"every": every})
+    shared += assignments("schedule.b", schedule | {"cron": cron})
+    of_channels = documented_settings("`[channels.NAME]`", ChannelSettings)
     for kind in known("channel"):
         own = channel_settings(kind)
-        keys = shared | (documented_settings(f'`type = "{kind}"`', own) if own.__struct_fields__ else {})
-        examples = [f"channels.{kind}.{key}={example}" for key, example in keys.items()]
-        settings = read_settings(None, [*examples, *(f"gateway.{key}={text}" for key, text in gateway.items())], {})
+        keys = of_channels | (documented_settings(f'`type = "{kind}"`', own) if own.__struct_fields__ else {})
+        examples = [*shared, *assignments(f"channels.{kind}", keys), "channels.telegram.type=telegram"]
+        settings = read_settings(None, examples, {})
+        assert settings.schedules().keys() == {"a", "b"}
         explained = [*settings.explained(), *settings.channel(kind, channel_settings).explained]
-        assert {value.key for value in explained if value.origin != "--set"} == {f"channels.{kind}.type"}
+        not_set = {value.key for value in explained if value.origin != "--set"} - {f"channels.{kind}.type"}
+        assert not_set == {"schedule.a.cron", "schedule.b.every"}
 
 
 def test_every_environment_variable_is_documented() -> None:
@@ -123,6 +143,8 @@ def test_the_file_and_the_channel_on_the_page_of_settings_work(tmp_path: Path, m
     ferry = import_module("channel_of_the_page").FerryChannel
     configured = {name: settings.channel(name, lambda _: ferry.Settings) for name in settings.channels()}
     assert {name: found.type for name, found in configured.items()} == {"telegram": "telegram", "support": "telegram"}
+    assert {settings.agent_of(f"channels.{name}") for name in configured} == set(settings.agents())
+    assert settings.schedules()["morning"].to == "12345"
     assert ferry(**configured["telegram"].options).harbour == "south"
 
 

@@ -57,7 +57,8 @@ BOT = '[channels.telegram]\ntoken = "env:BOT"\n'
 def test_without_anything_there_are_only_defaults() -> None:
     found = read_settings(None, (), {})
     assert (found.has_file, found.channels(), found.gateway.data_dir) == (False, [], None)
-    assert [tuple(value) for value in found.explained()] == [("gateway.data_dir", None, "default")]
+    assert {value.origin for value in found.explained()} == {"default"}
+    assert (found.agents(), found.schedules(), found.shadow) == ({}, {}, None)
     terminal = telegram(found, "terminal")
     assert (terminal.type, terminal.options, terminal.settings.busy) == ("terminal", {}, "queue")
 
@@ -143,12 +144,12 @@ def test_paths_start_at_the_folder_of_the_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "assignment", "message"),
     [
-        ("x = 1", "", "tailrace.toml: x is not a setting. Tables: gateway, channels."),
+        ("x = 1", "", "tailrace.toml: x is not a setting. Tables: gateway, agents, channels, shadow, schedule."),
         ("[chanels.a]", "", "tailrace.toml: chanels is not a setting. Did you mean 'channels'?"),
         ("gateway = 1", "", "tailrace.toml: gateway must be a table, such as [gateway]"),
         ("[channels]\ntelegram = 1", "", "tailrace.toml: channels.telegram must be a table"),
-        ('[channels."a b"]', "", "channels.'a b': use letters, digits, - and _ in a channel's name"),
-        ("[gateway]\nx = 1", "", "tailrace.toml: gateway.x is not a setting. Settings: data_dir."),
+        ('[channels."a b"]', "", "channels.'a b': use letters, digits, - and _ in a name"),
+        ("[gateway]\nx = 1", "", "tailrace.toml: gateway.x is not a setting. Settings: data_dir, max_queue_size, "),
         ("[gateway]\ndata_dir = 1", "", "tailrace.toml: gateway.data_dir: expected `str`, got `int`"),
         (BOT + "polling_timeot = 1", "", "telegram.polling_timeot is not a setting. Did you mean 'polling_timeout'?"),
         (BOT + "polling_timeout = 0", "", "tailrace.toml: channels.telegram.polling_timeout: expected `int` >= 1"),
