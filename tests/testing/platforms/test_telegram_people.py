@@ -8,7 +8,7 @@ import pytest
 from telegram_world import NOW, OF_ADA, OWN, TOPIC, buttons, call, filled_world, new_world
 
 from tailrace.testing.platforms.page import conversation, page
-from tailrace.testing.platforms.telegram import FORUM, GROUP, PRIVATE, actions, people
+from tailrace.testing.platforms.telegram import CHANNEL, FORUM, GROUP, PRIVATE, actions, people
 from tailrace.testing.platforms.telegram.history import seen_chat
 from tailrace.testing.platforms.telegram.world import TelegramWorld
 from tailrace.testing.platforms.visible import SeenChat, as_text
@@ -192,6 +192,34 @@ def test_the_page_escapes_what_people_and_bots_write() -> None:
     people.act(world, actions.JoinChat(chat=GROUP, name=bad), NOW)
     call(world, "sendMessageDraft", chat_id=PRIVATE, draft_id=1, text=bad)
     world.chats[FORUM].title = bad
-    shown = conversation(seen(world)) + conversation(seen(world, GROUP)) + page(bad, [seen(world, FORUM)])
+    call(world, "setMyCommands", commands=[{"command": "stop", "description": bad}])
+    chats = [(FORUM, bad, "supergroup")]
+    shown = conversation(seen(world), chats) + conversation(seen(world, GROUP), chats) + page(bad)
     assert "<img" not in shown
     assert shown.count("&lt;img src=x onerror=alert(1)&gt;") >= 10
+
+
+def test_a_rich_message_is_seen_as_text_and_as_safe_html() -> None:
+    world = new_world()
+    source = "# A\n\n| a | b |\n|---|--:|\n| 1 | <script>2</script> |\n\n- [x] done\n\n```py\nx<1\n```\n"
+    call(world, "sendRichMessage", chat_id=PRIVATE, rich_message={"markdown": source})
+    table = '<table><tr><td align="right">&lt;b&gt;</td></tr></table>'
+    html = f'<p onclick="a">1<br>2</p>{table}<a href="javascript:a">x</a>'
+    call(world, "sendRichMessage", chat_id=PRIVATE, rich_message={"html": html})
+    first, second = seen(world).messages
+    assert first.text == "A\na | b\n1 | 2\n☑ done\nx<1"
+    assert "<table><tr><th>a</th>" in first.html
+    assert '<pre><span class="language">py</span><code>x&lt;1\n</code></pre>' in first.html
+    assert "script" not in first.html
+    assert second.text == "1\n2\n<b>\nx"
+    assert second.html == f'<div class="rich"><p>1<br>2</p>{table}x</div>'
+
+
+def test_people_see_the_commands_of_their_kind_of_chat() -> None:
+    world = new_world()
+    for scope, name in (("default", "help"), ("all_group_chats", "stop")):
+        commands = [{"command": name, "description": f"to {name}"}]
+        call(world, "setMyCommands", commands=commands, scope={"type": scope})
+    assert seen(world).commands == (("help", "to help"),)
+    assert seen(world, GROUP).commands == (("stop", "to stop"),)
+    assert seen(world, CHANNEL).commands == ()

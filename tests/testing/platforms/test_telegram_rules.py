@@ -204,12 +204,23 @@ CASES = [
             ({"markdown": "> " * 16 + "a"}, {"markdown": "> " * 15 + "a"}),
             ({"markdown": f"{ROW}| a |\n{'|---' * 21}|"}, {"markdown": f"{ROW}|\n{'|---' * 20}|"}),
             ({"html": "<p>a</p>" * 501}, {"html": "<p>a</p>" * 500}),
+            ({"html": "a" * 32_769}, {"html": f"<p>{'&lt;' * 32_768}</p>"}),
             ({"html": f"<tr>{'<td>a</td>' * 21}</tr>"}, {"html": f"<tr>{'<td>a</td>' * 20}</tr>" * 2}),
             (
                 {"blocks": [{"type": "divider", "text": "a"}] * 501},
                 {"blocks": [{"type": "divider", "text": "a"}] * 500},
             ),
             ({"html": "a", "media": [{}] * 51}, {"html": "a", "media": [{}] * 50}),
+        )
+    ),
+    *(
+        Case("rich_markup_wrong", "sendRichMessage", {"rich_message": {"html": wrong}}, {"rich_message": right}, HERE)
+        for wrong, right in (
+            ("<script>a</script>", {"html": "<details><summary>a</summary>b</details>"}),
+            ("<p>a", {"html": "<p>a<br></p>"}),
+            ("<p><b>a</p></b>", {"html": "<p><b>a</b></p>"}),
+            ("a &copy; b", {"html": "a &mdash; &#169; b"}),
+            ("<T>", {"markdown": "a <T> &copy; b"}),
         )
     ),
     Case(

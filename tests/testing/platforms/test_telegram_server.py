@@ -386,8 +386,13 @@ def test_people_act_and_look_by_http() -> None:
         assert "Ada: hello" in await look(telegram, "/simulator/history.txt")
         assert json.loads(await look(telegram, "/simulator/calls"))[0]["fault"] == "refuse"
         assert await look(telegram, chat["messages"][1]["file_url"]) == "abc"
-        shown = await look(telegram, f"/simulator/conversation?chat={PRIVATE}")
-        assert "hello" in shown
+        for name, kind in (("a.png", "image/png"), ("a.svg", "application/octet-stream")):
+            await act(telegram, do="send_file", name=name, content="YWJj", photo=True)
+            url = telegram.seen().messages[-1].file_url
+            assert (await request(telegram, url, method="GET"))[1]["Content-Type"] == kind
+        for chat_id, text in ((PRIVATE, "hello"), (GROUP, "2 members"), ("", "hello")):
+            _, headers, body = await request(telegram, f"/simulator/conversation?chat={chat_id}", method="GET")
+            assert (headers["X-Chat"], text in body.decode()) == (str(chat_id or PRIVATE), True)
         page = await look(telegram, "/")
         assert "{{" not in page
         assert "http://" not in page.replace(telegram.url, ""), "the page loads nothing from elsewhere"

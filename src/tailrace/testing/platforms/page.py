@@ -12,40 +12,64 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from tailrace.testing.platforms.visible import SeenChat, SeenMessage
+    from tailrace.testing.platforms.visible import SeenChat, SeenDraft, SeenMessage
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def page(title: str, chats: Sequence[SeenChat]) -> str:
+def page(title: str) -> str:
     """The whole page, without a conversation: the script gets it."""
-    links = "".join(
-        f'<a href="#{chat.id}" data-chat="{chat.id}"><b>{escape(chat.title)}</b><small>{escape(chat.type)}</small></a>'
-        for chat in chats
-    )
-    return _TEMPLATE.read_text(encoding="utf-8").replace("{{title}}", escape(title)).replace("{{chats}}", links)
+    return _TEMPLATE.read_text(encoding="utf-8").replace("{{title}}", escape(title))
 
 
-def conversation(chat: SeenChat) -> str:
-    """The messages of a chat, what is being written in it, and who can write."""
+def conversation(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
+    """The messages of a chat and what is being written in it; in templates, what belongs elsewhere on the page.
+
+    `chats` are all chats, each with its id, title and type.
+    """
     shown = [(message.at, _message(chat, message)) for message in chat.messages]
     shown += [
         (notice.at, f'<div class="service">{escape(notice.user)} saw: {escape(notice.text)}</div>')
         for notice in chat.notices
     ]
-    parts = [html for _at, html in sorted(shown, key=lambda each: each[0])]
-    for draft in chat.drafts:
-        stop = f'<button data-stop="{draft.id}">Stop</button>' if draft.can_stop else ""
-        text = draft.html or '<i class="thinking">Thinking…</i>'
-        topic = f'<div class="topic">{escape(draft.topic)}</div>' if draft.topic else ""
-        parts.append(f'<div class="row bot"><div class="bubble draft">{topic}{text}{stop}</div></div>')
-    parts += [f'<div class="doing">{escape(action)}…</div>' for action in chat.doing]
-    options = "".join(f'<option value="{user}">{escape(name)}</option>' for user, name in chat.members)
-    topics = "".join(f'<option value="{topic}">{escape(name)}</option>' for topic, name in chat.topics)
-    people = f'<template id="people">{options}</template><template id="topics">{topics}</template>'
-    return f"<h1>{escape(chat.title)}</h1>{people}{''.join(parts)}"
+    return _elsewhere(chat, chats) + "".join(
+        [*(html for _at, html in sorted(shown, key=lambda each: each[0])), *map(_draft, chat.drafts)]
+    )
+
+
+def _elsewhere(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
+    links = (
+        f'<a href="#{number}"{" class=chosen" * (number == chat.id)}><b>{escape(title)}</b><small>{kind}</small></a>'
+        for number, title, kind in chats
+    )
+    state = f"<small>{escape(chat.type)}, {len(chat.members)} members</small>"
+    if chat.type == "private":
+        state = "<small>private</small>"
+    if chat.doing:
+        state = f'<small class="doing">{escape(", ".join(chat.doing).replace("_", " "))}…</small>'
+    parts = {
+        "chats": "".join(links),
+        "head": f"<h1>{escape(chat.title)}{state}</h1>",
+        "user": _options(chat.members),
+        "topic": _options([("", "General"), *chat.topics]) if chat.topics else "",
+        "menu": _options([("", "/"), *((f"/{name}", f"/{name} {text}") for name, text in chat.commands)])
+        if chat.commands
+        else "",
+    }
+    return "".join(f'<template data-for="{part}">{html}</template>' for part, html in parts.items())
+
+
+def _options(choices: Iterable[tuple[object, str]]) -> str:
+    return "".join(f'<option value="{value}">{escape(name)}</option>' for value, name in choices)
+
+
+def _draft(draft: SeenDraft) -> str:
+    stop = f'<button data-stop="{draft.id}">Stop</button>' if draft.can_stop else ""
+    text = draft.html or '<i class="thinking">Thinking…</i>'
+    topic = f'<div class="topic">{escape(draft.topic)}</div>' if draft.topic else ""
+    return f'<div class="row bot"><div class="bubble draft">{topic}{text}{stop}</div></div>'
 
 
 def _message(chat: SeenChat, message: SeenMessage) -> str:
@@ -59,7 +83,9 @@ def _message(chat: SeenChat, message: SeenMessage) -> str:
         quoted = (replied.text.partition("\n")[0] or replied.file) if replied is not None else "deleted message"
         head += f'<div class="reply">{escape(quoted)}</div>'
     if message.file:
-        head += f'<a class="file" href="{escape(message.file_url)}" download>📎 {escape(message.file)}</a>'
+        name, url = escape(message.file), escape(message.file_url)
+        shown = f'<img src="{url}" alt="{name}">' if message.is_photo else f"📎 {name}"
+        head += f'<a class="file" href="{url}" download>{shown}</a>'
     kinds = "bubble deleted" if message.deleted_at is not None else "bubble"
     side = "bot" if message.is_bot else "person"
     return (
@@ -76,7 +102,7 @@ def _foot(message: SeenMessage) -> str:
     )
     edits = f"<details><summary>edits: {len(message.edits)}</summary><ol>{earlier}</ol></details>" if earlier else ""
     bell = '<span title="this message notified">🔔</span> ' if message.notified else ""
-    return f'{edits}<div class="foot">{reactions}<span>{bell}{state}<time>{_clock(message.at)}</time></span></div>'
+    return f'<div class="foot">{reactions}{edits}<span>{bell}{state}<time>{_clock(message.at)}</time></span></div>'
 
 
 def _buttons(message: SeenMessage) -> str:
@@ -94,4 +120,4 @@ def _buttons(message: SeenMessage) -> str:
 
 
 def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")

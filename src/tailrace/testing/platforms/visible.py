@@ -40,6 +40,7 @@ class SeenMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     reply_to: int | None = None
     file: str = ""
     file_url: str = ""
+    is_photo: bool = False
     buttons: tuple[tuple[SeenButton, ...], ...] = ()
     reactions: tuple[str, ...] = ()
     edits: tuple[SeenVersion, ...] = ()
@@ -67,13 +68,17 @@ class SeenNotice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenChat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A chat as its members see it. `doing` is what the bot seems to do, such as typing."""
+    """A chat as its members see it. `doing` is what the bot seems to do, such as typing.
+
+    `commands` are those in the menu of the bot, each with its description.
+    """
 
     id: int
     type: str
     title: str
     members: tuple[tuple[int, str], ...] = ()
     topics: tuple[tuple[int, str], ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
     messages: tuple[SeenMessage, ...] = ()
     drafts: tuple[SeenDraft, ...] = ()
     doing: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ def seen_chat(world: TelegramWorld, chat: TelegramChat, at: float) -> SeenChat:
         title=chat.title,
         members=tuple((user.id, user.first_name) for user in chat.members.values()),
         topics=tuple((thread, topic.title) for thread, topic in chat.topics.items()),
+        commands=_commands(world, chat),
         messages=tuple(_seen(world, chat, message, at) for message in chat.messages.values() if message.at <= at),
         drafts=tuple(_draft(chat, draft) for draft in chat.drafts if draft.at <= at < draft.until),
         doing=tuple(sorted({action.action for action in chat.actions if action.at <= at < action.until})),
@@ -119,6 +120,7 @@ def _seen(world: TelegramWorld, chat: TelegramChat, message: TelegramMessage, at
         reply_to=message.reply_to,
         file=content.file.name if content.file is not None else "",
         file_url=f"/simulator/files/{content.file.file_id}" if content.file is not None else "",
+        is_photo=content.file is not None and content.file.is_photo,
         buttons=tuple(tuple(SeenButton(b["text"], str(b.get("url", ""))) for b in row) for row in rows),
         reactions=tuple(emoji for shown in changes.values() for emoji in shown),
         edits=tuple(SeenVersion(v.at, _text(v.content), _html(v.content)) for v in versions[:-1]),
@@ -158,21 +160,28 @@ def _topic(chat: TelegramChat, thread: int | None) -> str:
     return chat.topics[thread].title if thread in chat.topics else ""
 
 
+def _commands(world: TelegramWorld, chat: TelegramChat) -> tuple[tuple[str, str], ...]:
+    """The menu of the bot: that of the kind of chat, or the one for all chats. Channels have none."""
+    scope = "all_private_chats" if chat.type == "private" else "all_group_chats"
+    commands = [] if chat.type == "channel" else world.commands.get(scope, world.commands.get("default", []))
+    return tuple((command["command"], command["description"]) for command in commands)
+
+
 def _text(content: TelegramContent) -> str:
-    return content.rich or content.text
+    return content.text if content.rich is None else content.rich.text
 
 
 def _html(content: TelegramContent) -> str:
-    if content.rich:
-        return f'<pre><span class="language">rich message</span><code>{html.escape(content.rich)}</code></pre>'
+    if content.rich is not None:
+        return f'<div class="rich">{content.rich.html}</div>'
     return formatted(content.text, content.entities)
 
 
 def _draft(chat: TelegramChat, draft: DraftVersion) -> SeenDraft:
     return SeenDraft(
         id=draft.draft_id,
-        text=draft.text,
-        html=formatted(draft.text, draft.entities),
+        text=_text(draft.content),
+        html=_html(draft.content),
         topic=_topic(chat, draft.thread),
         can_stop=draft.can_stop,
     )

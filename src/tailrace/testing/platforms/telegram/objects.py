@@ -78,8 +78,8 @@ def _message_object(chat: TelegramChat, message: TelegramMessage) -> dict[str, A
         found |= {"message_thread_id": message.thread, "is_topic_message": True}
     if content.file is not None:
         found |= _media(content.file)
-    if content.rich:
-        found["rich_message"] = {"blocks": [{"type": "paragraph", "text": content.rich}]}
+    if content.rich is not None:
+        found["rich_message"] = {"blocks": [{"type": "paragraph", "text": content.rich.text}]}
     elif content.text:
         text, entities = ("text", "entities") if content.file is None else ("caption", "caption_entities")
         found[text] = content.text

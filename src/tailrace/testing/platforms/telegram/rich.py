@@ -1,11 +1,13 @@
-"""The limits of rich messages (channel facts 1): characters, blocks, depth, columns and media.
+"""Rich messages: which markup the platform takes, their limits (channel facts 1), and how people see them.
 
-The three forms of a rich message are measured each in its own way; what the platform makes of them is not rendered.
+A message in Markdown becomes HTML first, as GitHub's dialect has it; one of blocks is shown as their texts. What people
+see is HTML again, of tags that are safe inside a page.
 """
 
 from __future__ import annotations
 
-import re
+from html import escape, unescape
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,12 +19,21 @@ if TYPE_CHECKING:
     from tailrace.testing.platforms.telegram.rules import TelegramSettings
 
 _OPTIONS = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
-_MARKDOWN_BLOCKS = frozenset(
-    {"Paragraph", "Heading", "BlockQuote", "CodeBlock", "List", "Item", "Table", "TableHead", "TableRow"}
+# The tags and the named characters of TG-RICH, "Rich HTML style". `_SHOWN` are those that the page shows as they are.
+_BLOCK_NAMES = "p h1 h2 h3 h4 h5 h6 ul ol li table tr pre blockquote details aside footer hr"
+_STYLE_NAMES = "b strong i em u ins s strike del code mark sub sup"
+_OTHER_SHOWN_NAMES = "br td th caption summary cite"
+_HIDDEN_NAMES = (
+    "a tg-spoiler tg-reference tg-emoji tg-time tg-math tg-math-block tg-map tg-collage tg-slideshow tg-thinking"
+    " img video audio figure figcaption input"
 )
-_HTML_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
-_HTML_BLOCK_NAMES = "p h1 h2 h3 h4 h5 h6 ul ol li table tr pre blockquote details"
-_HTML_BLOCKS = frozenset(_HTML_BLOCK_NAMES.split())
+_BLOCKS, _STYLES = frozenset(_BLOCK_NAMES.split()), frozenset(_STYLE_NAMES.split())
+_SHOWN = _BLOCKS | _STYLES | frozenset(_OTHER_SHOWN_NAMES.split())
+_TAGS = _SHOWN | frozenset(_HIDDEN_NAMES.split())
+_EMPTY = frozenset(["br", "hr", "img", "input", "tg-map"])
+_LINES = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "li", "tr", "pre", "summary", "br", "hr"])
+_CHARACTER_NAMES = "lt gt amp quot apos nbsp hellip mdash ndash lsquo rsquo ldquo rdquo"
+_CHARACTERS = frozenset(_CHARACTER_NAMES.split())
 
 
 class InputRichMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,71 +45,132 @@ class InputRichMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     media: list[dict[str, Any]] = []
 
 
+class RichContent(msgspec.Struct, frozen=True):
+    """What people see of a rich message, as text and as HTML that is safe inside a page."""
+
+    text: str
+    html: str
+
+
 class _Sizes(msgspec.Struct):
     characters: int = 0
     blocks: int = 0
-    depth: int = 0
+    levels: int = 0
     columns: int = 0
     media: int = 0
 
 
-def source_of(rich: InputRichMessage, settings: TelegramSettings, *, in_draft: bool = False) -> str:
-    """The source that people see in the simulator, if the content is within the limits."""
-    given = [form for form in (rich.html, rich.markdown, rich.blocks) if form is not None]
-    if len(given) != 1:
+def read_rich(rich: InputRichMessage, settings: TelegramSettings, *, in_draft: bool = False) -> RichContent:
+    """What people see, if the platform takes the content."""
+    if sum(form is not None for form in (rich.html, rich.markdown, rich.blocks)) != 1:
         raise ApiRefusal("rich_content_wrong")
-    sizes = _Sizes(media=len(rich.media))
-    if rich.markdown is not None:
-        _measure_markdown(rich.markdown, sizes)
-    elif rich.html is not None:
-        _measure_html(rich.html, sizes)
+    if rich.blocks is None:
+        is_markdown = rich.html is None
+        source = pyromark.html(rich.markdown or "", options=_OPTIONS) if is_markdown else rich.html or ""
+        reader = _HtmlReader(takes_any_tag=is_markdown)
+        reader.feed(source)
+        content, sizes, thinks = reader.end(), reader.sizes, "tg-thinking" in reader.names
     else:
+        sizes = _Sizes()
         _measure_blocks(rich.blocks, sizes, 0)
-    for of, size, limit in (
-        ("characters", sizes.characters, settings.rich_text_limit),
-        ("blocks", sizes.blocks, settings.rich_block_limit),
-        ("levels", sizes.depth, settings.rich_depth_limit),
-        ("columns", sizes.columns, settings.rich_column_limit),
-        ("media", sizes.media, settings.rich_media_limit),
+        texts = _texts(rich.blocks)
+        content = RichContent("\n".join(texts), "".join(f"<p>{escape(text)}</p>" for text in texts))
+        thinks = any(block.get("type") == "thinking" for block in rich.blocks)
+    sizes.media += len(rich.media)
+    for of, limit in (
+        ("characters", settings.rich_text_limit),
+        ("blocks", settings.rich_block_limit),
+        ("levels", settings.rich_depth_limit),
+        ("columns", settings.rich_column_limit),
+        ("media", settings.rich_media_limit),
     ):
-        if size > limit:
+        if getattr(sizes, of) > limit:
             raise ApiRefusal("rich_too_large", of=of)
-    source = "\n".join(_texts(rich.blocks)) if rich.blocks is not None else str(given[0])
-    if not source.strip():
+    if not content.text.strip():
         raise ApiRefusal("text_empty")
-    thinks = "<tg-thinking" in source or any(block.get("type") == "thinking" for block in rich.blocks or ())
     if thinks and not in_draft:
         raise ApiRefusal("thinking_outside_draft")
-    return source
+    return content
 
 
-def _measure_markdown(source: str, sizes: _Sizes) -> None:
-    sizes.characters = len(source)
-    depth = 0
-    for event in pyromark.events(source, options=_OPTIONS):
-        begun, ended = (event.get("Start"), event.get("End")) if isinstance(event, dict) else (None, None)
-        name = next(iter(begun)) if isinstance(begun, dict) else begun
-        if name in _MARKDOWN_BLOCKS:
-            depth += 1
-            sizes.blocks += 1
-            sizes.depth = max(sizes.depth, depth)
-            if isinstance(begun, dict) and name == "Table":
-                sizes.columns = max(sizes.columns, len(begun["Table"]))
-        elif (next(iter(ended)) if isinstance(ended, dict) else ended) in _MARKDOWN_BLOCKS:
-            depth -= 1
+class _HtmlReader(HTMLParser):
+    """Reads HTML, measures it, and writes down what of it people see."""
 
+    def __init__(self, *, takes_any_tag: bool) -> None:
+        super().__init__(convert_charrefs=False)
+        self.sizes = _Sizes()
+        self.names: set[str] = set()
+        self._takes_any_tag = takes_any_tag
+        self._open: list[str] = []
+        self._columns = 0
+        self._html: list[str] = []
+        self._text: list[str] = []
 
-def _measure_html(source: str, sizes: _Sizes) -> None:
-    sizes.characters = len(source)
-    depth = columns = 0
-    for closing, tag in _HTML_TAG.findall(source):
-        name = tag.lower()
-        columns = 0 if name == "tr" else columns + (name in {"td", "th"} and not closing)
-        sizes.columns = max(sizes.columns, columns)
-        if name in _HTML_BLOCKS:
-            depth += -1 if closing else 1
-            sizes.blocks += not closing
-            sizes.depth = max(sizes.depth, depth)
+    def end(self) -> RichContent:
+        """What people see, when all was read."""
+        self.close()
+        if self._open:
+            raise ApiRefusal("rich_markup_wrong", detail=f'can\'t find end tag of "{self._open[-1]}"')
+        return RichContent("".join(self._text).strip("\n"), "".join(self._html))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _TAGS:
+            if self._takes_any_tag:
+                return
+            raise ApiRefusal("rich_markup_wrong", detail=f'unsupported start tag "{tag}"')
+        given = {name: value or "" for name, value in attrs}
+        if tag not in _EMPTY:
+            self._open.append(tag)
+        self._measure(tag)
+        if tag in {"td", "th"} and self._columns > 1:
+            self._text.append(" | ")
+        elif tag == "input":
+            self._show("☑ " if "checked" in given else "☐ ")
+        if tag in _SHOWN:
+            align = f' align="{given["align"]}"' if given.get("align") in {"left", "center", "right"} else ""
+            self._html.append(f"<{tag}{align}>")
+        if tag == "code" and self._open[-2:-1] == ["pre"] and (language := given.get("class", "")):
+            shown = escape(language.removeprefix("language-"))
+            self._html.insert(-1, f'<span class="language">{shown}</span>')
+        if tag in _EMPTY & _LINES:
+            self._text.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _EMPTY or (self._takes_any_tag and tag not in _TAGS):
+            return
+        if not self._open or self._open[-1] != tag:
+            raise ApiRefusal("rich_markup_wrong", detail=f'unmatched end tag "{tag}"')
+        self._open.pop()
+        if tag in _SHOWN:
+            self._html.append(f"</{tag}>")
+        if tag in _LINES and not "".join(self._text[-1:]).endswith("\n"):
+            self._text.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        # Between blocks, the ends of lines have no meaning.
+        self._show(data if "pre" in self._open else data.strip("\n"))
+
+    def handle_entityref(self, name: str) -> None:
+        if name not in _CHARACTERS and not self._takes_any_tag:
+            raise ApiRefusal("rich_markup_wrong", detail=f'unsupported character "&{name};"')
+        self._show(unescape(f"&{name};"))
+
+    def handle_charref(self, name: str) -> None:
+        self._show(unescape(f"&#{name};"))
+
+    def _measure(self, tag: str) -> None:
+        sizes = self.sizes
+        self.names.add(tag)
+        sizes.blocks += tag in _BLOCKS
+        sizes.media += tag in {"img", "video", "audio"}
+        sizes.levels = max(sizes.levels, sum(name in _BLOCKS or name in _STYLES for name in self._open))
+        self._columns = 0 if tag == "tr" else self._columns + (tag in {"td", "th"})
+        sizes.columns = max(sizes.columns, self._columns)
+
+    def _show(self, text: str) -> None:
+        self.sizes.characters += len(text)
+        self._text.append(text)
+        self._html.append(escape(text))
 
 
 def _measure_blocks(value: object, sizes: _Sizes, depth: int) -> None:
@@ -114,7 +186,7 @@ def _measure_blocks(value: object, sizes: _Sizes, depth: int) -> None:
     elif isinstance(value, dict):
         deeper = depth + ("type" in value)
         sizes.blocks += "type" in value
-        sizes.depth = max(sizes.depth, deeper)
+        sizes.levels = max(sizes.levels, deeper)
         for name, item in value.items():
             if name != "type":
                 _measure_blocks(item, sizes, deeper)

@@ -1,9 +1,10 @@
 """What the simulated Telegram enforces: its numbers, and each refusal with the fact that it follows.
 
 `fact` names the section and the row of the collected channel facts, or the public source where they are silent:
-TG-API is the text of the Bot API 10.3, TG-BAS the source of the Bot API server, TG-TD that of TDLib, PTB the constants
-of python-telegram-bot. `confidence` is V (read in a primary source or measured), M (measured by others), T (stated by
-others), K (commonly known) or U (unverified). It is that of the rule; `worded` is that of the exact words.
+TG-API is the text of the Bot API 10.3, TG-RICH its section on rich messages, TG-BAS the source of the Bot API server,
+TG-TD that of TDLib, PTB the constants of python-telegram-bot. `confidence` is V (read in a primary source or measured),
+M (measured by others), T (stated by others), K (commonly known) or U (unverified). It is that of the rule; `worded` is
+that of the exact words.
 """
 
 from __future__ import annotations
@@ -169,6 +170,9 @@ RULES: dict[str, PlatformRule] = {
     "draft_id_zero": _R(400, "Bad Request: RANDOM_ID_INVALID", "4: sendMessageDraft.draft_id", "V", "U"),
     "rich_content_wrong": _R(
         400, "Bad Request: exactly one of html, markdown and blocks must be used", "4: sendRichMessage", "V", "U"
+    ),
+    "rich_markup_wrong": _R(
+        400, "Bad Request: can't parse rich message: {detail}", "TG-RICH: only the tags mentioned", "V", "U"
     ),
     "rich_too_large": _R(400, "Bad Request: rich message has too many {of}", "1: rich message", "V", "U"),
     "thinking_outside_draft": _R(

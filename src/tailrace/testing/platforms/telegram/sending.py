@@ -24,7 +24,7 @@ from tailrace.testing.platforms.telegram.requests import (
     SendMessageDraft,
     SendRichMessage,
 )
-from tailrace.testing.platforms.telegram.rich import source_of
+from tailrace.testing.platforms.telegram.rich import read_rich
 from tailrace.testing.platforms.telegram.rules import ApiRefusal
 from tailrace.testing.platforms.telegram.world import (
     DraftVersion,
@@ -65,15 +65,15 @@ def send_media(world: TelegramWorld, call: SendMedia, now: float) -> dict[str, A
 
 def send_rich_message(world: TelegramWorld, call: SendRichMessage, now: float) -> dict[str, Any]:
     """Send a rich message."""
-    source = source_of(call.rich_message, world.settings)
-    return _send(world, call, TelegramContent(rich=source, keyboard=_keyboard(call.reply_markup, world)), now)
+    rich = read_rich(call.rich_message, world.settings)
+    return _send(world, call, TelegramContent(rich=rich, keyboard=_keyboard(call.reply_markup, world)), now)
 
 
 def edit_message_text(world: TelegramWorld, call: EditMessageText, now: float) -> dict[str, Any]:
     """Replace the text of an own message, or its rich content."""
     keyboard = _keyboard(call.reply_markup, world)
     if call.rich_message is not None:
-        content = TelegramContent(rich=source_of(call.rich_message, world.settings), keyboard=keyboard)
+        content = TelegramContent(rich=read_rich(call.rich_message, world.settings), keyboard=keyboard)
     else:
         text = _read(call.text, call.parse_mode, call.entities, world.settings, is_caption=False)
         content = TelegramContent(text=text.text, entities=text.entities, keyboard=keyboard)
@@ -118,11 +118,12 @@ def delete_message(world: TelegramWorld, call: DeleteMessage, now: float) -> boo
 def send_message_draft(world: TelegramWorld, call: SendMessageDraft, now: float) -> bool:
     """Show a draft, instead of the earlier one with the same id."""
     if call.rich_message is not None:
-        text = FormattedText(source_of(call.rich_message, world.settings, in_draft=True))
+        content = TelegramContent(rich=read_rich(call.rich_message, world.settings, in_draft=True))
     elif call.text.strip():
         text = _read(call.text, call.parse_mode, call.entities, world.settings, is_caption=False)
+        content = TelegramContent(text=text.text, entities=text.entities)
     else:
-        text = FormattedText("")
+        content = TelegramContent()
     if call.draft_id == 0:
         raise ApiRefusal("draft_id_zero")
     chat = chat_of(world, call.chat_id)
@@ -135,8 +136,7 @@ def send_message_draft(world: TelegramWorld, call: SendMessageDraft, now: float)
         DraftVersion(
             draft_id=call.draft_id,
             thread=thread,
-            text=text.text,
-            entities=text.entities,
+            content=content,
             can_stop=call.can_stop,
             keep_on_stop=call.keep_on_stop,
             at=now,

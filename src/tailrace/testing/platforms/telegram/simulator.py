@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 DEFAULT_TOKEN = "700000001:simulated-token-of-no-real-bot"  # noqa: S105  it opens nothing
 PRIVATE, GROUP, FORUM, CHANNEL = 1001, -2002, -1_000_000_003_003, -1_000_000_004_004
+_PHOTO_TYPES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 _PAGE_WAIT_S = 1.0  # drafts and typing vanish without a change, so the page asks again
 _ACTIONS: msgspec.json.Decoder[Action] = msgspec.json.Decoder(Action)
 _RULES = msgspec.json.Decoder(list[Rule])
@@ -149,17 +150,17 @@ class TelegramSimulator:
         return [self.seen(chat, at=at) for chat in wanted if chat in self.world.chats]
 
     async def _page(self, _request: web.Request) -> web.Response:
-        return web.Response(text=page("Telegram, simulated", self._seen_all()), content_type="text/html")
-
-    def _seen_all(self) -> list[SeenChat]:
-        return [self.seen(chat) for chat in self.world.chats]
+        return web.Response(text=page("Telegram, simulated"), content_type="text/html")
 
     async def _conversation(self, request: web.Request) -> web.Response:
         known = request.query.get("version", "")
         with contextlib.suppress(TimeoutError):
             await self.wait_until(lambda: str(self.world.version) != known, timeout_s=_PAGE_WAIT_S)
-        html = "".join(conversation(chat) for chat in self._seen_by(request))
-        return web.Response(text=html, content_type="text/html", headers={"X-Version": str(self.world.version)})
+        wanted, chats = request.query.get("chat", ""), self.world.chats
+        chat = next((chat for chat in chats if str(chat) == wanted), next(iter(chats)))
+        html = conversation(self.seen(chat), [(each.id, each.title, each.type) for each in chats.values()])
+        headers = {"X-Version": str(self.world.version), "X-Chat": str(chat)}
+        return web.Response(text=html, content_type="text/html", headers=headers)
 
     async def _history(self, request: web.Request) -> web.Response:
         return _json(self._seen_by(request))
@@ -174,9 +175,10 @@ class TelegramSimulator:
         file = self.world.files.get(request.match_info["file_id"])
         if file is None:
             raise web.HTTPNotFound
-        # Downloaded and never shown: a file of a bot may be a page with a script.
+        # Only photos are shown, and all else is downloaded: a file of a bot may be a page with a script.
+        kind = file.mime_type if file.is_photo and file.mime_type in _PHOTO_TYPES else "application/octet-stream"
         headers = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
-        return web.Response(body=file.content, content_type="application/octet-stream", headers=headers)
+        return web.Response(body=file.content, content_type=kind, headers=headers)
 
     async def _act(self, request: web.Request) -> web.Response:
         try:

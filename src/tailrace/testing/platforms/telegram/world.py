@@ -17,6 +17,7 @@ import msgspec
 from tailrace.capabilities import Rate
 from tailrace.testing.platforms.pace import CallPace
 from tailrace.testing.platforms.telegram.entities import MessageEntity
+from tailrace.testing.platforms.telegram.rich import RichContent
 from tailrace.testing.platforms.telegram.rules import ApiRefusal, TelegramSettings
 from tailrace.testing.platforms.telegram.updates import UpdateQueue
 
@@ -47,12 +48,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TelegramContent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message shows. With a file the text is its caption. `rich` is the source of a rich message."""
+    """What a message shows. With a file the text is its caption. `rich` is the content of a rich message."""
 
     text: str = ""
     entities: tuple[MessageEntity, ...] = ()
     file: StoredFile | None = None
-    rich: str = ""
+    rich: RichContent | None = None
     keyboard: dict[str, Any] | None = None
 
 
@@ -91,8 +92,7 @@ class DraftVersion(msgspec.Struct, kw_only=True):
 
     draft_id: int
     thread: int | None
-    text: str
-    entities: tuple[MessageEntity, ...] = ()
+    content: TelegramContent
     can_stop: bool = False
     keep_on_stop: bool = False
     at: float
