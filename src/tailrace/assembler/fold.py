@@ -1,10 +1,10 @@
-"""The fold: what each event does to the chunks of a message.
+"""The fold: a function that applies one event at a time to the chunks of a message.
 
-The chunks are the whole state, so a caller can continue with any list of chunks. The browser runs the same fold, and
-`tests/vectors/fold.json` tests both with the same vectors. `tailrace.contract` owns which event may follow which; the
-fold accepts any sequence, also one that the contract would refuse.
+The chunks are the whole state, so a caller can continue with any list of chunks. `tests/vectors/fold.json` has events
+with the chunks that they must give, so that a fold in another language can be tested too. `tailrace.contract` owns
+which event may follow which; the fold accepts any sequence, also one that the contract would refuse.
 
-Only the last chunk can be open: new text continues an open chunk. A text block is open until it is sealed, a thinking
+Only the last chunk can be open, so that new text continues it. A text block is open until it is sealed, a thinking
 chunk until it has metadata. The agent and its subagents may write into one block. The block remembers who wrote what,
 so that a sender corrects or retracts only its own text. Only the agent's retraction of the whole turn also removes text
 of subagents.
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def append_event_to_chunks(chunks: list[Chunk], event: Event) -> None:
-    """Fold one event into the chunks, in place. The cost does not depend on the length of the text before it."""
+    """Apply one event to the chunks, in place. A long text before the event does not make this slower."""
     if type(event) is TextDelta and event.parent_tool_id is None:
         # Nearly every event is text for the open block, and only an open block has a `tail`: so this one attempt
         # replaces all checks.
@@ -97,7 +97,10 @@ def _block_final(chunks: list[Chunk], event: BlockFinal) -> None:
 
 
 def _open_blocks(chunks: list[Chunk], sender: str | None) -> list[TextChunk]:
-    """The blocks with text of the sender that it has not sealed, in order, after the last chunk that is not text."""
+    """The blocks at the end of the chunks that have text of the sender and are still open to it, in order.
+
+    A chunk that is not text, such as a tool call, ends the search.
+    """
     found: list[TextChunk] = []
     for chunk in reversed(chunks):
         if not isinstance(chunk, TextChunk):
@@ -222,7 +225,7 @@ _FOLDS: dict[type, Callable[[list[Chunk], Any], None]] = {
 
 
 def _block(text: str, sender: str | None) -> TextChunk:
-    """A new block with text of a sender."""
+    """A new text block that begins with this text of the sender."""
     if sender is None:
         return TextChunk(text=text)
     block = TextChunk(text="")
@@ -231,7 +234,7 @@ def _block(text: str, sender: str | None) -> TextChunk:
 
 
 def _newest_call(chunks: list[Chunk], call_id: str | None) -> ToolCall | None:
-    """The newest call with that id, because runtimes reuse ids. If `call_id` is None, the newest call of all."""
+    """The newest tool call with that id; if `call_id` is None, the newest call of all. Runtimes may use an id again."""
     for chunk in reversed(chunks):
         if isinstance(chunk, ToolBatchChunk):
             for call in reversed(chunk.calls):

@@ -1,6 +1,6 @@
-"""Adds system events to a conversation while no turn is open.
+"""Adds system events, such as "another model answers now", to a conversation while no turn is open.
 
-During a turn they are ordinary events and go through the fold.
+During a turn, the fold adds them like all other events.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The activity of a turn as lines for people: plan, tool calls, reasoning, status and notices, but not the answer.
+"""What the agent is doing in a turn, as lines for people: plan, tool calls, reasoning, status and notices.
 
-`TurnActivity` owns which of these lines are current. `ToolCalls` makes the lines of tools. `LivePreview` decides when
-the lines are shown, and escapes them for Markdown.
+The answer is not part of these lines. `TurnActivity` owns which lines are current. `ToolCalls` makes the lines of
+tools. `LivePreview` decides when the lines are shown, and escapes them for Markdown.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SCOPES = ("session", "request", "turn")  # of `Usage`; the one that describes t
 
 
 class TurnActivity:
-    """The activity of one turn. With `reasoning`, it includes the agent's reasoning.
+    """Collects what the agent is doing in one turn. With `reasoning`, the lines include the agent's reasoning.
 
     Most open turns are idle, so `ToolCalls` is only made when the first call begins.
     """
@@ -87,13 +87,16 @@ class TurnActivity:
         return changed
 
     def clear_finished(self) -> None:
-        """Keep only the plan and the calls that still run, because the agent writes text again."""
+        """Remove what is over, because the agent writes text again: only the plan and the running calls stay."""
         self._reasoning = self._notice = self._status = ""
         if self._calls is not None:
             self._calls.clear_finished()
 
     def lines(self, now: float, limit: int = 8) -> list[str]:
-        """The lines to show, the newest last; if there are more than `limit`, the first one counts the others."""
+        """The lines to show, the newest last.
+
+        At most `limit` lines: if there are more, the first says how many are left out.
+        """
         assert limit > 0, "the line that counts the others needs room"
         lines = [f"{_PLAN_MARKS.get(item.status, _TO_DO)} {one_line(item.title)}" for item in self._plan[-limit:]]
         left_out = len(self._plan) - len(lines)
@@ -108,22 +111,28 @@ class TurnActivity:
         return [f"… {left_out + len(lines) - len(newest)} earlier", *newest]
 
     def tasks(self) -> tuple[Task, ...]:
-        """The tool calls that are shown, as tasks."""
+        """The tool calls that `lines` shows, as tasks for platforms that can show tasks."""
         return self._calls.tasks() if self._calls is not None else ()
 
     def changed_tasks(self) -> tuple[Task, ...]:
-        """The tasks, also hidden ones, that are new or have changed since this was last called."""
+        """The tasks that are new or have changed since the last call.
+
+        Tasks that `lines` no longer shows are included.
+        """
         return self._calls.changed_tasks() if self._calls is not None else ()
 
     def usage_line(self) -> str:
-        """The tokens of the turn, as far as the runtime reports them; "" if it reports none."""
+        """One line with the tokens that the turn has used; "" if the runtime reports none."""
         if self._usage is None:
             return ""
         of_session = " in this session" if self._usage.scope == "session" else ""
         return f"{self._usage.input_tokens:,} tokens in, {self._usage.output_tokens:,} out{of_session}"
 
     def _feed_subagent_text(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str | None) -> bool:
-        """Show text of a subagent below its call. Text of the agent itself is the answer."""
+        """Show text of a subagent below the call that runs it.
+
+        Text of the agent itself is ignored: it is the answer.
+        """
         return parent_id is not None and self._calls is not None and self._calls.feed_text(event, parent_id)
 
     def _feed_reasoning(self, event: ReasoningDelta | ReasoningEnd) -> bool:
@@ -162,7 +171,7 @@ class TurnActivity:
             self._usage = event
 
     def _end(self) -> bool:
-        """The turn ended: nothing runs any more, and open calls have no known outcome."""
+        """Process the end of the turn: nothing runs any more, and calls without a result count as stopped."""
         had_lines = self._status or self._reasoning
         self._status = self._reasoning = ""
         return (self._calls is not None and self._calls.stop()) or bool(had_lines)

@@ -1,8 +1,9 @@
 """The answer of a turn as messages in order: text cut into messages, media, and notes such as errors.
 
 `AnswerText` owns which text is valid (without reasoning, silent replies and retracted text), and where one message ends
-and the next begins. `TurnMessages` decides which message gets which text. The projector decides when a message is sent,
-and `LivePreview` how the message looks until then.
+and the next begins. The text between two media or notes is a `TextRun`; only the last run still grows. `TurnMessages`
+decides which message gets which text. The projector decides when a message is sent, and `LivePreview` how the message
+looks until then.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 
 class AnswerText:
-    """The answer of one turn. `earlier` are the messages of this answer that an earlier process sent.
+    """The answer of one turn. `earlier` are messages that a process sent for this turn before it crashed.
 
-    With `keeps_appended`, new text is collected for `take_appended`. Without calls of that method it would only grow.
+    With `keeps_appended`, new text is collected until `take_appended` is called. Use it only if somebody calls that
+    method, because otherwise the text would collect for the whole turn.
     """
 
     def __init__(
@@ -72,7 +74,11 @@ class AnswerText:
 
     @property
     def is_behind(self) -> bool:
-        """Whether an earlier process sent more text than was fed again so far. Until then no message is changed."""
+        """Whether a process that crashed had sent more text of this turn than this process has been fed so far.
+
+        The events of the turn are fed again from the beginning. Until all sent text is known again, no message is
+        changed.
+        """
         if not self.messages.has_earlier:
             return False
         return self._blocks is not None or not self.messages.covers_earlier(len(self.run.tail))
@@ -82,7 +88,10 @@ class AnswerText:
             self.appended.append(text)
 
     def take_appended(self, limit: int | None) -> str:
-        """Take the text since the last call, at most `limit` characters of it."""
+        """The text that came since the last call of this method.
+
+        At most `limit` characters; the rest stays for the next call.
+        """
         text = "".join(self.appended)
         self.appended.clear()
         if limit is not None and len(text) > limit:
@@ -105,18 +114,24 @@ class AnswerText:
             self.reasoning.append(filtered.reasoning)
 
     def end_message(self) -> None:
-        """End the open message if its last block is complete."""
+        """End the message that is being written, if its last block is complete: later text goes into a new message."""
         if self.run.end_part():
             self._lay_out()
 
     def break_text(self) -> None:
-        """End the block and the segment (see `text_run`), because an event that is not text came."""
+        """End the open block, because an event that is not text came, such as a tool call.
+
+        A later retraction with scope "block" does not remove text before that event.
+        """
         self._add(self._filter.end_block())
         self._note_appended(self.run.seal())
         self.run.end_segment()
 
     def close_block(self, text: str | None) -> None:
-        """Complete the open block. `text`, if given, is its whole text; if no block is open, `text` is a new block."""
+        """Complete the open block.
+
+        `text`, if given, is its whole text; if no block is open, `text` becomes a new block.
+        """
         if text is None:
             self._add(self._filter.end_block())
         else:
@@ -137,7 +152,7 @@ class AnswerText:
             self._lay_out_again()
 
     def retract(self, scope: Literal["block", "turn"]) -> None:
-        """Remove the text of the segment, or of the whole turn."""
+        """Remove text: with "block" all since the last event that was not text, with "turn" all text of the turn."""
         if scope == "block":
             self._filter.reset_block()
             self.run.retract()
@@ -154,7 +169,10 @@ class AnswerText:
         return self._has_earlier_runs or self.run.has_text
 
     def unsent(self, *, waits_for_end: bool) -> Snapshot:
-        """The text that is not yet in a final or pending operation, and the message that shows its beginning."""
+        """The text that no final or pending operation contains yet.
+
+        With it, the live message that shows its beginning.
+        """
         texts: list[str] = []
         first: TurnMessage | None = None
         for message in self.messages.unfinished():
@@ -176,7 +194,7 @@ class AnswerText:
         return Snapshot(text="".join(texts), message_id=first.message_id, is_stream=first.is_stream)
 
     def add_media(self, media: Media) -> None:
-        """Add a medium after the text, unless the turn has already sent that medium."""
+        """Add a picture, a sound or a file after the text, unless the turn has already sent it."""
         addresses = {address for address in (media.url, media.path) if address}
         if not addresses or (self._media and addresses & self._media):
             return
@@ -197,7 +215,7 @@ class AnswerText:
             self.add_note(media.caption)
 
     def add_note(self, text: str) -> None:
-        """Add a text of our own, such as an error, after the agent's text."""
+        """Add a text that the agent did not write, such as an error, after the agent's text."""
         self._end_run()
         limits = self._limits
         splitter = Splitter(limits.limit, limits.unit, limits.dialect, lines=limits.lines)
@@ -205,20 +223,26 @@ class AnswerText:
             self.messages.add(part.body)
 
     def seal_parts(self) -> None:
-        """Seal each message that has its final text."""
+        """Give each message that is complete now its final text."""
         self.run.split()
         if self._laid_out < len(self.run.parts):
             self._lay_out()
 
     def cut(self) -> bool:
-        """Cut the open message at the best boundary. Returns False if there is none."""
+        """End the message that is being written at the best boundary of its text so far.
+
+        Returns False if there is none.
+        """
         if self.run.cut():
             self._lay_out()
             return True
         return False
 
     def flush_blocks(self) -> None:
-        """Seal the gathered paragraphs, and the tail if its block is complete, because no text came for a while."""
+        """Make messages of the paragraphs that wait for more text, because no text came for a while.
+
+        The last paragraph is included only if its block is complete.
+        """
         if self._blocks is not None:
             if self.run.has_sealed_tail:
                 self.run.close()
@@ -226,11 +250,14 @@ class AnswerText:
 
     @property
     def is_gathering(self) -> bool:
-        """Whether paragraphs wait for more paragraphs, to share a message with them."""
+        """Whether paragraphs are held back because a later paragraph may share a message with them."""
         return self._blocks is not None and (self._blocks.has_waiting or self.run.has_sealed_tail)
 
     def complete(self, text: str | None, *, is_cancelled: bool = False) -> None:
-        """Complete the answer. `text` becomes the answer if no text came before."""
+        """Complete the answer.
+
+        `text` is the whole answer for a turn in which no text came before; otherwise it is ignored.
+        """
         self._add(self._filter.end_block())
         if text and not self._has_text and not self._filter.is_silent:
             self._filter.reset_turn()
@@ -239,12 +266,18 @@ class AnswerText:
         self._end_run()
 
     def end(self) -> None:
-        """End the answer: drop the messages of an earlier process that the answer does not need."""
+        """End the answer.
+
+        Messages that a crashed process sent and that the answer does not need are removed from the chat.
+        """
         self._end_run()
         self.messages.drop_earlier()
 
     def cancel(self) -> None:
-        """End the answer of a cancelled turn: finish the messages that people see, and begin none."""
+        """End the answer of a cancelled turn.
+
+        Messages that people already see are finished; no new message is posted.
+        """
         self.complete(None, is_cancelled=True)
         self.end()
         self.messages.drop_unposted()
@@ -258,7 +291,7 @@ class AnswerText:
         self._begin_run()
 
     def _lay_out_again(self) -> None:
-        """Rebuild the messages of the run from its new text."""
+        """Assign the text of the run to messages once more, because text that was already in a message has changed."""
         self.revision += 1
         self._laid_out = 0
         if self._blocks is not None:
@@ -271,7 +304,7 @@ class AnswerText:
             self.messages.reopen_dropped()
 
     def _lay_out(self, *, gather: bool = True) -> None:
-        """Make sealed messages of the parts that have no message yet."""
+        """Make messages with final text of those parts of the run that are in no message yet."""
         parts = self.run.parts[self._laid_out :]
         self._laid_out = len(self.run.parts)
         self.appended.clear()

@@ -1,7 +1,7 @@
-"""Gathers paragraphs into messages: short paragraphs share one message, and no paragraph is changed.
+"""Puts paragraphs together into messages: short paragraphs share one message, and no paragraph is changed.
 
-Gathered paragraphs keep their source text, blank lines included. After a crash or a retraction, the paragraphs of a
-message that was already sent are grouped in the same way again.
+Paragraphs in one message keep their source text, blank lines included. After a crash or a retraction, the paragraphs of
+a message that was already sent are put together in the same way again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Blocks:
-    """Takes parts, one for each paragraph; returns message bodies of at least `min_characters` where possible."""
+    """Collects parts, each of them one paragraph, and makes messages of them.
+
+    A message has at least `min_characters`, if enough text comes in time.
+    """
 
     __slots__ = ("_measurer", "_min_characters", "_waiting")
 
@@ -29,16 +32,16 @@ class Blocks:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a paragraph waits for more paragraphs."""
+        """Whether a paragraph is not in a message yet, because more paragraphs may share its message."""
         return bool(self._waiting)
 
     @property
     def waiting_text(self) -> str:
-        """The source text of the waiting paragraphs."""
+        """The source text of the paragraphs that are not in a message yet."""
         return "".join(part.text + part.seam for part in self._waiting)
 
     def clear(self) -> None:
-        """Forget the waiting paragraphs, because the text is cut again from its beginning."""
+        """Forget the paragraphs that are not in a message yet: the text is cut again from its beginning."""
         self._waiting = []
 
     def add(self, parts: list[Part]) -> None:
@@ -46,9 +49,10 @@ class Blocks:
         self._waiting += parts
 
     def next(self, sent: BodyHash | None, *, gather: bool) -> tuple[Body, str] | None:
-        """The body and the source of the next message. `sent` is the body that was already sent for it, or None.
+        """Take the next message: its body and its source text. None if not enough paragraphs wait for a message.
 
-        Returns None if no message is ready. Without `gather`, a short message is ready too.
+        `sent` is the body that was already sent for this message, if any: then the same paragraphs are taken again.
+        With `gather=False`, a short message is returned too.
         """
         count = self._count(sent, gather=gather)
         if count == 0:
@@ -57,7 +61,7 @@ class Blocks:
         return self._body(group), _source(group)
 
     def _count(self, sent: BodyHash | None, *, gather: bool) -> int:
-        """How many of the waiting parts make the next message."""
+        """How many of the waiting paragraphs make the next message; 0 to wait for more."""
         best = 0
         for count in range(1, len(self._waiting) + 1):
             group = self._waiting[:count]
@@ -71,7 +75,7 @@ class Blocks:
         return 0 if gather else best
 
     def _is_one_message(self, group: list[Part]) -> bool:
-        """Whether the last part can share a message with those before it."""
+        """Whether the last part of the group fits into one message with the parts before it."""
         if group[-1].opened or group[-2].closed:
             return False
         return self._measurer.body_size(self._body(group)) <= self._measurer.limit

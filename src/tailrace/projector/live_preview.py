@@ -1,7 +1,8 @@
 """Shows the message that is still being written: by edits, as a draft, as a stream, or not at all.
 
-It owns when the message begins, how often it is updated, which lines are below its text, and what happens to a stream
-that ends too early. `AnswerText` owns the text. The projector sends the final text, so a lost update does no harm.
+This module owns when the message begins, how often it is updated, which lines are below its text, and what happens to a
+stream that the platform ends too early. `AnswerText` owns the text. When the text is complete, the projector sends it
+again as a whole, so a lost update does no harm.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def edits_every_s(limits: Capabilities, target: Target) -> float:
 
 
 class LivePreview:
-    """The preview of the open message of one turn."""
+    """Decides how the message that is being written is shown until its text is final."""
 
     def __init__(
         self,
@@ -77,32 +78,38 @@ class LivePreview:
         self._stream_revision = 0  # the revision of the answer that the stream began with
 
     def mark_changed(self) -> None:
-        """Note that there is something new to show."""
+        """Remember that text or activity lines have changed since the last update."""
         self._is_changed = True
 
     def use_rules(self, rules: PresentationRules) -> None:
-        """Use another kind of preview, because the platform does not support the first one."""
+        """Show the message in another way from now on, because the platform refused the first way."""
         self._rules = rules
         self._is_changed = True
 
     def note_send(self, now: float) -> None:
-        """Note that something was sent to the chat: the interval until the next update starts again."""
+        """Remember that something was sent to the chat now: the next update waits for a full interval."""
         self._updated_at = now
 
     @property
     def is_visible(self) -> bool:
-        """Whether people see the open message."""
+        """Whether people see the message that is being written."""
         if self._message is None or self._message.is_sealed:
             return False
         return self._message.message_id is not None or self._message.shown is not None
 
     @property
     def waits_for_interval(self) -> bool:
-        """True while the next edit waits for its interval. Until then, more text changes nothing."""
+        """True if there is something new to show and an edit must wait for its interval.
+
+        More text does not change that.
+        """
         return self._is_changed and self.is_visible and not self._rules.shows_every_delta
 
     def next(self, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
-        """The next update. `Post`, `OpenStream` and `CloseStream` are durable, all others are not."""
+        """The next update of the message, or when to ask again.
+
+        `Post`, `OpenStream` and `CloseStream` are durable operations; the other updates are interim.
+        """
         if self._rules.preview == "hidden":
             return IDLE
         if (message := answer.messages.open_message) is None:
@@ -127,7 +134,7 @@ class LivePreview:
         self._is_changed = True
 
     def _begin(self, message: TurnMessage, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
-        """Post the message once there is enough text to read."""
+        """Post the message or open the stream, once there is enough text to read."""
         text = answer.run.tail
         enough = 1 if self._rules.shows_every_delta else self._settings.first_characters
         length = len(text.strip())
@@ -150,7 +157,7 @@ class LivePreview:
         return Post(target=self._target, body=body)
 
     def _stream_start(self, answer: AnswerText) -> Body:
-        """The first body of a stream: as much of the text as fits; the rest is appended."""
+        """The text with which a stream is opened: as much as fits. The rest is appended later."""
         tail = answer.run.tail
         text = tail.rstrip()
         if not self._measurer.fits(text):
@@ -212,7 +219,7 @@ class LivePreview:
     def _append_operation(
         self, rules: StreamRules, message: TurnMessage, answer: AnswerText, activity: TurnActivity
     ) -> AppendStream | None:
-        """Append the text and tasks since the last append, as much as one call takes; None if nothing is new."""
+        """Append the text and tasks that are new, as much as one call takes. None if nothing is new."""
         assert message.message_id is not None, "a stream has the id of its message"
         tasks = self._unsent_tasks + (activity.changed_tasks() if rules.tasks and self._settings.tools else ())
         self._unsent_tasks = ()
@@ -229,7 +236,10 @@ class LivePreview:
         return text.translate(escapes) if escapes is not None else text
 
     def _close_early(self, message: TurnMessage, answer: AnswerText, activity: TurnActivity, now: float) -> NextAction:
-        """Close a stream that cannot continue; edits show the further text. Without edits, show nothing more now."""
+        """Close a stream that takes no more text although the message is not complete.
+
+        Further text is then shown by edits. If the channel cannot edit, show nothing until the text is final.
+        """
         if self._limits.edits is None:
             return IDLE
         assert message.message_id is not None, "a stream has the id of its message"
@@ -242,14 +252,14 @@ class LivePreview:
         return self._preview_body.body(answer.run.tail, self._footer(activity, now))
 
     def _footer(self, activity: TurnActivity, now: float) -> str:
-        """The lines below the text while the turn runs."""
+        """The lines below the text that show what the agent is doing; "" if they are not shown."""
         has_tasks = isinstance(self._limits.native, StreamRules) and self._limits.native.tasks
         if not self._settings.tools or (self._rules.preview == "stream" and has_tasks):
             return ""
         return "  \n".join(escaped(line) for line in activity.lines(now))
 
     def record_outcome(self, operation: Edit | AppendStream | Draft, outcome: Outcome, answer: AnswerText) -> None:
-        """Record the outcome of an update."""
+        """Record the outcome of an update that `next` returned."""
         message = self._message
         if message is None:
             return

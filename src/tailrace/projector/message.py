@@ -1,8 +1,8 @@
-"""One message of a turn: its desired state, and its known state in the chat.
+"""One message of a turn: how it should be, and how it is in the chat as far as we know.
 
-`AnswerText` sets the desired text; outcomes of operations give the known state. The next operation is the one that
-makes the two states equal. So the chat gets the right message also after a refused edit, a retraction or a crash. A
-message is finished when both states are equal, or when no operation can make them equal.
+`AnswerText` sets the desired text; outcomes of operations tell what is in the chat. The next operation is the one that
+makes both equal. So the chat gets the right message also after a refused edit, a retraction or a crash. A message is
+finished when both are equal, or when no operation can make them equal.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ EMPTY = Body(text="…")
 
 
 class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
-    """One message. `body` is its final text, None while that is not known; `media` is set if it is a medium.
+    """One message of a turn.
 
-    `sent` is the last body of a durable operation, `shown` the last body that people may see. `pending` is the durable
-    operation without an outcome. A `frozen` message is not updated before its final text. A `dropped` message should
-    not exist.
+    `body` is its final text, or None while that is not known; `media` is set if it is a medium. `sent` is the last body
+    of a durable operation, `shown` the last body that people may see. `pending` is the durable operation whose outcome
+    is not known yet. A `frozen` message gets no more previews, only its final text. A `dropped` message should not
+    exist in the chat.
     """
 
     body: Body | None = None
@@ -60,13 +61,17 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     posted_length: int = 0  # the length of the text in the operation that began it
 
     def unsent_part(self, text: str) -> str:
-        """`text` without its beginning, if a pending or lost post of this message contains that beginning."""
+        """That part of `text`, the source of this message, that is in no post of the message.
+
+        The beginning of the text is left out if a post with it is pending, or if it is unknown whether such a post
+        arrived.
+        """
         may_be_there = self.message_id is None and (self.pending is not None or self.lost)
         return text[self.posted_length :] if may_be_there else text
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the final state of the message is known."""
+        """Whether it is decided how the message should be in the end: its final text, its medium, or deleted."""
         return self.dropped or self.body is not None or self.media is not None
 
     @property
@@ -86,7 +91,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def final_is_sent(self) -> bool:
-        """Whether the pending operation is the last one that the message needs. Then the next message can be sent."""
+        """Whether the operation that finishes the message is already pending, so that the next message can be sent."""
         match self.pending:
             case None:
                 return False
@@ -100,13 +105,13 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 return False
 
     def seal(self, body: Body) -> None:
-        """Set the final text of the message."""
+        """Set the final text of the message. If the text is retracted later, `unseal` reverses this."""
         self.body = body
         self.dropped = False
         self.lost = self.lost and _same_text(self.sent, body)
 
     def can_become(self, body: Body | None, *, edits: bool) -> bool:
-        """Whether the message can get this text. None stands for a text that is not complete yet.
+        """Whether this message can be changed so that it shows `body`. None stands for a text that is not complete yet.
 
         False while the message is being deleted. Also False if the message may exist but its id is unknown: then it
         cannot be changed.
@@ -122,7 +127,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def _is_being_removed(self) -> bool:
-        """Whether the message was removed, or a pending operation removes it or its text."""
+        """Whether the message is already deleted, or a pending operation deletes it or removes its text."""
         match self.pending:
             case None:
                 return self.dropped and self.message_id is None and self.shown is None and not self.lost
@@ -132,13 +137,13 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 return isinstance(self.pending, Delete)
 
     def unseal(self) -> None:
-        """Open the message again, because its text was retracted."""
+        """Make the text of the message open again, because its final text was retracted."""
         self.body = None
         self.dropped = False
         self.lost = self.lost and self.message_id is None
 
     def replaced(self) -> TurnMessage:
-        """Drop this message, and return a new message with the same content."""
+        """Mark this message for deletion, and return a new one with the same content, which will be posted."""
         self.drop()
         return TurnMessage(body=self.body, media=self.media, source=self.source, is_text=self.is_text)
 
@@ -148,7 +153,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
         self.lost = self.lost and self.message_id is None
 
     def final_operation(self, target: Target, limits: Capabilities, tasks: tuple[Task, ...] = ()) -> Durable | None:
-        """The operation that brings a sealed message to its final state; None if there is none."""
+        """The operation that makes the message as it should be in the end; None if nothing more can be done."""
         if self.dropped:
             return self._removal(target, limits)
         if self.media is not None:
@@ -166,7 +171,10 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
         return Edit(target=target, message_id=self.message_id, body=self.body)
 
     def _removal(self, target: Target, limits: Capabilities) -> Durable | None:
-        """Delete the message, or remove its text where messages cannot be deleted."""
+        """The operation that removes a dropped message from the chat.
+
+        If messages cannot be deleted, its text is replaced by `…`. None if that is not possible either.
+        """
         assert self.message_id is not None, "a dropped message that was never posted is finished"
         if limits.deletes:
             return Delete(target=target, message_id=self.message_id)
@@ -178,7 +186,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
         return None
 
     def record_outcome(self, operation: Durable, outcome: Outcome) -> None:
-        """Record the outcome of the pending operation."""
+        """Record the outcome of the pending operation: update what is known about the message in the chat."""
         self.pending = None
         match outcome:
             case Delivered(receipt=receipt):
@@ -194,7 +202,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 self._record_failed(operation)
 
     def record_delivered(self, operation: Durable, receipt: Receipt) -> None:
-        """Record that the channel performed an operation."""
+        """Record that the channel has performed an operation on this message."""
         if isinstance(operation, Delete):
             self._forget_message()
             return
@@ -228,7 +236,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
 
 class BodyHash(NamedTuple):
-    """Identifies a body that was sent. Whole bodies would take too much memory."""
+    """Hashes of a body that was sent, to recognise the same body later. The bodies would take too much memory."""
 
     text: int
     whole: int
@@ -241,5 +249,5 @@ def body_hash(body: Body) -> BodyHash:
 
 
 def _same_text(sent: BodyHash | None, body: Body | None) -> bool:
-    """Whether people read the same text; the markup may differ, because a preview is rendered in pieces."""
+    """Whether two bodies have the same text. Their markup may differ, because a preview is rendered in pieces."""
     return sent is not None and body is not None and sent.text == hash(body.text)

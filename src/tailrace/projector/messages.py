@@ -1,8 +1,8 @@
-"""The messages of one turn in order, including those that an earlier process left.
+"""The messages of one turn in order, including those that a process sent before it crashed.
 
-It owns the order. An existing message is used again if it can get the next text, else it is dropped. If a message has
-to be posted again, all messages after it are posted again too, so that the order stays. `AnswerText` decides what the
-messages say, the projector when they are sent.
+This module owns the order. If a message exists already and can be changed to the next text, it is used again; otherwise
+it is dropped. If a message has to be posted again, all messages after it are posted again too, so that the order stays.
+`AnswerText` decides what the messages say, the projector when they are sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class TurnMessages:
-    """The messages of one turn. `earlier` are those of an earlier process, used again from the first one on."""
+    """The messages of one turn. `earlier` are those that a crashed process sent; they are used again in their order.
+
+    A run is the text between two media or notes (see `text_run`). Text is only written into messages of the present
+    run.
+    """
 
     __slots__ = ("_earlier", "_finished", "_limits", "_of_run", "_sealed", "all")
 
@@ -32,35 +36,38 @@ class TurnMessages:
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Begin a run of text after all messages."""
+        """Begin a new run of text: its first message comes after all present messages."""
         self._of_run: list[TurnMessage] = []
         self._sealed = 0  # how many messages of the run are sealed
 
     @property
     def has_earlier(self) -> bool:
-        """Whether an earlier process left messages that are not used yet."""
+        """Whether a crashed process sent messages that have no text from this process yet."""
         return bool(self._earlier)
 
     def covers_earlier(self, length: int) -> bool:
-        """Whether an earlier process left only one message, and that is a text of at most this length."""
+        """Whether a text of this length is at least as long as all that a crashed process sent.
+
+        This is only known if that process sent one text message and nothing more.
+        """
         sent = self._earlier[0].sent if len(self._earlier) == 1 else None
         return sent is not None and length >= sent.size
 
     @property
     def next_sent(self) -> BodyHash | None:
-        """The body that was already sent for the next message of the text, or None."""
+        """The body that the next message of the run already has in the chat, or None."""
         if self._sealed < len(self._of_run):
             return self._of_run[self._sealed].sent
         return self._earlier[0].sent if self._earlier else None
 
     @property
     def open_message(self) -> TurnMessage | None:
-        """The message that is being written, if there is one."""
+        """The message that is being written: its final text is not known yet. None if there is none."""
         message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
         return None if message is None or message.is_sealed else message
 
     def open_or_begin(self) -> TurnMessage:
-        """The message that is being written; begins one if there is none."""
+        """The message that is being written. If there is none, a new one begins."""
         message = self._message_for(None)
         if message.is_sealed:
             message.unseal()
@@ -68,13 +75,13 @@ class TurnMessages:
         return message
 
     def unfinished(self) -> list[TurnMessage]:
-        """The messages from the first unfinished one on."""
+        """All messages from the first one that still needs an operation or an outcome."""
         while self._finished < len(self.all) and self.all[self._finished].is_finished:
             self._finished += 1
         return self.all[self._finished :]
 
     def seal(self, body: Body, source: str) -> None:
-        """Set the final text of the next message of the run."""
+        """Set the final text of the next message of the run. `source` is its Markdown."""
         message = self._message_for(body)
         if message.is_sealed:
             self._finished = 0
@@ -83,51 +90,57 @@ class TurnMessages:
         self._sealed += 1
 
     def add(self, body: Body) -> None:
-        """Add a message that is not part of the agent's text."""
+        """Add a message with a text that the agent did not write."""
         self._new_message(body).seal(body)
 
     def add_media(self, media: PostMedia) -> None:
-        """Add a medium."""
+        """Add a message with a picture, a sound or a file."""
         self._new_message(None, is_media=True).media = media
 
     def restart_run(self) -> None:
-        """The text of the run changed: seal its messages again from the first one on."""
+        """Set the final texts of the run again from its first message on, because the text of the run has changed."""
         self._sealed = self._finished = 0
 
     def drop_unsealed(self) -> None:
-        """Drop the messages of the run that the text of the run does not need."""
+        """Drop those messages of the run for which the run has no text."""
         for message in self._of_run[self._sealed :]:
             message.drop()
 
     def reopen_dropped(self) -> None:
-        """Open the first unneeded message of the run again, for text that may still follow."""
+        """Do not drop the first message for which the run has no text: later text may be written into it."""
         message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
         if message is not None and self._can_become(message, None):
             message.unseal()
 
     def drop_text(self) -> None:
-        """Drop all text of the agent."""
+        """Drop all messages with text of the agent."""
         self._finished = 0
         for message in self.all:
             if message.is_text:
                 message.drop()
 
     def drop_unposted(self) -> None:
-        """Drop the messages that only a new post can finish. A message with a pending operation stays."""
+        """Drop the messages that are not in the chat or would have to be posted anew.
+
+        A message with a pending operation is not dropped.
+        """
         for message in self.unfinished():
             is_posted = message.message_id is not None and self._can_become(message, message.body)
             if message.pending is None and not is_posted:
                 message.drop()
 
     def drop_earlier(self) -> None:
-        """Drop the messages of an earlier process that this turn does not need."""
+        """Drop the messages of a crashed process that were not used again."""
         for message in self._earlier:
             message.drop()
         self.all += self._earlier
         self._earlier.clear()
 
     def repost_after(self, message: TurnMessage) -> None:
-        """Replace all messages after this one: this one is posted now, and the others must come after it."""
+        """Post all messages after this one again and delete the old ones, because this one is posted only now.
+
+        Otherwise the messages would be in the wrong order. If the channel cannot delete messages, nothing is changed.
+        """
         if not self._limits.deletes:
             return
         for index in range(len(self.all) - 1, self.all.index(message), -1):
@@ -140,7 +153,7 @@ class TurnMessages:
         self.drop_earlier()
 
     def _message_for(self, body: Body | None) -> TurnMessage:
-        """The next message of the run that can get this text. Messages before it that cannot get it are dropped."""
+        """The next message of the run that can be changed to this text. Messages before it are dropped."""
         while True:
             has_next = self._sealed < len(self._of_run)
             message = self._of_run[self._sealed] if has_next else self._new_text_message(body)
@@ -159,10 +172,11 @@ class TurnMessages:
         return message
 
     def _new_message(self, body: Body | None, *, is_media: bool = False) -> TurnMessage:
-        """Add a message at the end: one of an earlier process that can get this content, or a new one.
+        """Add a message at the end: one of a crashed process if it can get this content, else a new one.
 
-        A medium of an earlier process waits until the agent sends it again: text before it may still be retracted. For
-        the same reason a lost message is first dropped, and used again when its text comes.
+        A medium of a crashed process waits until the agent sends that medium again, because the text before it may
+        still be retracted. For the same reason a message that did not arrive is first dropped, and used again when its
+        text comes.
         """
         while self._earlier and (is_media or self._earlier[0].media is None):
             message = self._earlier.pop(0)

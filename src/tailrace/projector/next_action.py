@@ -11,13 +11,13 @@ from tailrace.operations import Operation
 
 
 class WaitUntil(msgspec.Struct, frozen=True):
-    """Ask again at that time, or after the next event or outcome."""
+    """Nothing to do now: call `Projector.next` again at that time, or after the next event or outcome."""
 
     at: float
 
 
 class Idle(enum.Enum):
-    """Ask again after the next event or outcome."""
+    """Nothing to do now: call `Projector.next` again after the next event or outcome."""
 
     IDLE = "idle"
 

@@ -1,8 +1,8 @@
-"""The presentations as a table, and the settings that people can change.
+"""The presentations (the ways in which a turn is shown in a chat) as a table, and the settings that people can change.
 
-A row says how the open message is shown (the one that is still being written), whether the answer is sent while it
-is written or when it is complete, where messages end, and whether a processing message shows the work. The projector
-reads its row and knows no presentation by name.
+A row says how the message that is being written is shown, whether the answer is sent while it is written or when it is
+complete, where messages end, and whether a processing message shows the work. The projector reads its row and knows no
+presentation by name.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "par
 
 
 class PresentationRules(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table.
+    """One row of the table: the rules of one presentation.
 
-    `preview`: how people see the open message. `waits_for_end`: the answer is sent only when it is complete.
-    `ends_at_paragraphs`: a message ends where a paragraph ends. `ends_at_blocks`: a message ends where a block of text
-    ends, and is sent when a tool has finished or the next block begins. `processing_message`: a second message shows
-    the work while the agent works. `shows_every_delta`: each delta is shown at once, even a short one.
+    `preview`: how people see the message that is being written. `waits_for_end`: the answer is sent only when it is
+    complete. `ends_at_paragraphs`: a message ends where a paragraph ends. `ends_at_blocks`: a message ends where a
+    block of text ends, and is sent when a tool has finished or the next block begins. `processing_message`: a second
+    message shows the work while the agent works. `shows_every_delta`: each delta is shown at once, even a short one.
     """
 
     preview: Literal["edits", "draft", "stream", "hidden"]
@@ -51,12 +51,12 @@ PRESENTATIONS: dict[str, PresentationRules] = {
 class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one turn; each has a default that works.
 
-    `presentation`: None for that of the channel. A message begins with `first_characters`, or after `first_s` with less
-    text. `edit_every_s` can only make the channel's interval between live edits longer. The processing
-    message is updated every `processing_every_s`. Paragraphs are gathered until they have `block_characters`, or no
-    text came for `block_idle_s`; `human_delay_s` is the pause between two messages of paragraphs. `tools` shows tool
-    calls while they run; `reasoning` shows the reasoning, `usage` the tokens. An answer that is one of the `silent`
-    words is not sent.
+    `presentation`: None for that of the channel. A message begins when there are `first_characters`, or after `first_s`
+    with less text. `edit_every_s` makes the interval between live edits longer than the channel needs; a smaller value
+    has no effect. The processing message is updated every `processing_every_s`. Paragraphs are collected for one
+    message until they have `block_characters`, or no text came for `block_idle_s`; `human_delay_s` is the pause between
+    two messages of paragraphs. `tools` shows tool calls while they run; `reasoning` shows the reasoning, `usage` the
+    tokens. An answer that is one of the `silent` words is not sent.
     """
 
     presentation: Presentation | None = None
@@ -86,7 +86,10 @@ class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def rules_for(settings: ProjectorSettings, capabilities: Capabilities, target: Target) -> PresentationRules:
-    """The row for this chat: the one that the settings name, or the nearest one that the channel supports there."""
+    """The rules for this chat.
+
+    If the channel cannot show the presentation in the settings, those of the nearest one.
+    """
     name: str = settings.presentation or capabilities.presentation
     if name == "native":
         name = _native(capabilities, target)

@@ -1,8 +1,8 @@
 """The body of a message that is still being written.
 
-Blocks that ended are rendered once and kept. Only the open end is rendered on each call. Its open markup is closed, so
-that people see no half link and no single star. Text that does not fit is held back, because the end of the message is
-not decided yet. The final body is rendered as a whole by the splitter.
+Blocks that are complete are rendered once and kept. Only the text after them is rendered on each call. Markup that is
+open at its end is closed, so that people see no half link and no single star. Text that does not fit is not shown,
+because it is not decided yet where the message ends. When the text is complete, the splitter renders it as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIN_KEPT = 1_000  # characters; less text is not worth the memory that a kept b
 
 
 class PreviewBody:
-    """One growing message. Each call of `body` gets the whole text, which only ever becomes longer."""
+    """The body of one message that grows. Each call of `body` gets the whole text, which only ever becomes longer."""
 
     __slots__ = ("_ended", "_ended_body", "_fitting", "_max_shown", "_measurer")
 
@@ -58,7 +58,10 @@ class PreviewBody:
         return self._held_back(text)
 
     def _held_back(self, text: str) -> Body:
-        """The longest text that fitted in an earlier call. If there was none, search for the longest that fits."""
+        """The body of the beginning of a text that is too long.
+
+        It shows the longest text that fitted in an earlier call; if there was none, the longest that fits.
+        """
         if self._fitting:
             body = self._measurer.body(close_open_markup(text[: self._fitting]))
             if self._measurer.body_size(body) <= self._measurer.limit:
@@ -83,7 +86,7 @@ class PreviewBody:
 
 
 def _joined(before: Body, after: Body) -> Body:
-    """Two bodies as one, a blank line between them."""
+    """Put two bodies together, with a blank line between them."""
     offset = len((before.text + _GAP).encode("utf-16-le", "surrogatepass")) // 2
     moved = tuple(msgspec.structs.replace(entity, offset=entity.offset + offset) for entity in after.entities)
     html = markdown = None

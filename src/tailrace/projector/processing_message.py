@@ -1,7 +1,7 @@
-"""The processing message: shows the work in a message of its own, beside the answer.
+"""The processing message: a message of its own, beside the answer, that shows what the agent is doing.
 
-It begins when the work takes some time, and is updated at its own interval. When the answer has been sent, its text is
-removed from the processing message, so that people do not see it twice. The tool calls stay as a record.
+It is posted when the work takes some time, and updated at its own interval. When the answer has been sent, the text of
+the agent is removed from the processing message, so that people do not see it twice. The tool calls stay as a record.
 Without tool calls the message is deleted. `ProcessingText` owns the wording.
 """
 
@@ -28,7 +28,7 @@ _LINE_BREAK = "  \n"  # in Markdown
 
 
 class ProcessingMessage:
-    """The processing message of one turn. `message` is the one that an earlier process sent, or None."""
+    """The processing message of one turn. `message` is the one that a crashed process sent for this turn, or None."""
 
     __slots__ = ("_due", "_every_s", "_first_s", "_interim", "_measurer", "_text", "_version", "message")
 
@@ -47,7 +47,7 @@ class ProcessingMessage:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every operation that it needs was returned by `next` or `final_operation`."""
+        """Whether the message needs no more operations: `next` or `final_operation` has returned the last one."""
         return self.message.is_finished or self.message.final_is_sent
 
     @property
@@ -64,7 +64,7 @@ class ProcessingMessage:
         self._text.feed(event, now)
 
     def next(self, target: Target, now: float) -> NextAction:
-        """The next update; a `Post` is durable, an `Edit` is not."""
+        """The next update of the message, or when to ask again. A `Post` is durable, an `Edit` is interim."""
         if self._due is None or self.message.frozen or self.message.lost:
             return IDLE
         if now < self._due:
@@ -83,7 +83,7 @@ class ProcessingMessage:
         return self._interim
 
     def record_outcome(self, operation: Operation, outcome: Outcome) -> bool:
-        """Record the outcome of an edit. Returns False if it was not an edit of this message."""
+        """Record the outcome of an edit. Returns False if the operation is not an edit of this message."""
         if operation is not self._interim or self._interim is None:
             return False
         self.message.shown = body_hash(self._interim.body) if isinstance(outcome, Delivered) else None
@@ -94,7 +94,10 @@ class ProcessingMessage:
         return True
 
     def final_operation(self, target: Target, limits: Capabilities) -> Durable | None:
-        """The operation that finishes the message, after the turn and all operations of its answer."""
+        """The operation that finishes the message: leave only the tool calls in it, or delete it.
+
+        Call this when the turn has ended and all operations of its answer were returned.
+        """
         if self.message.pending is not None:
             return None
         record = self._text.tools_only()
@@ -107,7 +110,10 @@ class ProcessingMessage:
         return self.message.final_operation(target, limits)
 
     def _body(self, text: str) -> Body:
-        """The last lines, as many as fit. If the last line alone is too long, its beginning."""
+        """The end of the text as a body: as many lines as fit.
+
+        If the last line alone is too long, its beginning is shown.
+        """
         lines = [escaped(line) for line in text.split("\n")]
         while len(lines) > 1 and not self._measurer.fits(_LINE_BREAK.join(lines)):
             lines = lines[(len(lines) + 3) // 4 :]

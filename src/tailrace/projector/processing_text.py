@@ -1,7 +1,7 @@
 """The text of a processing message: the tool calls and the text of a turn so far, in order, and the elapsed time.
 
-It owns the format, and keeps no more than can be shown: the end of the text, and the latest calls. The caller decides
-when the message is sent. Text of subagents is not shown, only the tools they use.
+This module owns the format, and keeps no more than can be shown: the end of the text, and the latest calls. The caller
+decides when the message is sent. Text of subagents is not shown, only the tools they use.
 
     [...earlier output truncated...]      if the oldest lines do not fit
     Let me look.                          text as it comes
@@ -47,7 +47,7 @@ _SHOWN_ARGUMENTS = ("command", "file_path", "path", "pattern", "query", "url")
 
 
 class _CallLine(ToolLine):
-    """A tool call and its position in the message."""
+    """A tool call, and the number that says where it is among the calls and text blocks of the message."""
 
     __slots__ = ("id", "position")
 
@@ -59,7 +59,7 @@ class _CallLine(ToolLine):
 
 
 class _TextBlock:
-    """A block of text and its position in the message, in the pieces it came in."""
+    """A block of text in the pieces in which it came, and the number that says where it is in the message."""
 
     __slots__ = ("pieces", "position")
 
@@ -69,14 +69,14 @@ class _TextBlock:
 
     @property
     def text(self) -> str:
-        """The kept text."""
+        """The text of the block, as far as it is kept."""
         return "".join(self.pieces)
 
 
 class ProcessingText:
-    """The text of one processing message, at most `limit` characters; `shows_outcomes` adds ✓ or ✗ to calls.
+    """The text of one processing message, at most `limit` characters. `shows_outcomes` adds ✓ or ✗ to finished calls.
 
-    `version` changes whenever there is something new to show. Time that passes does not change it.
+    `version` changes whenever there is something new to show, except for the elapsed time.
     """
 
     def __init__(self, limit: int = 4096, *, shows_outcomes: bool = False) -> None:
@@ -97,7 +97,7 @@ class ProcessingText:
         self._segment_start = 0  # only text came after this position
 
     def start(self, now: float) -> None:
-        """Count the time from now on. Without this call the time is counted from the first event."""
+        """Begin to count the elapsed time. Without this call it is counted from the first event."""
         self._started_at = now
 
     def feed(self, event: Event, now: float) -> None:
@@ -128,7 +128,7 @@ class ProcessingText:
                 pass
 
     def render(self, now: float) -> str:
-        """The text of the message now."""
+        """The text of the message as it should be shown now."""
         if self._has_ended:
             return self.finished()
         started_at = now if self._started_at is None else self._started_at
@@ -136,11 +136,11 @@ class ProcessingText:
         return self._whole(f"⏳ Processing... ({seconds}s)")
 
     def finished(self) -> str:
-        """The text once the turn has ended; "" if there is nothing to show."""
+        """The text after the end of the turn, without the line of the elapsed time; "" if there is nothing to show."""
         return self._whole("")
 
     def tools_only(self) -> str:
-        """The text with only its tool calls, because the rest was sent as the answer; "" if there were no calls."""
+        """Only the lines of the tool calls, because the text was sent as the answer; "" if there were no calls."""
         return self._fitted([self._line(call) for call in self._calls], "", is_cut=self._is_call_cut)
 
     def _add_text(self, text: str) -> None:
@@ -158,7 +158,7 @@ class ProcessingText:
             self._cut_text()
 
     def _cut_text(self) -> None:
-        """Keep only the end of the text, as much as can be shown."""
+        """Drop text that is too old to be shown, and keep the end."""
         kept: list[_TextBlock] = []
         room = self._limit
         for block in reversed(self._blocks):
@@ -173,7 +173,10 @@ class ProcessingText:
         self._is_text_cut = True
 
     def _close_block(self, text: str | None) -> None:
-        """Complete the open block. `text`, if given, is its whole text; if no block is open, `text` is a new block."""
+        """Complete the open block.
+
+        `text`, if given, is its whole text; if no block is open, `text` becomes a new block.
+        """
         if self._is_block_open and text is not None and text != self._blocks[-1].text:
             self._retract(self._blocks[-1].position - 1)
         if text is not None and not self._is_block_open:
@@ -181,7 +184,7 @@ class ProcessingText:
         self._is_block_open = False
 
     def _retract(self, position: int) -> None:
-        """Remove the text after the position."""
+        """Remove the text blocks after this position."""
         kept = [block for block in self._blocks if block.position <= position]
         self.version += len(kept) != len(self._blocks)
         self._is_text_cut = self._is_text_cut and bool(kept)
@@ -190,7 +193,10 @@ class ProcessingText:
         self._is_block_open = False
 
     def _break_text(self) -> None:
-        """End the block and the segment, because an event that is not text came."""
+        """End the open block, because an event that is not text came.
+
+        A later retraction with scope "block" does not remove text before that event.
+        """
         self._is_block_open = False
         self._segment_start = self._position
 
@@ -258,7 +264,7 @@ def _is_subagent_text(event: Event) -> bool:
 
 
 def _last_lines(text: str, room: int) -> str:
-    """The last lines that fit. If the last line alone is too long, its end."""
+    """The last lines of the text that fit into `room` characters. If the last line alone is too long, its end."""
     if len(text) <= room:
         return text
     line_start = text.find("\n", len(text) - room - 1) + 1

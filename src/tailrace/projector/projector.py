@@ -1,16 +1,18 @@
 """The projector decides what one chat shows of one turn, over time.
 
-Events and the time go in, operations come out, one at a time and in order; their outcomes go in again. All
-presentations share this code: the messages of the answer say what should exist, outcomes say what exists, and the next
-operation removes the first difference. A row of `presentation.PRESENTATIONS` says how the open message is shown.
+Events and the time go in; operations come out, one at a time and in order; their outcomes go in again. All
+presentations share this code: the messages of the answer say what should be in the chat, outcomes say what is there,
+and the next operation removes the first difference. A row of `presentation.PRESENTATIONS` says how the open message is
+shown (the one that is still being written).
 
-    while the turn runs    sealed messages are sent in order; the open one is shown as the row says, at an interval
-    after its end          all messages are sealed; the operations that are left come without a pause
+    while the turn runs    messages with final text are sent in order; the open one is updated at an interval
+    after the turn         all messages have their final text; the last operations come without a pause
 
-If an earlier process sent part of the answer, no message is changed before the same amount of text was fed again.
+A process may crash and a new one resume the turn. The events are then fed again from the first one. No message is
+changed before as much text was fed again as the crashed process had sent.
 
-Several durable operations can be pending, because the courier performs them in order. At most one interim operation is
-pending, and never together with a durable one. The courier keeps the rate limits of the chat. The projector keeps the
+Several durable operations can be pending, because the sender performs them in order. At most one interim operation is
+pending, and never together with a durable one. The sender keeps the rate limits of the chat. The projector keeps the
 interval between updates of one message, so that people can read it and part of the rate limit is left for durable
 operations.
 """
@@ -76,7 +78,7 @@ CUT_OFF = "The answer ended before it was complete."
 
 
 class Projector:
-    """One turn in one chat. `earlier` are the messages that an earlier process left of it (see `resuming`)."""
+    """Shows one turn in one chat. `earlier` are the messages that a crashed process sent of it (see `resuming`)."""
 
     def __init__(
         self,
@@ -178,7 +180,7 @@ class Projector:
         answer.end()
 
     def close(self, now: float) -> None:
-        """No more events come. A turn without a terminal event was cut off, so the chat gets a note."""
+        """Tell the projector that no more events come. If the turn has no terminal event, the chat gets a note."""
         if self._is_running:
             self.feed(TurnFailed(message=CUT_OFF), now)
         self._quiet_until = _NEVER
@@ -211,7 +213,7 @@ class Projector:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the turn has ended and `next` has returned every operation that it needs."""
+        """Whether the turn has ended and `next` has returned all its operations."""
         if not self._is_closed:
             return False
         messages = self._answer.messages.unfinished()
@@ -220,14 +222,18 @@ class Projector:
         return self._processing is None or self._processing.is_finished
 
     def is_durable(self, operation: Operation) -> TypeGuard[Durable]:
-        """Whether the operation has to be recorded. The type is not enough: an `Edit` can be durable or interim."""
+        """Whether an operation that `next` returned has to be recorded in the ledger.
+
+        The type is not enough to know that: an `Edit` can be durable (the final text) or interim.
+        """
         return any(pending is operation for pending, _ in self._pending)
 
     @property
     def unsent(self) -> Snapshot | None:
-        """The text that no durable operation contains yet, and the message that shows it.
+        """The text that no durable operation contains yet, and the live message that shows it: it is saved for a crash.
 
-        None while a resumed turn repeats messages that an earlier process sent: what that process saved is still valid.
+        None while a resumed turn repeats messages that the crashed process sent: what that process saved is still
+        valid.
         """
         self._feed_new_text(self._new_text_at)
         if self._answer.messages.has_earlier:
@@ -255,7 +261,7 @@ class Projector:
         return action
 
     def _feed_new_text(self, now: float) -> None:
-        """Feed the deltas that came since the last call."""
+        """Process the text deltas that `feed` has only collected since the last call."""
         if not self._new_text:
             return
         text = "".join(self._new_text)
@@ -273,7 +279,7 @@ class Projector:
         self._preview.mark_changed()
 
     def _feed_processing(self, event: Event | None, now: float) -> None:
-        """Feed the processing message: new text of the answer, then the event."""
+        """Feed the processing message: first the new text of the answer, then the event."""
         assert self._processing is not None, "only called where there is one"
         text = self._answer.take_appended(None)
         if self._processing_revision != self._answer.revision:
@@ -286,7 +292,10 @@ class Projector:
             self._processing.feed(event, now)
 
     def _next_sealed(self, now: float) -> Operation | WaitUntil | None:
-        """The operation for the first sealed message that is not in its final state; None if there is none."""
+        """The operation for the first message with a final text that is not in the chat yet; None if there is none.
+
+        A `WaitUntil` means that the operation must not be sent before that time.
+        """
         for message in self._answer.messages.unfinished():
             # Skip the open message too. All messages after it are dropped ones.
             if message.is_finished or message.final_is_sent or not message.is_sealed:
@@ -307,11 +316,11 @@ class Projector:
 
     @property
     def _human_due(self) -> float:
-        """When the next message may be sent, so that messages come as if a person wrote them."""
+        """The earliest time for the next message, because messages shall not come faster than a person writes them."""
         return self._sent_at + self._settings.human_delay_s if self._rules.ends_at_paragraphs else _NEVER
 
     def _next_interim(self, now: float) -> NextAction:
-        """The next preview, processing message or typing sign while the turn runs."""
+        """What to show next while the turn runs: a preview, the processing message or the typing sign."""
         if now < self._not_before:
             return WaitUntil(self._not_before)
         actions: list[NextAction] = []
@@ -334,14 +343,14 @@ class Projector:
                 return wait
 
     def _flush_blocks(self, now: float) -> NextAction:
-        """Send gathered paragraphs once no text came for a while."""
+        """Make messages of the paragraphs that wait for more text, once no text came for a while."""
         if now < (due := self._text_at + self._settings.block_idle_s):
             return WaitUntil(due)
         self._answer.flush_blocks()
         return WaitUntil(now)
 
     def _typing(self, now: float) -> NextAction:
-        """Show the typing sign while people see nothing else of the turn."""
+        """Show the typing sign, as long as people see no message of this turn that changes."""
         lifetime = self._limits.typing_s
         if lifetime is None or self._is_visible:
             return IDLE
@@ -352,13 +361,13 @@ class Projector:
 
     @property
     def _is_visible(self) -> bool:
-        """Whether a message shows that the turn is running."""
+        """Whether people see a message that shows that the agent is working."""
         if self._processing is not None and self._processing.is_visible:
             return True
         return self._rules.preview != "hidden" and self._preview.is_visible
 
     def _next_after_end(self, now: float) -> NextAction:
-        """The last operations, once the turn has ended and every operation of its answer was returned."""
+        """The operation that finishes the processing message, after all messages of the answer."""
         if self._processing is None:
             return IDLE
         operation = self._processing.final_operation(self._target, self._limits)
@@ -377,7 +386,7 @@ class Projector:
 
 
 def _first_due(actions: list[NextAction], now: float) -> NextAction:
-    """The first action that is due, else the earliest time to ask again."""
+    """The first of these actions that can be done now. If there is none, the earliest time to ask again."""
     waits: list[WaitUntil] = []
     for action in actions:
         if isinstance(action, WaitUntil) and action.at > now:

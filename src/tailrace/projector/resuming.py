@@ -1,4 +1,4 @@
-"""Rebuilds the messages of a turn from the ledger, so that a projector continues with them after a crash.
+"""Rebuilds the messages of a turn from the ledger, so that a projector can continue the turn after a crash.
 
 The turn's events are fed again from the first one. `restored_messages` gives the messages that already exist, in order,
 and the projector changes only those that must change. Messages are matched by their order, never by their content. The
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def restored_messages(deliveries: Iterable[Delivery]) -> list[TurnMessage]:
-    """Rebuild the messages of a turn from its deliveries, which must all be final, in the order of their ordinals.
+    """Rebuild the messages of a turn from its deliveries, which must all be in a final state.
 
-    A message that did not arrive, or perhaps not, is marked as lost: the same text is not sent again.
+    A message that did not arrive, or perhaps did not, is marked as `lost`: the same text is not sent again.
     """
     messages: list[TurnMessage] = []
     by_id: dict[str, TurnMessage] = {}

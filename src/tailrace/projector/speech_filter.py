@@ -1,10 +1,11 @@
 """Removes reasoning in tags and silent replies from a turn's text, because they are not for people.
 
-Text comes in pieces of any size; the visible text comes out, the same for every division into pieces. The caller shows
-the answer and the reasoning.
+Text comes in pieces of any size. The visible text comes out, and does not depend on how the text was divided into
+pieces. The caller shows the answer and the reasoning.
 
 Tags are `<think>` and `<thinking>` in upper or lower case. A tag counts at the start of a block, also after whitespace,
 and at the start of a line, also after at most three spaces. In fenced code and after other text a tag is text.
+
 - An opening tag begins reasoning, up to the next closing tag of its name or the end of the block. If the turn has no
   other text and was not cancelled, reasoning that was never closed is the answer after all.
 - A closing tag in a block without an opening tag belongs to an opening tag in the prompt: the block's text before it is
@@ -13,11 +14,11 @@ and at the start of a line, also after at most three spaces. In fenced code and 
   span here), after a quote, or between words, where the text only mentions the tag. Any other closing tag at the start
   of a line is removed.
 
-A silent reply is a silent word alone in its line. There may be whitespace around it and, on each side, at most five
-marks: emphasis, quotes, brackets (in pairs or not), after the word also `.` and `!`. In backticks the word is code,
-which is text. An answer that has only such lines is silent; at the end of any other block such lines are removed. Text
-that may still become such a line is held back, and so is whitespace that begins a turn. All other text comes out at
-once.
+A silent word is an answer such as `NO_REPLY`: the agent does not want to answer. A silent reply is a silent word alone
+in its line. There may be whitespace around the word and, on each side, at most five marks: emphasis, quotes, brackets
+(in pairs or not), after the word also `.` and `!`. In backticks the word is code, which is text. An answer that has
+only such lines is silent; at the end of any other block such lines are removed. Text that may still become such a line
+is held back, and so is whitespace that begins a turn. All other text comes out at once.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ _MARKS = "*_\"'“”‘’«»()\\[\\]"
 
 
 class FilteredText(msgspec.Struct, frozen=True):
-    """The result for one piece. `retract`: the block's visible text so far was reasoning (see `reasoning_in`).
+    """What the filter found in one piece: visible `text` and `reasoning`.
 
-    `tag_length`: how many characters at the end of that text belong to the closing tag.
+    `retract`: the text of the block that people see already was reasoning; `reasoning_in` gives it. `tag_length`: how
+    many characters at the end of that text belong to the closing tag.
     """
 
     text: str = ""
@@ -56,7 +58,7 @@ class FilteredText(msgspec.Struct, frozen=True):
     tag_length: int = 0
 
     def reasoning_in(self, shown: str) -> str:
-        """The reasoning in the retracted text of the block."""
+        """The reasoning in `shown`, the text of the block that is retracted: all of it except the closing tag."""
         return shown[: len(shown) - self.tag_length]
 
 
@@ -76,7 +78,10 @@ _State = Enum("_State", ["LINE_START", "AFTER_WORD", "IN_LINE", "REASONING"])
 
 
 class SpeechFilter:
-    """The filter of one turn: `feed` the pieces of a block, `end_block` it, and at last `close` the turn."""
+    """Filters the text of one turn.
+
+    Call `feed` for each piece of a block, `end_block` after it, and `close` at the end.
+    """
 
     def __init__(self, silent: tuple[str, ...] = ("NO_REPLY",)) -> None:
         self._words = tuple(word.strip() for word in silent if word.strip())
@@ -85,18 +90,18 @@ class SpeechFilter:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the closed turn consists of silent words alone."""
+        """Whether the agent did not want to answer: the turn has ended, and its text has only silent words."""
         return self._has_word and not self._has_text
 
     def reset_turn(self) -> None:
-        """Forget the whole turn."""
+        """Forget all text of the turn, because it was retracted."""
         self._had_text = self._has_word = False
         self._unclosed: list[str] = []
         self._allows_inline_closer = True
         self.reset_block()
 
     def reset_block(self) -> None:
-        """Forget the text since the last `end_block`."""
+        """Forget the text of the present block, because it was retracted or is fed again."""
         self._has_text = self._had_text  # anything but whitespace and silent words
         self._held: list[str] = []  # whitespace and silent words, until it is known what follows them
         self._begin_block()
@@ -123,7 +128,7 @@ class SpeechFilter:
         self._tag_length = 0
 
     def feed(self, text: str) -> FilteredText:
-        """Take the next text of the block."""
+        """Take the next text of the block, and return what is known to be visible or reasoning."""
         # Nearly every piece is within a line and changes nothing.
         if self._state is _State.IN_LINE and "\n" not in text and not (self._looks_for_tags and ">" in text):
             if text:
@@ -137,7 +142,10 @@ class SpeechFilter:
         return self._result()
 
     def end_block(self) -> FilteredText:
-        """End the block. Return or drop the text held back, except for whitespace that begins the turn."""
+        """End the block.
+
+        Text that was held back is returned or dropped; only whitespace that begins the turn still waits.
+        """
         self._begin_call()
         is_reasoning = self._state is _State.REASONING
         if is_reasoning:
@@ -160,7 +168,10 @@ class SpeechFilter:
         return result
 
     def close(self, *, is_cancelled: bool = False) -> FilteredText:
-        """End the turn, and its last block with it. Reasoning that was cut by a stop is no answer."""
+        """End the turn and its last block.
+
+        Reasoning whose closing tag never came is the answer if there is no other text, except in a cancelled turn.
+        """
         last = self.end_block()
         if self._has_text or self._has_word or (is_cancelled and self._unclosed):
             return last
@@ -250,7 +261,7 @@ class SpeechFilter:
         self._block_reasoning.append(text)
 
     def _begin_text(self) -> None:
-        """Visible text begins: emit the text held back too."""
+        """Note that visible text begins. The text that was held back before it is visible too."""
         self._state = _State.IN_LINE
         self._out += self._held
         self._held = []
@@ -258,7 +269,7 @@ class SpeechFilter:
         self._looks_for_tags = not self._saw_opener
 
     def _end_tag(self) -> None:
-        """Handle a `>` in visible text; it may end a tag."""
+        """Handle a `>` in visible text, which may be the end of a tag."""
         tag = _TAG_BEHIND_TEXT.search("".join(piece[-_TAG_REACH:] for piece in self._out[-_TAG_REACH:]))
         if not tag or (tag[2] and not (tag[1] and self._allows_inline_closer)):
             return
@@ -287,7 +298,7 @@ class SpeechFilter:
         self._state = _State.IN_LINE if self._fence else _State.LINE_START
 
     def _take_back(self) -> None:
-        """The text ends with a closing tag: all text of the block before it becomes reasoning."""
+        """Make reasoning of all text of the block, because it ends with a closing tag."""
         before, new = "".join(self._out[: self._out_start]), "".join(self._out[self._out_start :])
         tag = (before + new).rindex("<")
         self._reasoning.append(new[: max(tag - len(before), 0)])
@@ -302,7 +313,10 @@ class SpeechFilter:
 
 @cache
 def _line_patterns(words: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Two patterns for the start of a line: text that may become a tag or a silent word, and a silent word alone."""
+    """Two patterns for the start of a line.
+
+    The first matches text that may become a tag or a silent word when more text comes, the second a silent word alone.
+    """
     tag = f"(?ai:{_any_prefix(_TAGS)})?"
     if not words:
         return re.compile(f" {{0,3}}{tag}"), re.compile("(?!)")

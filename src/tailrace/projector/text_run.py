@@ -1,8 +1,9 @@
 """A run of text: the text of an answer between two messages that are not text, such as media or an error.
 
 A run is made of blocks, which runtimes complete, replace or retract. A blank line separates two blocks. If a block ends
-with an open code fence, the run closes the fence. The blocks since the last event that was not text (a tool call,
-for example) form a segment, which is retracted as a whole. The run owns which text is valid; the splitter cuts it.
+with an open code fence, the run closes the fence. The blocks since the last event that was not text (a tool call, for
+example) form a segment, which is retracted as a whole. The run owns which text is valid; the splitter cuts the text
+into parts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TextRun:
-    """One run of text. `parts` are final; `tail` is the text after them."""
+    """One run of text. `parts` are the parts of its text that will not change; `tail` is the text after them."""
 
     def __init__(self, make_splitter: Callable[[], Splitter]) -> None:
         self._make_splitter = make_splitter
@@ -36,12 +37,12 @@ class TextRun:
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The whole text of the run."""
         return "".join(self._pieces)
 
     @property
     def block(self) -> str:
-        """The text of the open block; "" if the last one is sealed."""
+        """The text of the block that is still open; "" if the last block is complete."""
         return "" if self._is_sealed else "".join(self._pieces[self._text_start :])
 
     @property
@@ -51,7 +52,10 @@ class TextRun:
 
     @property
     def tail(self) -> str:
-        """The text after the parts. It begins with the markup that was open where the last part ends."""
+        """The text after the last part.
+
+        If that part ended inside a style or code, the markup that opens it again comes first.
+        """
         self.split()
         if self._splitter is None:
             return ""
@@ -63,17 +67,20 @@ class TextRun:
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the tail is too long for one message and the place of the cut is not decided yet."""
+        """Whether the text after the last part is too long for one message, and the place of the cut is still open."""
         self.split()
         return self._splitter is not None and self._splitter.is_over_limit
 
     @property
     def has_sealed_tail(self) -> bool:
-        """Whether there is a tail and its last block is complete."""
+        """Whether there is text after the last part, and the block at its end is complete."""
         return self._is_sealed and bool(self.tail.strip())
 
     def feed(self, text: str) -> str:
-        """Add text; it begins a new block if the last one is sealed. Returns what was added, blank line included."""
+        """Add text; if the last block is complete, a new block begins.
+
+        Returns the text and the blank line added before it.
+        """
         if not text:
             return ""
         gap = ""
@@ -93,7 +100,7 @@ class TextRun:
         self._unsplit.append(text)
 
     def seal(self) -> str:
-        """Complete the open block. Returns the fence that was added to close its code; "" if none was open."""
+        """Complete the open block. If it ends in open code, returns the closing fence that was added, else ""."""
         if self._is_sealed or not self._pieces:
             return ""
         self._is_sealed = True
@@ -106,24 +113,24 @@ class TextRun:
         return closing
 
     def end_segment(self) -> None:
-        """Begin a new segment: a later retraction does not reach the text before it."""
+        """Begin a new segment: `retract` will not remove the text before it."""
         self._segment_start = len(self._pieces)
 
     def replace_block(self, text: str) -> None:
-        """Replace the open block by this text, or remove it if that is empty, and cut the run again."""
+        """Replace the text of the open block, and cut the whole run again. An empty text removes the block."""
         self._truncate(self._block_start)
         self.feed(text)
 
     def retract(self) -> None:
-        """Remove the segment."""
+        """Remove the text of the present segment."""
         self._truncate(self._segment_start)
 
     def clear(self) -> None:
-        """Remove all text."""
+        """Remove all text of the run."""
         self._truncate(0)
 
     def _truncate(self, count: int) -> None:
-        """Keep the first `count` pieces; later text begins another block."""
+        """Keep only the first `count` of the pieces that were fed; later text begins a new block."""
         self._pieces = self._pieces[:count]
         self._part_ends = [end for end in self._part_ends if end <= count]
         self._splitter = None
@@ -139,7 +146,7 @@ class TextRun:
         self._is_sealed = count > 0
 
     def split(self) -> None:
-        """Feed the new text to the splitter."""
+        """Pass the text that is new since the last call to the splitter."""
         if not self._unsplit:
             return
         self._splitter = self._splitter or self._make_splitter()
@@ -147,14 +154,20 @@ class TextRun:
         self._unsplit.clear()
 
     def cut(self) -> bool:
-        """Cut now, although more text would fit. Returns False if there is no good boundary."""
+        """Make a part of the beginning of the tail now, although more text would fit.
+
+        Returns False if there is no good boundary.
+        """
         self.split()
         parts = self._splitter.cut() if self._splitter is not None else []
         self.parts += parts
         return bool(parts)
 
     def end_part(self) -> bool:
-        """End the open part if its last block is complete. If the text is cut anew, a part ends there again."""
+        """Make parts of all text if its last block is complete. Returns False if the block is open.
+
+        If the text is cut again later, a part will end here too.
+        """
         if not self.has_sealed_tail:
             return False
         self.close()
@@ -162,7 +175,7 @@ class TextRun:
         return True
 
     def close(self) -> None:
-        """End the run: the tail becomes parts too."""
+        """End the run: the text after the last part becomes parts too."""
         self.split()
         if self._splitter is not None:
             self.parts += self._splitter.close()

@@ -1,8 +1,9 @@
 """The tool calls of a turn, as lines and as tasks. Calls of a subagent are below the call that runs the subagent.
 
 Ids come from the runtime, which may invent, omit or repeat them. An id means the last call that began with that id; an
-event for an unknown id is ignored. The output and the result of a tool are never shown: they were not written for the
-people in the chat. Only the latest calls are kept; the list of changed tasks grows until it is read.
+event for an unknown id is ignored. The output and the result of a tool are never shown, because they were not written
+for the people in the chat. Only the latest calls are kept for `lines` and `tasks`; the list for `changed_tasks` grows
+until that method is called.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _STATUS: dict[_State, Literal["pending", "in_progress", "complete", "error"]] = 
 
 
 class ToolLine:
-    """One tool call as a line."""
+    """One tool call and how it is shown on a line."""
 
     __slots__ = ("argument", "duration_s", "name", "started_at", "state")
 
@@ -44,17 +45,17 @@ class ToolLine:
 
     @property
     def title(self) -> str:
-        """The tool and its main argument."""
+        """The name of the tool and its main argument, such as `Bash: ls -la`."""
         return f"{self.name}: {self.argument}" if self.argument else self.name
 
     @property
     def line(self) -> str:
-        """The call without its outcome."""
+        """The line without an outcome, such as `🔧 Bash: ls -la`."""
         return f"🔧 {self.title}"
 
     @property
     def line_with_outcome(self) -> str:
-        """The call with its outcome, if it has one."""
+        """The line with the outcome, such as `🔧 Bash: ls -la ✓ 0.3s`. A call that still runs has no outcome yet."""
         match self.state:
             case "running":
                 return self.line
@@ -66,17 +67,17 @@ class ToolLine:
                 return f"{self.line} …"
 
     def finish(self, event: ToolFinished, now: float) -> None:
-        """Record the outcome: the call has returned."""
+        """Record that the call has returned, and how long it took."""
         self.state = "failed" if event.is_error else "done"
         self.duration_s = now - self.started_at
 
     def stop(self) -> None:
-        """End the call without a result. A result may still come later."""
+        """Record that the call does not run any more although no result came. A result may still come later."""
         self.state = "stopped"
 
 
 class _NestedCall(ToolLine):
-    """A call with its depth, the last text of the subagent below it, and its progress."""
+    """A tool call with its depth below other calls, its progress, and the last text of the subagent that it runs."""
 
     __slots__ = ("depth", "number", "progress_since", "text")
 
@@ -88,7 +89,7 @@ class _NestedCall(ToolLine):
         self.progress_since: float | None = None  # the start of the call, as its last progress event says
 
     def lines(self, now: float) -> list[str]:
-        """The call, and below it the subagent's last line while it runs."""
+        """The line of the call, and while it runs the last line of its subagent below it."""
         indent = "  " * min(self.depth, _MAX_DEPTH)
         if self.state != "running":
             return [indent + self.line_with_outcome]
@@ -114,7 +115,7 @@ class ToolCalls:
         self.left_out = 0  # how many calls would be shown but are not kept
 
     def begin(self, event: ToolStarted, now: float) -> None:
-        """Add a call. An open call with the same id will not get a result any more."""
+        """Add a call. If an open call has the same id, it is stopped: later events belong to the new call."""
         before = self._open.pop(event.id, None)
         if before is not None:
             self._stop(before)
@@ -128,7 +129,7 @@ class ToolCalls:
             del self._calls[next((nth for nth, old in enumerate(self._calls) if old.state != "running"), 0)]
 
     def _position(self, parent_id: str | None) -> tuple[int, int]:
-        """The index and depth of a new call: after the other calls of its parent, or last of all."""
+        """Where to insert a new call, and its depth: after the other calls of its parent, or at the end."""
         parent = self._open.get(parent_id) if parent_id is not None else None
         if parent is None or parent not in self._calls:
             return len(self._calls), 0
@@ -138,7 +139,7 @@ class ToolCalls:
         return index, parent.depth + 1
 
     def update(self, event: ToolInput | ToolProgress | ToolFinished, now: float) -> bool:
-        """Update a call. Returns True if a line changes."""
+        """Update the call that the event belongs to. Returns True if a line has changed."""
         call = self._find(event.id)
         if call is None:
             return False
@@ -156,13 +157,13 @@ class ToolCalls:
         return True
 
     def _find(self, call_id: str | None) -> _NestedCall | None:
-        """The open call with that id; without an id the newest one."""
+        """The open call with that id. If the id is None, the newest open call."""
         if call_id is None:
             return next(reversed(self._open.values()), None)
         return self._open.get(call_id)
 
     def feed_text(self, event: TextDelta | BlockFinal | TextRetracted, parent_id: str) -> bool:
-        """Add text of a subagent to the call that runs it. Returns True if a line changes."""
+        """Show text of a subagent below the call that runs it. Returns True if a line has changed."""
         call = self._open.get(parent_id)
         if call is None:
             return False
@@ -176,12 +177,12 @@ class ToolCalls:
         return call.state == "running"
 
     def clear_finished(self) -> None:
-        """From now on show only the calls that still run."""
+        """Remove the calls that have ended. Only calls that still run are shown from now on."""
         self.left_out = 0
         self._calls = [call for call in self._calls if call.state == "running"]
 
     def stop(self) -> bool:
-        """The turn ended: stop the calls without a result. Returns False if there are none."""
+        """Stop the calls without a result, because the turn has ended. Returns False if there are none."""
         running = [call for call in self._open.values() if call.state == "running"]
         for call in running:
             self._stop(call)
@@ -192,14 +193,17 @@ class ToolCalls:
         self._changed[call.number] = call
 
     def lines(self, now: float) -> list[str]:
-        """The kept calls as lines."""
+        """The lines of the calls that are kept."""
         return [line for call in self._calls for line in call.lines(now)]
 
     def tasks(self) -> tuple[Task, ...]:
-        """The kept calls as tasks. Their ids are numbers of our own: ids of runtimes repeat."""
+        """The calls that are kept, as tasks. The tasks get numbers as ids, because the ids of runtimes repeat."""
         return tuple(call.task() for call in self._calls)
 
     def changed_tasks(self) -> tuple[Task, ...]:
-        """The tasks, also hidden ones, that are new or have changed since this was last called."""
+        """The tasks that are new or have changed since the last call.
+
+        Calls that are not shown any more are included.
+        """
         changed, self._changed = self._changed, {}
         return tuple(call.task() for call in changed.values())

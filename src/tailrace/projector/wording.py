@@ -1,7 +1,7 @@
-"""Text from outside (tool names, arguments, reasoning, errors) as lines that are safe to show, and durations as text.
+"""Makes lines that are safe to show from text of others (tool names, arguments, reasoning, errors); formats durations.
 
-This module shortens such a text to one line, makes it harmless and redacts it. `activity`, `tool_calls` and
-`processing_text` decide which lines there are.
+This module shortens such a text to one line, removes control characters and redacts secrets. `activity`, `tool_calls`
+and `processing_text` decide which lines there are.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MARKUP_AT_START = re.compile(r"^(?:[#>+=-]|(\d+)(?=[.)]))")
 
 
 def one_line(text: str, length: int = LINE) -> str:
-    """The beginning of the text on one line, with `…` at its end if there is more."""
+    """The text on one line. If it is longer than `length`, only its beginning, with `…` at the end."""
     text = text.strip()
     start = _text_start(text, 4 * length)
     line = _safe_line(start)
@@ -45,14 +45,17 @@ def one_line(text: str, length: int = LINE) -> str:
 
 
 def last_line(text: str, length: int = LINE) -> str:
-    """The end of the last line that is not blank, with `…` before it if the line begins earlier."""
+    """The last line of the text that is not blank. If it is longer than `length`, only its end, with `…` before it."""
     end = text_end(text.rstrip(), 4 * length)
     line = _safe_line(end.rpartition("\n")[2])
     return line if len(line) <= length else "…" + text_end(line, length - 1).lstrip()
 
 
 def text_end(text: str, length: int) -> str:
-    """The last characters of the text, at most `length`. A grapheme is cut only if it is longer than that."""
+    """The end of the text, at most `length` characters.
+
+    No visible character is cut, unless it alone is longer than `length`.
+    """
     start = len(text) - length
     if start <= 0:
         return text
@@ -64,7 +67,7 @@ def text_end(text: str, length: int) -> str:
 
 
 def escaped(line: str) -> str:
-    """The line as Markdown that renders as the line itself, with its indentation."""
+    """The line as Markdown that is shown exactly like the line, with its indentation."""
     words = line.lstrip(" \t")
     indent = line[: len(line) - len(words)].expandtabs(4)
     return "\xa0" * len(indent) + _MARKUP_AT_START.sub(_escaped_start, _MARKUP.sub(r"\\\g<0>", words))
@@ -75,9 +78,10 @@ def _escaped_start(found: re.Match[str]) -> str:
 
 
 def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
-    """The first of these arguments that the call has, on one line; "" if it has none.
+    """The value of the first of these arguments that the call has, on one line; "" if it has none of them.
 
-    `arguments` is a mapping, the JSON of one (perhaps incomplete), or anything else.
+    `arguments` is a mapping, a mapping as JSON (perhaps incomplete), or anything else. For `{"command": "ls"}` the
+    result is `ls`.
     """
     if isinstance(arguments, str):
         arguments = _decoded(arguments)
@@ -87,7 +91,10 @@ def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
 
 
 def failure_text(event: Error | TurnFailed) -> str:
-    """The message of a failure for users, on one line and without secrets. For an adapter fault, a general text."""
+    """The message of a failure for users, on one line and without secrets.
+
+    If the author of the runtime adapter made the mistake, users only read that the answer failed.
+    """
     if event.code in ADAPTER_FAULTS:
         return "The answer failed."
     text = one_line(redact(event.message), _MAX_ERROR)
@@ -108,12 +115,18 @@ def format_elapsed(seconds: float) -> str:
 
 
 def whole_seconds(seconds: float) -> int:
-    """The seconds as a short number; a runtime may report a negative number, infinity or NaN."""
+    """The seconds as a whole number that is never negative and not too long to show.
+
+    The runtime may report any number, also infinity or NaN.
+    """
     return int(min(max(0.0, seconds), _LONGEST_S))  # `max` with the arguments in this order makes NaN 0
 
 
 def _text_start(text: str, length: int) -> str:
-    """The first characters of the text, at most `length`. A grapheme is cut only if it is longer than that."""
+    """The beginning of the text, at most `length` characters.
+
+    No visible character is cut, unless it alone is longer than `length`.
+    """
     return text[: last_boundary(text, length) or length]
 
 
@@ -129,7 +142,7 @@ def _decoded(arguments: str) -> Any:
 
 
 def _as_text(argument: Any) -> str:
-    """The argument as text; a command may also be a list of words."""
+    """The argument as text; a list of words becomes one text, because some agents give a command as such a list."""
     if isinstance(argument, list | tuple):
         argument = " ".join(word for word in argument[:LINE] if isinstance(word, str))
     return argument if isinstance(argument, str) else ""
