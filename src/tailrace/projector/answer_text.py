@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class AnswerText:
     """The answer of one turn. `earlier` are messages that a process sent for this turn before it crashed.
 
-    With `keeps_appended`, new text is collected until `take_appended` is called. Use it only if somebody calls that
-    method, because otherwise the text would collect for the whole turn.
+    With `keeps_appended`, new text is collected for `take_appended`. If that method is never called, leave it off: the
+    whole answer would be collected.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class AnswerText:
     def unsent(self, *, waits_for_end: bool) -> Snapshot:
         """The text that no final or pending operation contains yet.
 
-        With it, the live message that shows its beginning.
+        If a live message already shows the beginning of this text, the result has its id.
         """
         texts: list[str] = []
         first: TurnMessage | None = None
@@ -291,7 +291,7 @@ class AnswerText:
         self._begin_run()
 
     def _lay_out_again(self) -> None:
-        """Assign the text of the run to messages once more, because text that was already in a message has changed."""
+        """Assign the text since the last medium or note to messages once more, because a part of it has changed."""
         self.revision += 1
         self._laid_out = 0
         if self._blocks is not None:
@@ -304,7 +304,7 @@ class AnswerText:
             self.messages.reopen_dropped()
 
     def _lay_out(self, *, gather: bool = True) -> None:
-        """Make messages with final text of those parts of the run that are in no message yet."""
+        """Make messages with final text of those parts of the answer that are complete but in no message yet."""
         parts = self.run.parts[self._laid_out :]
         self._laid_out = len(self.run.parts)
         self.appended.clear()

@@ -86,9 +86,10 @@ class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def rules_for(settings: ProjectorSettings, capabilities: Capabilities, target: Target) -> PresentationRules:
-    """The rules for this chat.
+    """The rules of the presentation with which this chat shows a turn.
 
-    If the channel cannot show the presentation in the settings, those of the nearest one.
+    It is the presentation in the settings, otherwise that of the channel. If the channel cannot show it in this chat,
+    the nearest one that it can show is used: without edits, for example, `live` becomes `final`.
     """
     name: str = settings.presentation or capabilities.presentation
     if name == "native":
