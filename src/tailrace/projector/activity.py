@@ -115,9 +115,9 @@ class TurnActivity:
         return self._calls.tasks() if self._calls is not None else ()
 
     def changed_tasks(self) -> tuple[Task, ...]:
-        """The tasks that are new or have changed since the last call.
+        """The tasks that are new or have changed since the last call of this method.
 
-        Tasks that `lines` no longer shows are included.
+        Tasks that `lines` does not show any more are included.
         """
         return self._calls.changed_tasks() if self._calls is not None else ()
 

@@ -99,9 +99,9 @@ class LivePreview:
 
     @property
     def waits_for_interval(self) -> bool:
-        """True if there is something new to show and an edit must wait for its interval.
+        """True if the next update is an edit that must wait for its interval.
 
-        More text does not change that.
+        The projector uses this to do nothing until then, however much text comes.
         """
         return self._is_changed and self.is_visible and not self._rules.shows_every_delta
 

@@ -36,7 +36,7 @@ class TurnMessages:
         self.begin_run()
 
     def begin_run(self) -> None:
-        """Begin a new run of text: its first message comes after all present messages."""
+        """Begin a new run (the text up to the next medium or note). Its messages come after all present messages."""
         self._of_run: list[TurnMessage] = []
         self._sealed = 0  # how many messages of the run are sealed
 
@@ -55,7 +55,7 @@ class TurnMessages:
 
     @property
     def next_sent(self) -> BodyHash | None:
-        """The body that the next message of the run already has in the chat, or None."""
+        """The body that the message for the next text already has in the chat, or None."""
         if self._sealed < len(self._of_run):
             return self._of_run[self._sealed].sent
         return self._earlier[0].sent if self._earlier else None
@@ -81,7 +81,7 @@ class TurnMessages:
         return self.all[self._finished :]
 
     def seal(self, body: Body, source: str) -> None:
-        """Set the final text of the next message of the run. `source` is its Markdown."""
+        """Set the final text of the next message that has text of the agent. `source` is its Markdown."""
         message = self._message_for(body)
         if message.is_sealed:
             self._finished = 0
@@ -98,16 +98,16 @@ class TurnMessages:
         self._new_message(None, is_media=True).media = media
 
     def restart_run(self) -> None:
-        """Set the final texts of the run again from its first message on, because the text of the run has changed."""
+        """Set the final texts after the last medium or note again, because the text has changed."""
         self._sealed = self._finished = 0
 
     def drop_unsealed(self) -> None:
-        """Drop those messages of the run for which the run has no text."""
+        """Drop the messages after the last medium or note that no text is left for."""
         for message in self._of_run[self._sealed :]:
             message.drop()
 
     def reopen_dropped(self) -> None:
-        """Do not drop the first message for which the run has no text: later text may be written into it."""
+        """Keep the first message that no text was left for, because later text may be written into it."""
         message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
         if message is not None and self._can_become(message, None):
             message.unseal()
@@ -153,7 +153,10 @@ class TurnMessages:
         self.drop_earlier()
 
     def _message_for(self, body: Body | None) -> TurnMessage:
-        """The next message of the run that can be changed to this text. Messages before it are dropped."""
+        """The next message after the last medium or note that can be changed to this text.
+
+        Those before it are dropped.
+        """
         while True:
             has_next = self._sealed < len(self._of_run)
             message = self._of_run[self._sealed] if has_next else self._new_text_message(body)

@@ -350,7 +350,7 @@ class Projector:
         return WaitUntil(now)
 
     def _typing(self, now: float) -> NextAction:
-        """Show the typing sign, as long as people see no message of this turn that changes."""
+        """Show the typing sign, as long as people see no other message that shows that the agent is working."""
         lifetime = self._limits.typing_s
         if lifetime is None or self._is_visible:
             return IDLE

@@ -201,7 +201,7 @@ class ToolCalls:
         return tuple(call.task() for call in self._calls)
 
     def changed_tasks(self) -> tuple[Task, ...]:
-        """The tasks that are new or have changed since the last call.
+        """The tasks that are new or have changed since the last call of this method.
 
         Calls that are not shown any more are included.
         """
