@@ -1,7 +1,8 @@
-"""Decide what an agent may do while its turn runs, for agents that ask in the middle of a turn.
+"""Decides what an agent may do while its turn runs, for agents that ask in the middle of a turn.
 
-`allow` and `deny` answer at once, with the choice that allows or denies the least. With `ask`, a person is asked while
-the turn continues. `permissions` owns the questions and choices; each runtime sends the answer back to its agent.
+With `allow` and `deny` the answer is given at once: the choice that allows or denies the least. With `ask`, a person is
+asked while the turn continues. `permissions` owns the questions and choices; each runtime sends the answer to its
+agent.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Approvals:
-    """Decides for one turn. Leaving the `async with` block cancels the open questions."""
+    """Decides on the questions of an agent during a turn. Leaving the `async with` block cancels the open questions."""
 
     def __init__(self, permissions: Policy, approver: Approver | None) -> None:
         self._permissions = permissions
@@ -46,17 +47,17 @@ class Approvals:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a person is being asked."""
+        """Whether a person is being asked now."""
         return bool(self._open)
 
     @property
     def can_decide(self) -> bool:
-        """Whether a decision is possible. If no person can be asked, calls that need approval keep waiting."""
+        """Whether there is a rule or a person to decide. If not, tool calls that need approval keep waiting."""
         return self._permissions != "ask" or self._approver is not None
 
     @property
     def asks_person(self) -> bool:
-        """Whether a person decides."""
+        """Whether a person decides, and not a fixed rule."""
         return self._permissions == "ask" and self._approver is not None
 
     async def decide(self, question: Question, answer: Callable[[Choice | None], Awaitable[None]]) -> list[Event]:
@@ -75,7 +76,10 @@ class Approvals:
         return [Notice(text=f"Not allowed: {question.title}.{hint}")]
 
     async def ask(self, question: Question) -> tuple[list[Event], asyncio.Future[Choice | None]]:
-        """Like `decide`, for a caller that waits. Returns the events for the turn, and a future of the choice."""
+        """Ask a question. Returns events to emit in the turn, and a future that gets the choice.
+
+        This is `decide` for a caller that awaits the choice.
+        """
         chosen: asyncio.Future[Choice | None] = asyncio.get_running_loop().create_future()
         self._waiting_for_choice.add(chosen)
         chosen.add_done_callback(self._waiting_for_choice.discard)
@@ -87,7 +91,7 @@ class Approvals:
         return await self.decide(question, answer), chosen
 
     def notices(self) -> list[Event]:
-        """Notices for the questions since the last call of this method that could not be asked."""
+        """Return notices about questions that could not be asked, since the last call of this method."""
         notices, self._notices = self._notices, []
         return notices
 

@@ -1,4 +1,4 @@
-"""The base of runtimes that run an agent's command: their options, and how the command is started."""
+"""The base of runtimes that start an agent by a command: the options that they share, and the start of the command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _LineTranslator(Protocol):
 
 
 class CommandRuntime:
-    """A runtime that runs a command, by default the one called `name`. `command` may contain options, too.
+    """Runs turns with an agent's command. `command` may contain options; by default it is the runtime's `name`.
 
     `env` is added to our environment, `cwd` is the agent's working directory. `permissions` decides on the agent's
     requests; with `ask`, the `approver` asks a person. `sessions` is the folder that stores which conversation belongs
@@ -74,8 +74,8 @@ class CommandRuntime:
     ) -> AsyncGenerator[Event, None]:
         """Run a command that reads the prompt from stdin, prints lines and asks no questions.
 
-        `start` gets the conversation to resume. If the command's error contains `gone`, that conversation no longer
-        exists, and the command runs again with a new one.
+        `start` gets the id of the conversation to resume. If the command fails with an error that contains `gone`, that
+        conversation no longer exists, and the command is started again with a new one.
         """
         resumed = self._conversations.get(prompt)
         while True:

@@ -1,6 +1,7 @@
-"""Map sessions to the conversations of agents that store their conversations themselves.
+"""Stores which conversation belongs to which session, for agents that store their conversations themselves.
 
-Each agent gives a conversation an id. Here a small file for each session stores that id, so that it survives a restart.
+Such an agent gives each conversation an id. Here a small file for each session stores that id, so that the next turn
+can continue the conversation, also after a restart.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ class Conversations:
         self._by_session: dict[str, str] = {}
 
     def get(self, prompt: Prompt) -> str:
-        """The conversation to continue; empty if there is none."""
+        """The id of the conversation that the prompt continues; empty if there is none."""
         session = session_of(prompt)
         if session and session not in self._by_session:
             self._by_session[session] = (self._files.load(session) or b"").decode(errors="replace")
         return self._by_session.get(session, "")
 
     def remember(self, prompt: Prompt, conversation: str) -> list[Event]:
-        """Store the conversation of the prompt's session. Returns a notice if that fails.
+        """Store which conversation belongs to the prompt's session. Returns a notice if the file cannot be written.
 
-        If it fails, the conversation is only kept in memory, until this process ends.
+        The conversation is then remembered only until this process ends.
         """
         session = session_of(prompt)
         if not (session and conversation) or self._by_session.get(session) == conversation:

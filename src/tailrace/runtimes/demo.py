@@ -135,13 +135,13 @@ def _script(quoted: str, *, session_id: str) -> Iterator[tuple[float, Event]]:
 
 
 def _tokens(text: str) -> Iterator[tuple[float, Event]]:
-    """A text in tokens, as a model sends it."""
+    """The events of a text that comes token by token, as from a model."""
     for token in _TOKEN.findall(text):
         yield _TOKEN_S, TextDelta(text=token)
 
 
 def _two_tools_at_once() -> Iterator[tuple[float, Event]]:
-    """Two calls that overlap. The second one fails, the agent reports that, and calls the tool again."""
+    """The events of two tool calls that overlap. One call fails; the agent says so and calls the tool again."""
     yield 0.2, ToolStarted(id="read", name="read_file", arguments={"path": "docs/tides.md"})
     yield 0.1, ToolStarted(id="fetch", name="fetch")
     yield 0.1, ToolInput(id="fetch", arguments={"url": "https://tides.example/today"})

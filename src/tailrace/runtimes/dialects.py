@@ -1,19 +1,17 @@
-"""Three JSON vocabularies that other programs use, each as a table that maps it to the canonical events.
+"""Three JSON event formats that other programs use, each as a table that maps its events to the canonical events.
 
 `translate` looks at one event and keeps no state. `tailrace.contract` checks whether the events make a turn.
 
 A row names the canonical event and says where the foreign event has each of its fields. A foreign field is required if
-the canonical field has no default. Fields that no row names are ignored, because these vocabularies get new ones.
+the canonical field has no default. Fields that no row names are ignored, because these formats get new ones.
 
-Where a vocabulary leaves something open, the tables decide:
+Where a format leaves something open, the tables decide:
 
-- In all three, `error` means that something went wrong, not that the turn has ended. It becomes `error`.
-- `chat` does not say how a turn ends: its `done` and `turn-sealed` have no content. The reader of such a stream adds
-  the terminal event.
-- `stream` may leave out the id of a tool. Such calls share the id `UNNAMED_TOOL`. An input belongs to the newest call
-  with its id, which is right as long as each input follows its own start.
-- `stream` ends a turn with `result`. A partial result means that the run was cut short: the turn is completed with the
-  stop reason `partial`.
+- In all three, `error` means that something went wrong, not that the turn has ended. It becomes `error`. - `chat` does
+not say how a turn ends: its `done` and `turn-sealed` have no content. The reader of such a stream adds the terminal
+event. - `stream` may leave out the id of a tool. Such calls share the id `UNNAMED_TOOL`. An input belongs to the newest
+call with its id, which is right as long as each input follows its own start. - `stream` ends a turn with `result`. A
+partial result means that the run was cut short: the turn is completed with the stop reason `partial`.
 """
 
 from __future__ import annotations
@@ -45,10 +43,10 @@ UNNAMED_TOOL = "tool"
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """The translation of one foreign event.
+    """How one foreign event becomes the canonical `event`.
 
     `fields` maps each field of `event` to its path in the foreign event. `fallbacks` maps a field to its value if the
-    foreign field is missing. `words` maps a foreign boolean to a text.
+    foreign event does not have it. `words` maps a foreign boolean to a text.
     """
 
     event: type[Event]

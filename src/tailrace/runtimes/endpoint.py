@@ -1,9 +1,9 @@
 """An agent at a web address: it gets a POST, and responds with server-sent events that contain JSON.
 
-This module owns which responses are accepted, and reads the JSON in their frames. The translators own the meaning of
-the JSON; `http` owns the connection.
+This module owns which responses are accepted, and reads the JSON in the events. The translators own the meaning of the
+JSON; `http` owns the connection.
 
-JavaScript strings hold a character outside the basic plane as two surrogates, and agents may cut a text between them.
+A JavaScript program stores some characters, such as emoji, as two halves (surrogates), and may cut a text between them.
 `SurrogateJoiner` joins them again, so that no event contains half a character.
 """
 
@@ -33,7 +33,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Endpoint:
-    """The address of an agent. `headers` go with every request, for example an access token.
+    """The web address of an agent. `headers` are sent with every request, for example an access token.
 
     `read_timeout_s` is how long the agent may send nothing, not even a comment that keeps the connection alive.
     """
@@ -48,9 +48,9 @@ class Endpoint:
         HttpRequest(url=url, headers=self._headers).encode(self.address)  # raises for an invalid header
 
     async def post(self, body: Any) -> AsyncGenerator[Any, None]:
-        """Send the body as JSON and yield the value of each frame. Closing this iterator cancels the request.
+        """Send `body` as JSON, and yield the value of each server-sent event of the response.
 
-        Raises `HttpFault`.
+        Closing this iterator cancels the request. Raises `HttpFault`.
         """
         request = HttpRequest(
             url=self.url,
@@ -66,7 +66,7 @@ class Endpoint:
             raise self._with_server(fault) from fault
 
     def _with_server(self, fault: HttpFault) -> HttpFault:
-        """The same fault, with the server's name in its text."""
+        """The same error, with the server's name in its text."""
         text = str(fault) if str(self.address) in str(fault) else f"{self.address}: {fault}"
         return HttpFault(text, code=fault.code, status_code=fault.status_code)
 
@@ -74,9 +74,9 @@ class Endpoint:
 async def read_event_stream(
     request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> AsyncGenerator[Frame, None]:
-    """Send a request and yield the frames of the response as they arrive.
+    """Send a request and yield the server-sent events of the response as they arrive.
 
-    Raises `HttpFault`, also if the response is no event stream or ends in the middle of a frame.
+    Raises `HttpFault`, also if the response is no event stream or ends in the middle of an event.
     """
     async with send_request(request, read_timeout_s=read_timeout_s) as response:
         await _require_event_stream(WebAddress.parse(request.url), response)
@@ -122,7 +122,7 @@ async def _excerpt(response: HttpResponse) -> str:
 
 
 def frame_value(data: str) -> Any:
-    """The JSON value in a frame's data, or the data itself if it is not JSON.
+    """The JSON value of a server-sent event's data, or the data itself if it is not JSON.
 
     The `delta` of an object may still begin or end with half a character: see `SurrogateJoiner`.
     """

@@ -1,9 +1,9 @@
 """Agents that are Python functions: an async generator function, named `module:function`.
 
 The function takes a `Prompt` and yields events, or strings, which become text deltas. Anything else that it yields is
-passed on, and `tailrace.contract` refuses it. A function that speaks AG-UI looks the same from outside. So its events
-are recognised, and the error says how to name such an agent. An object that is already a `Runtime` is used unchanged.
-This module also finds the object, or reports why it cannot be found.
+passed on, and `tailrace.contract` refuses it. A function that speaks AG-UI looks the same from outside. So if it yields
+AG-UI events, an error says how to name such an agent. An object that is already a `Runtime` is used unchanged. This
+module also imports the object by its name, or reports why that is not possible.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXPECTED = "An agent is an async generator function: `async def answer(prompt):
 
 
 class FunctionRuntime:
-    """A runtime that calls an async generator function once per turn."""
+    """Runs turns by calling an async generator function, once per turn."""
 
     def __init__(self, function: Callable[[Prompt], AsyncGenerator[Event | str, None]], *, name: str) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class FunctionRuntime:
 
     @property
     def _advice(self) -> str:
-        """Advice for the author of a function that speaks AG-UI."""
+        """Advice for the author of a function that yields AG-UI events: how to name such an agent."""
         module, _, function = self.name.partition(":")
         return (
             "It is called with a `Prompt`, whose text is `prompt.text`. "
@@ -82,7 +82,10 @@ class FunctionRuntime:
 
 
 def _event(item: Event | str, started: TurnStarted) -> Event:
-    """Text as a text delta, and the empty fields of `TurnStarted` filled in."""
+    """Convert what the function yielded: a string to a text delta.
+
+    Fill the empty fields of a `TurnStarted` from `started`.
+    """
     if isinstance(item, TurnStarted):
         runtime, session_id = item.runtime or started.runtime, item.session_id or started.session_id
         return msgspec.structs.replace(item, runtime=runtime, session_id=session_id)
@@ -90,7 +93,7 @@ def _event(item: Event | str, started: TurnStarted) -> Event:
 
 
 def _is_agui_event(item: object) -> bool:
-    """True for an AG-UI event: a dictionary, an object of `ag_ui.core`, or the first event in its encoded form."""
+    """Whether a value is an AG-UI event: a dictionary, an object of `ag_ui.core`, or a run's first encoded event."""
     match item:
         case str():
             return item.startswith('data: {"type":"RUN_STARTED"')
@@ -103,7 +106,7 @@ def _is_agui_event(item: object) -> bool:
 def load_object(path: str) -> Any:
     """Import the object at `module:object`; both may be dotted. Modules in the current directory are found as well.
 
-    Raises `AgentNotFound` if there is nothing.
+    Raises `AgentNotFound` if there is no such module or object.
     """
     module_name, _, object_name = path.partition(":")
     if not module_name or not object_name:
@@ -112,7 +115,10 @@ def load_object(path: str) -> Any:
 
 
 def runtime_of(found: Any, path: str) -> Runtime:
-    """The runtime for an async generator function; a runtime is returned as it is. Raises `AgentNotFound`."""
+    """Make a runtime of an async generator function. A runtime is returned as it is.
+
+    Raises `AgentNotFound` for the rest.
+    """
     if isinstance(found, Runtime) and not isinstance(found, type):
         return found
     if not _is_async_generator_function(found):
@@ -145,7 +151,7 @@ def _import(module_name: str, object_name: str) -> ModuleType:
 
 
 def _no_such_module(module_name: str, object_name: str, missing: str) -> str:
-    """The error for a module that does not exist, with the name that was probably meant."""
+    """The error text for a module that does not exist, with a hint, for example the name of a similar module."""
     as_path = Path(module_name)
     if as_path.suffix == ".py" or len(as_path.parts) > 1:
         as_path = as_path.with_suffix("") if as_path.suffix == ".py" else as_path
@@ -159,7 +165,7 @@ def _no_such_module(module_name: str, object_name: str, missing: str) -> str:
 
 
 def _find_attribute(module: ModuleType, module_name: str, object_name: str) -> Any:
-    """Follow the dotted name from the module to the object."""
+    """Find the object by its dotted name in the module."""
     found: Any = module
     for name in object_name.split("."):
         try:
@@ -183,7 +189,7 @@ def _is_async_generator_function(found: Any) -> bool:
 
 
 def _describe(found: object) -> str:
-    """A description of the object for an error."""
+    """Describe the object for an error text."""
     kinds: tuple[tuple[Callable[[object], bool], str], ...] = (
         (inspect.isclass, "a class, not an object of it"),
         (inspect.iscoroutinefunction, "a coroutine function: it returns where it should yield"),
@@ -196,7 +202,7 @@ def _describe(found: object) -> str:
 
 
 def _location(error: BaseException) -> str:
-    """The file and line of a failed import. The text of a `SyntaxError` already has them."""
+    """The file and line where an import failed. Empty for a `SyntaxError`, because its own text names them."""
     if isinstance(error, SyntaxError):
         return ""
     last = error.__traceback__

@@ -1,7 +1,7 @@
-"""Append to texts inside plain JSON values. The cost does not grow with the length of the texts.
+"""Appends to texts inside plain JSON values, at the same cost however long the texts are.
 
-Histories, which keep a conversation in its agent's own form, use this module. While a text is streamed, a list of its
-pieces is stored in its place; `join_texts` returns the value with whole texts.
+The modules `history` use this: they keep a conversation in the form of the agent. While a text is streamed, a list of
+its pieces is stored in its place; `join_texts` returns the value with whole texts.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class _Pieces(list[str]):
-    """The pieces of a text, stored in place of the text."""
+    """The pieces of a text, in the place where the whole text will be stored."""
 
 
 def append_text(container: dict[str, Any], name: str, piece: str) -> None:
-    """Append to the text that `container` has under this name. A value that is not a text is replaced."""
+    """Append `piece` to the text `container[name]`. A value that is not a text is replaced by the piece."""
     pieces = container.get(name)
     if not isinstance(pieces, _Pieces):
         pieces = container[name] = _Pieces([pieces] if isinstance(pieces, str) else [])
@@ -22,7 +22,7 @@ def append_text(container: dict[str, Any], name: str, piece: str) -> None:
 
 
 def join_texts(value: Any) -> Any:
-    """Copy the value with every text joined."""
+    """Copy a JSON value; in the copy, the pieces of each text are joined."""
     match value:
         case _Pieces():
             return "".join(value)

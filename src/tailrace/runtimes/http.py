@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class HttpFault(RuntimeFault):
-    """A request failed, or its response was cut. Only the runtimes see this exception.
+    """A request failed, or its response was cut. A runtime turns it into the failure of its turn.
 
     `code` is `unreachable`, `refused` (the response has an error status), `redirected`, `malformed`, `stalled` or
     `cut_off`.
@@ -53,7 +53,7 @@ class HttpFault(RuntimeFault):
 
 
 class WebAddress(msgspec.Struct, frozen=True):
-    """A parsed URL. Its `str` is the server alone, because paths and queries may hold secrets."""
+    """A parsed URL. `str` of it shows only the server, because paths and queries may hold secrets."""
 
     is_secure: bool
     host: str
@@ -90,7 +90,7 @@ class WebAddress(msgspec.Struct, frozen=True):
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request. `headers` are added to those that are always sent."""
+    """A request. `headers` are added to the headers that every request has."""
 
     url: str
     method: str = "GET"
@@ -161,7 +161,7 @@ class HttpResponse:
 
 
 class _ResponseReader:
-    """Reads the response from the connection. Each read has a timeout."""
+    """Reads a response from the connection. Each read has a timeout."""
 
     def __init__(self, stream: StreamReader, read_timeout_s: float) -> None:
         self._stream = stream
@@ -208,7 +208,7 @@ class _ResponseReader:
 async def send_request(
     request: HttpRequest, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> AsyncGenerator[HttpResponse, None]:
-    """Send a request and yield its response, of any status. Leaving closes the connection and so cancels the request.
+    """Send a request and yield its response, whatever its status. Leaving the `async with` block cancels the request.
 
     `read_timeout_s` limits each wait for more bytes. Raises `HttpFault`.
     """
@@ -268,7 +268,7 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 
 def _redirect_target(request: HttpRequest, response: HttpResponse) -> str | None:
-    """The URL to send the same request to. None if the response is not a redirect."""
+    """The URL to which the server redirects the request. None if the response is not a redirect."""
     if response.status not in {307, 308} or "location" not in response.headers:
         return None
     target = urljoin(request.url, response.headers["location"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """One command: its report of a missing login, the advice for that, and the source of its models."""
+    """A command: its npm package, how it reports that the user is not logged in, and what to advise then."""
 
     package: str
     login_error: re.Pattern[str]
@@ -62,7 +62,7 @@ _UNKNOWN_OPTION = re.compile(
 
 
 def with_login_hint(runtime: str, events: Iterable[Event]) -> list[Event]:
-    """Return the events. If there is advice for a failure, the failure gets that advice and a code of its own."""
+    """Return the events. A failure for which there is advice gets the advice and a more precise code."""
     return [_with_hint(_COMMANDS[runtime], runtime, event) for event in events]
 
 

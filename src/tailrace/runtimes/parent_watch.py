@@ -1,4 +1,4 @@
-"""Stop an agent's command if this process is killed and so cannot stop the command itself.
+"""Stops an agent's command if this process is killed and so cannot stop the command itself.
 
 Most commands end when their input is closed. But a server, or an agent that waits for its model, continues for hours.
 So a watcher process reads from a pipe of this process. The pipe closes when this process ends, also when it is killed.
@@ -25,9 +25,9 @@ for process in /proc/[0-9]*; do grep -qs -e "$3" "$process/environ" && kill -s K
 
 
 class ParentWatch:
-    """Kills a process group, and the processes of its tree, if this process ends before `close`.
+    """Kills a process group, and all processes that its command has started, if this process ends before `close`.
 
-    If the watcher cannot be started, this does nothing.
+    If the watcher process cannot be started, nothing is watched, and no error is raised.
     """
 
     def __init__(self, group: int, tree: ProcessTree, *, grace_s: float) -> None:
@@ -42,7 +42,7 @@ class ParentWatch:
             )
 
     def close(self) -> None:
-        """End the watcher, because the group has ended or is being stopped. May be called twice."""
+        """End the watcher, because the command has ended or this process stops it. May be called twice."""
         if self._watcher is None:
             return
         self._watcher.kill()  # before its pipe closes, because it would read that as the end of this process

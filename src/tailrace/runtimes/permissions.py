@@ -1,7 +1,7 @@
-"""Questions of agents that need permission to act: the question, its choices, and the protocol of an approver.
+"""The questions of agents that need permission to act: the question, its choices, and the protocol of an approver.
 
 This module owns these types, and the rule which choice allows or denies the least. Each runtime makes the questions of
-its agent and sends the answers back. The `Approver` of a runtime decides where a person is asked.
+its agent and sends the answers back. An `Approver` asks a person, for example in the terminal.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MAIN_ARGUMENTS = ("command", "cmd", "file_path", "path", "pattern", "query", "u
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One possible answer. `kind` is `allow_once`, `allow_always`, `reject_once` or `reject_always`.
+    """One possible answer. `kind` is `allow_once`, `allow_always`, `reject_once`, `reject_always` or `answer`.
 
-    If the choice answers a question and allows nothing, `kind` is `answer`.
+    A choice of the kind `answer` answers a question of the agent and gives no permission.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of an agent that wants to do or to know something, with the possible answers."""
+    """A question of an agent, with the possible answers: whether it may do something, or what it wants to know."""
 
     title: str
     arguments: Any = None
@@ -67,7 +67,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return "" if text.strip() in self.title else text
 
     def _rest(self, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The arguments other than ids and the title."""
+        """The arguments without ids and without those that the title already shows."""
         rest = {name: value for name, value in arguments.items() if value and not name.lower().endswith("id")}
         return {name: value for name, value in rest.items() if value != self.title} or None
 
@@ -79,22 +79,25 @@ _APPROVALS = (Choice(id="once", name="Allow", kind="allow_once"), Choice(id="den
 
 
 def approval_question(agent: str, tool: str, arguments: Any) -> Question:
-    """Ask whether an agent may call a tool that needs approval."""
+    """Make the question whether an agent may make a tool call that needs approval."""
     return Question(title=f"{agent} wants to call {tool}", arguments=arguments, choices=_APPROVALS)
 
 
 def may_allow(permissions: Policy, approver: Approver | None) -> bool:
-    """Whether any request can be allowed. If not, an agent that denies by itself needs no option to ask."""
+    """Whether any request of the agent can be allowed: always, or by a person.
+
+    If not, the agent is started without the option to ask; it then denies by itself.
+    """
     return permissions == "allow" or (permissions == "ask" and approver is not None)
 
 
 class Approver(Protocol):
-    """Asks the person for whom the agent works."""
+    """Asks a person about what the agent wants to do or to know."""
 
     async def ask(self, question: Question) -> Choice | None:
-        """Wait until the person has chosen one of the question's choices. None denies: it is returned if
-        the person cannot be asked.
+        """Wait until the person has chosen one of the question's choices, and return it.
 
-        This is cancelled when the answer is no longer needed.
+        Returns None, which denies, if the person cannot be asked. The call is cancelled when the answer is no longer
+        needed.
         """
         ...

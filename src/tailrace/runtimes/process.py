@@ -1,4 +1,4 @@
-"""Run an agent's command: start it in its own process group, read it line by line, and end all of its processes.
+"""Runs an agent's command: starts it in its own process group, reads it line by line, and ends all of its processes.
 
 This module handles the problems of commands: very long lines, endless silence, a flood on stderr, ignored signals, and
 children that live longer than the command and hold its output open. The translator of a runtime owns the meaning of the
@@ -55,14 +55,14 @@ class ProcessTimeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Pipes(SubprocessStreamProtocol):
-    """The pipes of a process. `exited` is done when the process exits, even if children still hold its pipes open."""
+    """The pipes of a process. `exited` is done when the process exits, even if its children still hold the pipes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit=_READ_BYTES, loop=loop)
         self.exited: asyncio.Future[None] = loop.create_future()
 
     def process_exited(self) -> None:
-        """The process itself has exited; its children may not have."""
+        """Called when the process itself has exited. Its children may still run."""
         self.exited.set_result(None)
         super().process_exited()
 
@@ -159,7 +159,7 @@ class AgentProcess:
             yield whole
 
     async def _read(self) -> bytes:
-        """Read the next piece of the output; empty at its end."""
+        """Read the next piece of the output; empty at the end of the output."""
         assert self._pipes.stdout is not None, "the process is started with pipes"
         reading = asyncio.create_task(self._pipes.stdout.read(_READ_BYTES))
         either: set[asyncio.Future[Any]] = {reading, self._pipes.exited}
@@ -262,7 +262,7 @@ class AgentProcess:
         self._tree.kill_all()
 
     async def _wait_until_gone(self) -> None:
-        """Wait until no process is left that the platform shows, for a short time."""
+        """Wait for a short time until all processes of the command are gone that the platform can show."""
         await asyncio.wait({self._pipes.exited})
         with suppress(TimeoutError):
             async with asyncio.timeout(_GONE_TIMEOUT_S):
@@ -271,13 +271,16 @@ class AgentProcess:
                     await asyncio.sleep(_GONE_POLL_S)
 
     def _reap(self) -> None:
-        """Reap orphans that became our children, as happens to the first process of a container."""
+        """Collect the exit status of orphans that became our children, as in the first process of a container."""
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG) != (0, 0):
                 pass
 
     def _signal(self, number: int) -> bool:
-        """Signal the group. Returns False if it is empty. An empty group gets no signal: its number may be reused."""
+        """Send a signal to the process group. Returns False if the group is empty.
+
+        An empty group gets no signal, because its number may already belong to another group.
+        """
         if not self._group_is_gone:
             try:
                 os.killpg(self.pid, number)

@@ -1,4 +1,4 @@
-"""Find, suspend and kill all processes that an agent's command has started, in any process group.
+"""Finds, suspends and kills all processes that an agent's command has started, in any process group.
 
 The tools of a command may leave its process group, and after a second fork they are not its descendants any more. So
 this module looks for descendants, and for a mark in an environment variable, which children inherit. Both need `/proc`.
@@ -21,7 +21,10 @@ _VARIABLE = "TAILRACE_AGENT"
 
 
 class ProcessTree:
-    """The processes of one command. Start the command with `environment`: then all of them inherit `mark`."""
+    """Finds the processes of one command.
+
+    Start the command with `environment`, which contains the `mark` that they inherit.
+    """
 
     def __init__(self) -> None:
         self.mark = secrets.token_hex(8)
@@ -48,7 +51,7 @@ class ProcessTree:
         return not self._signal(0)
 
     def _signal(self, number: int) -> bool:
-        """Signal each process that was found. Returns False if all of them are gone."""
+        """Send a signal to each process that was found. Returns False if all of them are gone."""
         found_any = False
         for process in self._found:
             with suppress(ProcessLookupError, PermissionError):

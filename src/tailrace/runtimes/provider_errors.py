@@ -1,4 +1,4 @@
-"""Find the provider's error message in the error text of an agent.
+"""Finds the provider's error message in the error text of an agent.
 
 Agents pass on the provider's JSON, sometimes inside other text. Python SDKs pass on its Python form (`repr`). People
 see only the message in it, and the HTTP status is kept. Any other text stays unchanged.
@@ -28,7 +28,7 @@ _HTTP_ERRORS = range(400, 600)
 
 
 def provider_error_text(message: str) -> tuple[str, int | None]:
-    """Return the message, and the HTTP status if there is one."""
+    """Return the provider's message in an error text, or the text itself; and the HTTP status if there is one."""
     text, status = message, None
     if (match := _PYTHON_REPR.match(message, 0, _MAX_PYTHON_REPR)) is not None:
         return _unescaped(match[2] or match[3]), int(match[1])

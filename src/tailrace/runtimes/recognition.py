@@ -1,7 +1,7 @@
-"""Recognises agents of other frameworks, and objects that are named by mistake instead of an agent.
+"""Recognizes agents of other frameworks, and objects that were named by mistake instead of an agent.
 
-A class is recognised by its name and the module that defines it, so that no unused framework is imported.
-`function` finds the object, and `plugins` makes the runtime for it.
+A class is recognized by its name and the module that defines it, so that no unused framework is imported. `function`
+imports the object, and `plugins` makes the runtime for it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ASGI_PARAMETERS = ["scope", "receive", "send"]
 
 
 def recognise_agent(found: Any) -> RecognisedAgent | None:
-    """The agent of a framework that the object is. None if no framework is recognised."""
+    """Find out which framework's agent the object is. None if it is no agent of a known framework."""
     # A user's own module may also be called `agents.agent`. The Agent of the SDK has no method `run`.
     is_own = _is_of(type(found), "agents.agent", "Agent") and hasattr(found, "run")
     for agent in _AGENTS:
@@ -71,7 +71,7 @@ def recognise_agent(found: Any) -> RecognisedAgent | None:
 
 
 def recognise_mistake(found: Any) -> str | None:
-    """The description of an object that is not an agent, with advice what to name instead. None if it is unknown."""
+    """Describe an object that is no agent, and say what to name instead. None if the object is of no known kind."""
     if inspect.isclass(found):
         for agent in _AGENTS:
             if _is_of(found, agent.module, agent.name):

@@ -1,10 +1,10 @@
-"""Detect that an agent starts its answer again: gemini-cli, and opencode over ACP, do not report it.
+"""Detects that an agent starts its answer again. gemini-cli, and opencode over ACP, do not report it.
 
 When the stream of its model breaks, the agent waits a second or longer, asks again and sends the new answer after the
 old one. Two signs show a restart: the pause, and new text that repeats the block from its first word. So text after
 such a pause is held back while it repeats the block. If it repeats the whole block, it is a restart. If it differs
 before that, the case is unclear: after many equal characters the result says `may_be_restart`, after few characters the
-text counts as part of the same answer. A new try that differs from its first word on is not detected.
+text counts as part of the same answer. A new answer that differs from its first word on is not detected.
 
 Pure: the time is an argument. One instance is one block of text.
 """
@@ -27,7 +27,9 @@ MAY_BE_RESTARTED = "The answer seems to start again: the text above may come fro
 
 
 class DetectedText(msgspec.Struct, frozen=True):
-    """The result for a piece: the text to emit now, and whether all text before it belongs to a failed try.
+    """The result for a piece of text: the text to emit now.
+
+    `is_restart`: all text before it belongs to a failed answer.
 
     With `may_be_restart` that is uncertain: both texts stay, in separate blocks.
     """
@@ -49,7 +51,7 @@ class RestartDetector:
         self._last_s: float | None = None
 
     def feed(self, piece: str, at_s: float | None) -> DetectedText:
-        """Take a piece of text and the time it came, if that is known."""
+        """Take a piece of text, and the time at which it came, or None if that is not known."""
         paused = self._last_s is not None and at_s is not None and at_s - self._last_s >= _PAUSE_S
         self._last_s = at_s
         if paused and len(self._text_at(0, _CHECKED_START).strip()) >= _MIN_TEXT:

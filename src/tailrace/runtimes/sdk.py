@@ -1,7 +1,7 @@
-"""Shared by the adapters of Python SDKs: import an SDK when it is used, and convert its objects to JSON values.
+"""Imports the Python SDKs of agents when they are used, and converts their objects to JSON values.
 
-No SDK object reaches a translator: it gets only the values of `json_value`, and exceptions only as an `SdkFailure`.
-The translators own the meaning of these values.
+The runtimes for Python SDKs share this module. No SDK object reaches a translator: it gets only the values of
+`json_value`, and exceptions only as an `SdkFailure`. The translators own the meaning of these values.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def install_hint(package: str, extra: str) -> str:
 def wrong_agent_type(
     agent: Any, *, runtime: str, wanted: str, method: str = "", kind: type = object
 ) -> TurnFailed | None:
-    """The failure of the turn if the agent has the wrong type. None if the type may be right."""
+    """The failure for a turn whose agent has a wrong type. None if the type may be right."""
     is_builtin = agent is None or isinstance(
         agent, type | str | bytes | int | float | list | tuple | dict | FunctionType
     )
@@ -64,7 +64,7 @@ def failure_from(error: Exception) -> SdkFailure:
 
 
 def json_value(value: Any) -> Any:
-    """The value as a JSON value. An object that JSON cannot represent becomes its `str`."""
+    """Convert a value to a JSON value. An object that JSON cannot represent becomes its `str`."""
     try:
         return msgspec.to_builtins(value, str_keys=True, enc_hook=_fields_or_text)
     except (TypeError, ValueError, RecursionError):
@@ -72,13 +72,13 @@ def json_value(value: Any) -> Any:
 
 
 def _fields_or_text(value: Any) -> Any:
-    """A Pydantic model as its fields, any other object as text."""
+    """Convert an object: a Pydantic model to a dictionary of its fields, any other object to text."""
     dump = getattr(value, "model_dump", None)
     return dump(warnings=False) if callable(dump) else str(value)
 
 
 def json_or_text(text: Any) -> Any:
-    """Decode the arguments of a call, which SDKs keep as JSON text. Text that is not JSON stays text."""
+    """Decode the arguments of a tool call, which SDKs keep as JSON text. Text that is not JSON stays text."""
     if not isinstance(text, str):
         return text
     try:
@@ -88,7 +88,7 @@ def json_or_text(text: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A JSON value as people read it: text as it is, everything else encoded."""
+    """A JSON value as text for people: a string as it is, everything else as JSON."""
     return value if isinstance(value, str) else _encoder.encode(value).decode()
 
 

@@ -1,6 +1,6 @@
-"""The files that store an agent's memory if its SDK does not store it: in this user's data directory.
+"""The files that store an agent's memory if its SDK does not store it. They are in this user's data directory.
 
-The adapters own the content. The name of a session can be any text, so the file is named by a digest of it.
+The adapters decide what a file contains. A session may have any text as its name, so the file name is a hash of it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 
 def session_of(prompt: Prompt) -> str:
-    """The session of a prompt; empty if it has none."""
+    """The session name of a prompt; empty if the prompt has none."""
     return prompt.session_id or prompt.conversation
 
 
 def sessions_directory() -> Path:
-    """Our folder of sessions in the platform's data directory for this user."""
+    """The folder for the files of all sessions, in this user's data directory."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -44,13 +44,13 @@ def private_file(path: Path) -> Path:
 
 
 class SessionFiles:
-    """A file per session in one folder, which is created with the first file."""
+    """The files of many sessions in one folder, one file per session. The first `save` creates the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, session: str) -> bytes | None:
-        """The saved content; None if there is none or it cannot be read. `save` will then report the reason."""
+        """The saved content; None if there is none or the file cannot be read. `save` then reports the reason."""
         try:
             return self._path(session).read_bytes()
         except OSError:
@@ -71,7 +71,10 @@ class SessionFiles:
 
 
 class SessionFile:
-    """The file of one session, for one `agent` of a runtime. Without a session nothing is loaded or saved."""
+    """The file of one session of a runtime; `agent` keeps agents apart that use the same session name.
+
+    If `session` is empty, nothing is loaded or saved.
+    """
 
     def __init__(self, runtime: str, session: str, *agent: str) -> None:
         self._files = SessionFiles(sessions_directory() / runtime)
@@ -82,7 +85,7 @@ class SessionFile:
         return await asyncio.to_thread(self._files.load, self._key) if self._key else None
 
     async def save(self, encode: Callable[[], bytes]) -> str:
-        """Save the encoded content. Returns the reason if that failed, else ""."""
+        """Save what `encode` returns. Returns the reason if that failed, else ""."""
         try:
             if self._key:
                 await asyncio.to_thread(self._files.save, self._key, encode())

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, frames out, as the WHATWG standard defines them.
+"""Decodes server-sent events, as the WHATWG standard defines them: bytes in, frames out. A frame is one event.
 
 Lines end with CR, LF or CRLF, and the bytes may be cut anywhere, also inside a CRLF. Comments keep a connection alive
 and have no content. This module owns the syntax and the limit on the size of a frame. The reader of the stream owns the
@@ -24,7 +24,7 @@ _CUT = "the stream ended in the middle of an event."
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """One event: its data, its type, and the last id that the server sent."""
+    """One server-sent event: its data, its type, and the last id that the server sent."""
 
     data: str
     event: str = "message"
@@ -32,7 +32,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrameDecoder:
-    """`feed` the bytes, and `close` at the end of the stream. The frames do not depend on where the bytes are cut."""
+    """Decodes one stream: `feed` the bytes, and `close` at the end. The bytes may be cut anywhere."""
 
     def __init__(self, *, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_bytes = max_bytes

@@ -1,8 +1,8 @@
-"""Ask a person at the terminal what an agent may do: an `Approver` for every runtime that takes one.
+"""Asks a person at the terminal what an agent may do: an `Approver` for every runtime that takes one.
 
-This module owns the question on the screen and the input that answers it. Other writers to the screen first await
-`wait_until_idle`, so that they do not write over a question. `make_room` is called before a question is shown. Input
-that was typed before the question was shown is discarded.
+This module owns the question on the screen and the input that answers it. Other code that writes to the screen first
+awaits `wait_until_idle`, so that it does not write over a question. `make_room` is called before a question is shown.
+Input that was typed before the question was shown is discarded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TerminalApprovals:
         self._withdrawn = asyncio.Event()
 
     async def ask(self, question: Question) -> Choice | None:
-        """Show the question with numbered choices until one is chosen. The end of input denies it."""
+        """Show the question with numbered choices until the person has chosen one. The end of the input denies."""
         async with self._lock:
             try:
                 terminal = os.open(self._terminal, os.O_RDWR | os.O_NOCTTY)
@@ -84,7 +84,7 @@ class TerminalApprovals:
             _write(terminal, "" if self._line_ended else "\n")
 
     async def _line(self, terminal: int) -> str:
-        """Read a line; empty at the end of the input. This can be cancelled while it waits."""
+        """Read a line that the person types; empty at the end of the input. The wait can be cancelled."""
         self._line_ended = False
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
@@ -115,7 +115,7 @@ def _question_text(question: Question, columns: int | None = None) -> str:
 
 
 def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
-    """Put the text after its prefix, in as many lines as it needs."""
+    """Write the text after `prefix`, in as many lines as it needs; the further lines are indented."""
     if columns is None or len(prefix) + len(text) <= columns or columns <= 2 * len(prefix):
         return [f"{prefix}{text}"]
     wrapper = textwrap.TextWrapper(columns - len(prefix), expand_tabs=False, replace_whitespace=False)
@@ -125,7 +125,10 @@ def _wrap(prefix: str, text: str, columns: int | None) -> list[str]:
 
 
 def _parse_choice(question: Question, typed: str) -> Choice | None:
-    """The choice that was typed: its number, or yes or no for the choice that allows or denies the least."""
+    """The choice that the person typed: its number, or yes or no.
+
+    These mean the choice that allows or denies the least.
+    """
     if typed.lower() in _YES:
         return question.allowing()
     if typed.lower() in _NO:
@@ -153,7 +156,7 @@ def _excerpt(text: str) -> list[str]:
 
 
 def _columns(terminal: int) -> int | None:
-    """The width of the window now; None if unknown."""
+    """The current width of the window; None if it is unknown."""
     try:
         return os.get_terminal_size(terminal).columns or None
     except OSError:
@@ -168,7 +171,7 @@ def _write(terminal: int, text: str) -> None:
 
 @contextmanager
 def _echo_on(terminal: int) -> Iterator[None]:
-    """Let the terminal show typed characters, also while an answer is streamed."""
+    """Let the terminal show the characters that the person types, also while an answer is streamed."""
     import termios  # noqa: PLC0415 -- as above
 
     before = termios.tcgetattr(terminal)

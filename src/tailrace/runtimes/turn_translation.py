@@ -1,19 +1,17 @@
-"""The rules that turn any agent's stream into canonical events.
+"""The rules by which any agent's stream becomes canonical events.
 
 A translator knows the events of one agent and calls the methods here; each returns the canonical events that follow.
 The problems that all agents have are handled here once:
 
 - **Streamed text is not repeated.** The final text of a streamed block only closes the block, and corrects it if it
-  differs. A block that was not streamed is emitted from its final text.
-- **The translator gives each block a key**: its model call, its index there and its kind. The id of a provider alone
-  is no key.
-- **Snapshots become deltas.** A snapshot that does not continue the text so far replaces that text.
-- **Text of a failed model call is retracted** before the next try. Text of a completed model call stays.
-- **An interrupted block continues after the interruption**; the text before it stays.
-- **The key of a tool call is its id**, across model calls and resumed runs. A result may come before the input is
-  complete, after later text, after the end, and without a start.
-- **A turn has one end**: a requested cancellation, else a failure, else what the agent reported. A stream that just
-  stops is a failure.
+differs. A block that was not streamed is emitted from its final text. - **The translator gives each block a key**: its
+model call, its index there and its kind. The id of a provider alone is no key. - **Snapshots become deltas.** A
+snapshot that does not continue the text so far replaces that text. - **Text of a failed model call is retracted**
+before the next try. Text of a completed model call stays. - **An interrupted block continues after the interruption**;
+the text before it stays. - **The key of a tool call is its id**, across model calls and resumed runs. A result may come
+before the input is complete, after later text, after the end, and without a start. - **A turn has one end**: a
+requested cancellation, else a failure, else what the agent reported. A stream that ends without any of these is a
+failure.
 
 Pure: no clock, no I/O. One instance is one turn.
 """
@@ -52,7 +50,10 @@ _MAX_UNKNOWN_KINDS = 20
 
 
 class _Segment:
-    """Text of one block up to an interruption. If its model call is complete, it is permanent: no retry retracts it."""
+    """The text of a block between two interruptions.
+
+    If its model call is complete, it is permanent: no retry retracts it.
+    """
 
     __slots__ = ("is_permanent", "pieces")
 
@@ -93,7 +94,11 @@ class _Block:
 
 
 class TurnTranslation:
-    """One turn of one agent. A method returns the canonical events that follow from the call."""
+    """One turn of one agent. A translator calls a method for each thing that the agent reports.
+
+    The method returns the canonical events to emit. `parent` is the id of the tool call that runs the subagent; None
+    for the agent itself.
+    """
 
     def __init__(self, runtime: str) -> None:
         self.runtime = runtime
@@ -122,7 +127,10 @@ class TurnTranslation:
         return [*events, TextDelta(text=piece, parent_tool_id=parent)]
 
     def text_snapshot(self, key: _BlockKey, whole: str, *, parent: str | None = None) -> list[Event]:
-        """Take the whole text of a block so far, and emit the new part. Text that differs replaces the open segment."""
+        """Take the whole text of a block so far, and emit what is new.
+
+        If the text does not continue the earlier text, it replaces the text since the last interruption.
+        """
         known = self._blocks.get(key)
         text = known.text if known is not None else ""
         if whole.startswith(text):
@@ -179,7 +187,7 @@ class TurnTranslation:
             segment.is_permanent = True
 
     def _retract(self, parent: str | None, reason: str) -> list[Event]:
-        """Retract all text since the last interruption, then emit again the segments that still have text."""
+        """Retract all text since the last interruption, then emit again the segments that are still valid."""
         return [
             TextRetracted(reason=reason, parent_tool_id=parent),
             *(
@@ -198,7 +206,7 @@ class TurnTranslation:
         return [TextRetracted(reason=reason, scope="turn")]
 
     def _open_block(self, key: _BlockKey, parent: str | None) -> tuple[list[Event], _Block]:
-        """Make this the speaker's open block, and close the one that was open before."""
+        """Make this the open block of the agent or subagent, and close the block that was open before."""
         before = self._open_blocks.get(parent)
         self._reasoning_ended.pop(parent, None)
         block = self._blocks.get(key)
@@ -250,7 +258,10 @@ class TurnTranslation:
         return [ReasoningEnd(metadata=metadata, parent_tool_id=parent)]
 
     def _interrupt_text(self, parent: str | None) -> None:
-        """Close the open block at an event that is not text, as the fold does."""
+        """Close the open block, because an event that is not text comes.
+
+        The message built from the events does the same.
+        """
         self._reasoning_ended.pop(parent, None)
         self._recent_segments.pop(parent, None)
         key = self._open_blocks.pop(parent, None)
@@ -260,7 +271,7 @@ class TurnTranslation:
     # Tools
 
     def tool_call(self, call: str, name: str, arguments: Any = None, *, parent: str | None = None) -> list[Event]:
-        """Start a call, or replace the input of one that runs."""
+        """Start a tool call. If it has already started, replace its arguments."""
         if self.is_open_call(call):
             caller = self._call_parents[call]
             return [] if arguments is None else [ToolInput(id=call, arguments=arguments, parent_tool_id=caller)]
@@ -271,21 +282,21 @@ class TurnTranslation:
         return [ToolStarted(id=call, name=name or "tool", arguments=arguments, parent_tool_id=parent)]
 
     def has_open_calls(self) -> bool:
-        """Whether a call has no result yet."""
+        """Whether a tool call has no result yet."""
         return not all(self._call_finished.values())
 
     def is_open_call(self, call: str) -> bool:
-        """Whether a call with this id has started and has no result yet."""
+        """Whether a tool call with this id has started and has no result yet."""
         return self._call_finished.get(call) is False
 
     def tool_output(self, call: str, data: str) -> list[Event]:
-        """Append to the output of a tool."""
+        """Append to the output of a tool call."""
         if not data or call not in self._call_finished:
             return []
         return [ToolOutput(id=call, data=data, parent_tool_id=self._call_parents.get(call))]
 
     def tool_output_snapshot(self, call: str, whole: str) -> list[Event]:
-        """Take the whole output of a tool so far, and emit the new part."""
+        """Take the whole output of a tool call so far, and emit what is new."""
         printed = self._printed.get(call, "")
         if not whole.startswith(printed):
             return []  # emitted output cannot be changed, but the result will be right
@@ -295,7 +306,7 @@ class TurnTranslation:
     def tool_result(
         self, call: str, result: Any, *, is_error: bool = False, name: str = "", parent: str | None = None
     ) -> list[Event]:
-        """Finish a call; a call that was never started is started first."""
+        """Finish a tool call. A call that was never started is started first."""
         if self._call_finished.get(call):
             return []
         started = [] if call in self._call_finished or self.is_finished else self.tool_call(call, name, parent=parent)
@@ -330,7 +341,7 @@ class TurnTranslation:
     # The end
 
     def fail(self, message: str, *, code: str | None = None, status_code: int | None = None) -> None:
-        """Record that the turn has failed. No later end of the stream changes that; the first failure counts."""
+        """Record that the turn has failed. Only the first failure counts, and `complete` does not change it."""
         if self._failure is None:
             reason, status = provider_error_text(message or "no reason was given")
             self._failure = TurnFailed(message=reason, code=code, status_code=status_code or status)
@@ -359,7 +370,7 @@ class TurnTranslation:
 
 
 def _kind_of(event: Any) -> Hashable:
-    """The names in an unknown event that identify its kind. If there are none, its keys and its type."""
+    """The texts in an unknown event that name its kind; if it has none, the names of its fields and its Python type."""
     names: list[str] = []
     match event:
         case dict():

@@ -116,7 +116,7 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 class MembershipChange(msgspec.Struct, frozen=True):
-    """A change of what the bot is in a chat. In a private chat, `kicked` means blocked."""
+    """A change of the bot's role in a chat. In a private chat, `kicked` means that the person has blocked the bot."""
 
     chat: UpdateChat
     old_chat_member: Membership

@@ -1,4 +1,4 @@
-"""Commands that speak the Agent Client Protocol: `AcpRuntime(command)`."""
+"""Agents whose command speaks the Agent Client Protocol (ACP): `AcpRuntime(command)`."""
 
 from tailrace.runtimes.acp.opening import AcpOptions
 from tailrace.runtimes.acp.runtime import AcpRuntime

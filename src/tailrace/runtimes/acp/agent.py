@@ -44,7 +44,7 @@ _NO_SUCH_METHOD = -32601
 
 
 class RpcMessage(msgspec.Struct, frozen=True):
-    """A request, a notification or a response; its fields show which."""
+    """A JSON-RPC message. A request has a method and an id, a notification only a method, a response only an id."""
 
     id: int | str | float | msgspec.UnsetType | None = msgspec.UNSET
     method: str | None = None
@@ -70,10 +70,11 @@ _encoder = msgspec.json.Encoder()
 
 
 class AcpAgent:
-    """A command that speaks the protocol, with one session. `start` it, and always `close` it, also after an error.
+    """A process of an agent that speaks the Agent Client Protocol, with one session.
 
-    `name` is the name that the agent gives itself, `label` its name in messages to people. `login_hint` says how to log
-    in, and `end_text` how the agent ended. `may_be_silent` returns whether a silence during a prompt has a reason.
+    Call `start`, and always `close`, also after an error. `name` is the name that the agent gives itself, `label` its
+    name in messages to people. `login_hint` says how to log in, and `end_text` how the agent ended. `may_be_silent`
+    returns whether the agent has a reason to be silent during a prompt, for example a running tool.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class AcpAgent:
         return self._task is not None and not self._task.done()
 
     def terminate(self) -> None:
-        """Start to end the process and its group, without waiting. May be called twice."""
+        """Tell the process and its group to end, without waiting for that. May be called twice."""
         if self._task is not None:
             self._task.cancel()
 
@@ -157,7 +158,10 @@ class AcpAgent:
     # Receiving
 
     async def receive(self) -> RpcMessage | bytes | None:
-        """The next message during a prompt. Bytes are a line that is no message; None means: the agent has ended."""
+        """The next message during a prompt.
+
+        Bytes are a line that is not a valid message; None means that the agent has ended.
+        """
         if self._incoming.empty() and self._task is not None:
             receiving = asyncio.create_task(self._incoming.get())
             either: set[asyncio.Task[Any]] = {receiving, self._task}
@@ -189,7 +193,10 @@ class AcpAgent:
             await self._send(id=message.id, error={"code": _NO_SUCH_METHOD, "message": f"no {message.method} here"})
 
     def _is_ours(self, message: RpcMessage) -> bool:
-        """Whether the message is about our session. Subagents have other sessions; their calls show their work."""
+        """Whether the message belongs to the session of this agent. Messages of other sessions come from subagents.
+
+        They are ignored, because the tool calls that run the subagents already show their work.
+        """
         session_id = at_path(message.params, "sessionId")
         return message.method == UPDATE and (session_id is None or session_id == self.session_id)
 
@@ -211,7 +218,7 @@ class AcpAgent:
         return response.result().result
 
     async def skip_history(self) -> None:
-        """Skip the history of a loaded session until the agent is quiet."""
+        """Discard the old messages that the agent sends after loading a session, until it sends none for a moment."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_HISTORY_TIMEOUT_S):
                 while True:
@@ -220,7 +227,7 @@ class AcpAgent:
                         await self._received.wait()
 
     async def prompt(self, text: str) -> None:
-        """Send the prompt; from now on `receive` returns its messages, until `end_turn`."""
+        """Send the prompt. From now on `receive` returns the agent's messages, until `end_turn`."""
         while not self._incoming.empty():
             stale = self._incoming.get_nowait()
             if isinstance(stale, RpcMessage) and stale.method == PERMISSION:
@@ -233,22 +240,22 @@ class AcpAgent:
         )
 
     def end_turn(self) -> None:
-        """End the turn: messages are discarded until the next prompt."""
+        """End the turn: all messages of the agent are discarded until the next prompt."""
         self._in_turn = False
 
     async def respond(self, request: RpcMessage, result: Any) -> None:
-        """Respond to a request of the agent."""
+        """Send the result of a request that the agent has made."""
         await self._send(id=request.id, result=result)
 
     async def cancel_requests(self, requests: Sequence[RpcMessage]) -> None:
-        """Respond that the requests are cancelled. Give up soon if the agent does not read the responses."""
+        """Respond to these requests of the agent that they are cancelled. Gives up soon if the agent does not read."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 for request in requests:
                     await self.respond(request, CANCELLED)
 
     async def cancel(self) -> None:
-        """Ask the agent to stop, and wait for a short time until it stops. Messages that it sends are discarded."""
+        """Ask the agent to stop its turn, and wait a short time for that. Messages that it still sends are dropped."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                 await self._send(method="session/cancel", params={"sessionId": self.session_id})

@@ -1,7 +1,7 @@
-"""Open the session of a conversation: initialize, log in, resume or create the session, and set its mode.
+"""Opens the session of a conversation: initialize, log in, resume or create the session, and set its mode.
 
-The id of the session of a conversation is stored in a file of this user. The session is resumed or loaded if the agent
-can do one of these. If not, a new session is created, and a notice says so.
+A file of this user stores which session belongs to which conversation. If the agent can resume or load sessions, that
+session is used again. If not, a new session is created, and a notice says so.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class AcpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for running an agent.
 
     `env` is added to our environment. `mode` and `auth` are ids that each agent defines, like `plan` and
-    `gemini-api-key`. `retention_s` is how long an idle agent is kept for the next turn of its conversation; 0 keeps
-    none. `silence_timeout_s` is how long the agent may be silent during a prompt while no tool runs. `exit_timeout_s`
-    is how long it may take to exit after it has closed its output.
+    `gemini-api-key`. `retention_s` is how long an idle agent is kept for the next turn of its conversation; with 0 it
+    ends after each turn. `silence_timeout_s` is how long the agent may be silent during a prompt while no tool runs.
+    `exit_timeout_s` is how long the agent may take to exit after it has closed its output.
     """
 
     cwd: str | None = None
@@ -87,7 +87,7 @@ def _login_hint(info: Any) -> str:
 
 
 async def _resume_or_create(agent: AcpAgent, session: str, capabilities: Any) -> list[str]:
-    """Resume the conversation's session, or create one."""
+    """Resume the session of the conversation, or create a new one. Returns notices for the person."""
     stored = SessionFile("acp", session, *agent.command, agent.cwd)
     parameters = {"cwd": agent.cwd, "mcpServers": []}
     notices = []

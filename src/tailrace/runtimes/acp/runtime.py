@@ -1,9 +1,8 @@
-"""Any agent of the Agent Client Protocol as a runtime: `AcpRuntime("claude-agent-acp")`, on the command line
-`acp:COMMAND`.
+"""Runs any agent that speaks the Agent Client Protocol: `AcpRuntime("claude-agent-acp")`; in a terminal `acp:COMMAND`.
 
-This module owns which agent process serves a conversation. A process is kept for some time after its turn, because a
-start takes seconds and some agents lose their memory with the process; only a few are kept. If a turn fails or is
-closed early, the process and its process group are ended, and the next turn resumes the session.
+This module decides which process serves a conversation. A process is kept for some time after its turn, because a start
+takes seconds and some agents lose their memory with the process; only a few are kept. If a turn fails or is closed
+early, the process and its process group are ended, and the next turn resumes the session.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MAX_KEPT = 8
 
 
 class AcpRuntime:
-    """An agent's command as a runtime.
+    """Runs turns with an agent that is started by a command and speaks the Agent Client Protocol.
 
     `permissions` decides on the agent's requests for permission. With `ask`, the `approver` asks a person; without an
     `approver` nothing is allowed.
@@ -99,7 +98,7 @@ class AcpRuntime:
                 await agent.close()
 
     async def aclose(self) -> None:
-        """End the agents that are kept."""
+        """End the idle agents that are kept for the next turn of their conversations."""
         kept, self._kept = self._kept, {}
         for agent, timer in kept.values():
             timer.cancel()

@@ -1,4 +1,4 @@
-"""The messages of the Agent Client Protocol: the fields that are used, and the text of their content.
+"""The messages of the Agent Client Protocol: the fields that we read, and the text of their content.
 
 Other fields are ignored, and every optional field may be null, because agents are newer than the published schema.
 """
@@ -15,7 +15,7 @@ _CODES = {-32000: "auth_required", -32601: "not_supported", -32602: "invalid_req
 
 
 def at_path(value: Any, *path: str) -> Any:
-    """The value at a path of names; None if there is none."""
+    """Follow names through nested objects: `at_path(value, "a", "b")` is `value["a"]["b"]`. None if it is missing."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -28,20 +28,20 @@ class SessionUpdate(msgspec.Struct, rename="camel", kw_only=True):
 
     @property
     def parent(self) -> str | None:
-        """The call that runs the subagent which sent this report; None for the agent itself."""
+        """The id of the tool call that runs the subagent which sent this report; None for the agent itself."""
         found = at_path(self.meta, "claudeCode", "parentToolUseId")
         return found if isinstance(found, str) else None
 
 
 class ContentChunk(SessionUpdate, kw_only=True):
-    """A piece of a message or of reasoning."""
+    """A piece of a message of the agent, or of its reasoning."""
 
     content: Any
     message_id: str | None = None
 
 
 class ToolUpdate(SessionUpdate, kw_only=True):
-    """A call starts, or some of its fields have changed."""
+    """A tool call starts, or some fields of a known call have changed; all other fields are None."""
 
     tool_call_id: str
     title: str | None = None
@@ -60,7 +60,7 @@ class ToolUpdate(SessionUpdate, kw_only=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the call has ended, with or without success."""
+        """Whether the tool call has ended, with or without success."""
         return self.status in {"completed", "failed"}
 
 
@@ -70,32 +70,32 @@ class _PlanEntry(msgspec.Struct):
 
 
 class AcpPlan(SessionUpdate, kw_only=True):
-    """All steps of a plan."""
+    """The current plan of the agent, with all its steps."""
 
     entries: list[_PlanEntry]
 
 
 class PlanUpdate(SessionUpdate, kw_only=True):
-    """A plan by its id: steps, Markdown, or a file."""
+    """One of several plans. Its content is a list of steps, a Markdown text, or the address of a file."""
 
     plan: Any
 
 
 class ModeUpdate(SessionUpdate, kw_only=True):
-    """The mode the agent works in from now on."""
+    """The agent works in another mode from now on."""
 
     current_mode_id: str
 
 
 class NoticeUpdate(SessionUpdate, kw_only=True):
-    """A notice to the person."""
+    """A notice of the agent for the person."""
 
     title: str
     description: str | None = None
 
 
 class _PermissionOption(msgspec.Struct, rename="camel"):
-    """A way to answer a request for permission."""
+    """One of the possible answers to a request for permission."""
 
     option_id: str
     name: str
@@ -103,14 +103,14 @@ class _PermissionOption(msgspec.Struct, rename="camel"):
 
 
 class PermissionRequest(msgspec.Struct, rename="camel"):
-    """A request for permission: the call, and the possible answers."""
+    """The agent asks for permission to make a tool call. `options` are the possible answers."""
 
     tool_call: ToolUpdate
     options: list[_PermissionOption]
 
 
 class PromptResult(msgspec.Struct, rename="camel"):
-    """The response to a prompt."""
+    """The response to a prompt: why the agent stopped, and the tokens that it used."""
 
     stop_reason: str
     usage: Any = None
@@ -118,7 +118,7 @@ class PromptResult(msgspec.Struct, rename="camel"):
 
 
 class AcpUsage(msgspec.Struct, rename="camel"):
-    """The tokens of a prompt."""
+    """The tokens that the agent used for a prompt."""
 
     input_tokens: int
     output_tokens: int
@@ -128,17 +128,21 @@ class AcpUsage(msgspec.Struct, rename="camel"):
 
     @property
     def all_input_tokens(self) -> int:
-        """All tokens that the model read. Agents count cached tokens apart, so they are added."""
+        """All tokens that the model read. Agents do not include cached tokens in `input_tokens`, so these are added."""
         return self.input_tokens + (self.cached_read_tokens or 0) + (self.cached_write_tokens or 0)
 
     @property
     def all_output_tokens(self) -> int:
-        """All tokens that the model wrote. Some agents count reasoning apart, so the total is used if there is one."""
+        """All tokens that the model wrote, with reasoning.
+
+        Some agents do not include reasoning in `output_tokens`, so this is computed from the total if the agent sends
+        one.
+        """
         return self.output_tokens if self.total_tokens is None else max(self.total_tokens - self.all_input_tokens, 0)
 
 
 class _ErrorResponse(msgspec.Struct):
-    """An error in place of a result."""
+    """The error with which an agent responds to a request, in place of a result."""
 
     message: str = ""
     code: int = 0
@@ -146,7 +150,7 @@ class _ErrorResponse(msgspec.Struct):
 
 
 def error_text_and_code(error: Any) -> tuple[str, str]:
-    """The error that an agent responds with, as a sentence and a code."""
+    """Read the error with which an agent responded. Returns a sentence for people, and a code."""
     try:
         refusal = msgspec.convert(error, _ErrorResponse)
     except msgspec.ValidationError:
@@ -180,7 +184,7 @@ def content_media(content: Any, parent: str | None) -> Event | None:
 
 
 def tool_content_text(content: list[Any] | None) -> str:
-    """The text of a call's content. Content that is a terminal has no text."""
+    """The content of a tool call as text. An edited file becomes "Edited PATH"; terminal output is left out."""
     texts: list[str] = []
     for part in content or ():
         match part:

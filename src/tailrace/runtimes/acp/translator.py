@@ -57,7 +57,7 @@ _MAX_LINE, _MAX_HELD = 1000, 100
 
 
 class _Call:
-    """A call: its speaker, its input, whether it runs, and what it printed."""
+    """What is known of a tool call: its subagent (`parent`), its input, whether it runs, and what it printed."""
 
     __slots__ = ("arguments", "is_background_launch", "is_running", "parent", "printed")
 
@@ -72,9 +72,10 @@ _Handler: TypeAlias = "Callable[[AcpTranslator, Any], list[Event]]"
 
 
 class AcpTranslator:
-    """Translates one prompt. Call `update` and `permission_request`, then one method of "The end".
+    """Translates the messages of one turn. `agent` is the name that the agent gives itself.
 
-    `agent` is the name the agent gives itself.
+    Call `update` and `permission_request` for each message. End the turn with `prompt_result`, `prompt_error`,
+    `agent_lost` or `close`.
     """
 
     def __init__(self, runtime: str = "acp", *, agent: str = "") -> None:
@@ -93,7 +94,7 @@ class AcpTranslator:
         self._was_restarted = False
 
     def update(self, params: Any, at_s: float | None = None) -> list[Event]:
-        """Translate an update of the session, received at this time."""
+        """Translate a `session/update` message, which was received at the time `at_s`."""
         self._received_at = at_s
         update = shapes.at_path(params, "update")
         kind = str(shapes.at_path(update, "sessionUpdate"))
@@ -108,15 +109,15 @@ class AcpTranslator:
         return self._unknown(params, kind)
 
     def invalid_line(self, line: bytes) -> list[Event]:
-        """Report a line that is no message of the protocol."""
+        """Report a line that is not a message of the protocol."""
         return self._unknown(line[:_MAX_LINE].decode(errors="replace"))
 
     def notice(self, text: str) -> list[Event]:
-        """Add a notice."""
+        """Add a notice; if a block of text is open, after that block."""
         return self._after_block(partial(self.turn.notice, text))
 
     def permission_request(self, params: Any) -> tuple[list[Event], Question | None]:
-        """Translate a request for permission; returns its question, if it can be read."""
+        """Translate a request for permission. Returns the question to decide; None if the request cannot be read."""
         try:
             request = msgspec.convert(params, shapes.PermissionRequest)
         except msgspec.ValidationError:
@@ -131,7 +132,10 @@ class AcpTranslator:
     # The end
 
     def prompt_result(self, result: Any) -> list[Event]:
-        """End the turn with the result of the prompt: complete, cancelled or failed. A second result is ignored."""
+        """End the turn as the agent's response to the prompt says: complete, cancelled or failed.
+
+        A second result is ignored.
+        """
         if self.turn.is_finished:
             return []
         try:
@@ -152,7 +156,10 @@ class AcpTranslator:
         return [*events, *self.close()]
 
     def prompt_error(self, error: Any, *, login_hint: str = "") -> list[Event]:
-        """End the turn with the error of the prompt. `login_hint` is added if the user is not logged in."""
+        """End the turn because the agent responded to the prompt with an error.
+
+        If the user is not logged in, `login_hint` is added to the error.
+        """
         message, code = shapes.error_text_and_code(error)
         text = "".join(self._block_pieces).strip()
         was_emitted = self._block is not None and text != "" and (message == text or message.endswith(f": {text}"))
@@ -212,7 +219,11 @@ class AcpTranslator:
         return [*events, *self.turn.text_delta(key, detected.text, parent=chunk.parent)]
 
     def _open_block(self, key: tuple[str | None, str | None]) -> list[Event]:
-        """Begin another block: the message before it becomes permanent, and text of another speaker is closed."""
+        """Begin another block of text.
+
+        No later retry can retract the message before it. If that message came from another speaker (the agent or a
+        subagent), it is closed.
+        """
         events = self._close_block()
         if self._last is not None and self._last[0] != key[0]:
             events += self.turn.block_final(self._last, parent=self._last[0])
@@ -242,7 +253,10 @@ class AcpTranslator:
         return [*events, *self.turn.reasoning_delta(piece, parent=chunk.parent)]
 
     def _close_block(self) -> list[Event]:
-        """Close the reasoning and the block, because something else starts. Then emit the events that were held."""
+        """Close the open reasoning or text, because something else starts.
+
+        Then emit the events that waited for its end.
+        """
         rest, self._restarts = self._restarts.close(), RestartDetector()
         events = [] if self._block is None else self.turn.text_delta(self._block, rest, parent=self._block[0])
         result = [] if self._reasoning_key is None else self.turn.reasoning_end(parent=self._reasoning_key[0])
@@ -251,7 +265,10 @@ class AcpTranslator:
         return [*events, *result, *(event for handle in held for event in handle())]
 
     def _unknown(self, value: Any, kind: str | None = None) -> list[Event]:
-        """Report something unknown. Only some reports are held: an agent may print a log while it writes text."""
+        """Report a message of an unknown kind; if a block of text is open, after that block.
+
+        Only a few such reports wait: an agent may print a log while it writes text.
+        """
         if len(self._held) >= _MAX_HELD:
             return []
         return self._after_block(partial(self.turn.unknown_event, value, kind=kind))
@@ -318,7 +335,7 @@ class AcpTranslator:
         return [PlanUpdated(items=items, parent_tool_id=plan.parent)]
 
     def _plan_update(self, update: shapes.PlanUpdate) -> list[Event]:
-        """Show a plan that is not a list of steps as one line."""
+        """Show a plan: its steps if it has a list of steps, else the first line of its text."""
         match update.plan:
             case {"entries": list()}:
                 return self._plan(msgspec.convert(update.plan, shapes.AcpPlan))
@@ -336,7 +353,10 @@ class AcpTranslator:
         return self.notice(f"{chunk.title}: {chunk.description}" if chunk.description else chunk.title)
 
     def _session_info(self, session: shapes.SessionUpdate) -> list[Event]:
-        """Handle codex-acp's report on its thread: use the newest status, and retract the text of a failed try."""
+        """Handle what codex-acp reports about its thread.
+
+        Only the newest status of the thread counts. If a model call failed and is tried again, its text is retracted.
+        """
         status = shapes.at_path(session.meta, "codex", "threadStatus", "type")
         if status is not None:
             self._thread_failed, self._failure_pieces = status == "systemError", []

@@ -1,4 +1,4 @@
-"""One prompt to an agent: translate its messages, answer its requests, and cancel a turn that is closed early.
+"""Runs one turn of an agent: translates its messages, answers its requests, and cancels a turn that is closed early.
 
 `approvals` decides what the agent may do; this module writes the answer in the protocol's form.
 """
@@ -25,7 +25,7 @@ _LATE_RESULTS_S = 1.0
 
 
 class AcpTurn:
-    """A turn of an agent whose session is open; `is_reusable` says whether the agent can take another one."""
+    """One turn of an agent whose session is open. `is_reusable` says whether the agent can be used for another turn."""
 
     def __init__(
         self, agent: AcpAgent, translator: AcpTranslator, *, permissions: Policy, approver: Approver | None = None
@@ -89,7 +89,7 @@ class AcpTurn:
         return events
 
     async def _leave(self) -> None:
-        """Cancel the open requests. If the agent still works, tell it to stop."""
+        """Cancel the open requests of the agent. If the agent still works on the prompt, tell it to stop."""
         self._approvals.withdraw()
         unanswered, self._unanswered = self._unanswered, []
         await self._agent.cancel_requests(unanswered)
@@ -117,7 +117,7 @@ class AcpTurn:
         return [*events, *self._as_notices(await self._approvals.decide(question, respond))]
 
     def _as_notices(self, events: Iterable[Event]) -> list[Event]:
-        """Pass notices through the translator, so that they come at the right place among the agent's messages."""
+        """Pass notices through the translator, so that they do not come in the middle of the agent's text."""
         return [
             events
             for event in events

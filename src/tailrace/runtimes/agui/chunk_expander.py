@@ -1,8 +1,9 @@
-"""Rewrites AG-UI's chunk events as the start, content and end events that they stand for.
+"""Rewrites the short "chunk" events of AG-UI as the start, content and end events for which they are an abbreviation.
 
-The first chunk names the message or call that it starts. The next chunks may leave the name out. Any other event of the
-same speaker ends the message or call. Characters that were cut between two pieces are joined, and null fields are
-dropped. Nothing else changes: a malformed event is passed on, and the translator reports it.
+The first chunk names the message or tool call that it starts. The next chunks may leave the name out. Any other event
+of the same speaker (the agent or a subagent) ends the message or call. A character may be cut in half between two
+pieces of text; the halves are joined. Null fields are dropped. Nothing else changes: a malformed event is passed on,
+and the translator reports it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tailrace.surrogates import SurrogateJoiner
 
 
 class _EventTypes(msgspec.Struct, frozen=True):
-    """The event types that one kind of chunk stands for, and the name of the field with the id."""
+    """The start, content and end events for one kind of chunk, and the name of the field with the id."""
 
     id: str
     start: str
@@ -35,7 +36,7 @@ _ENDS_NOTHING = {"RAW", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA", "REASONING_ENCRYP
 
 
 class _OpenItem(msgspec.Struct):
-    """A message or call that came in chunks and has not ended: its event types, its speaker and its id."""
+    """A message or tool call that came in chunks and has not ended: its event types, its speaker and its id."""
 
     types: _EventTypes
     speaker: str | None
@@ -43,14 +44,17 @@ class _OpenItem(msgspec.Struct):
 
 
 class ChunkExpander:
-    """Expands the events of one stream: `feed` them in order."""
+    """Rewrites the chunk events of one stream. Call `feed` with each event in order."""
 
     def __init__(self) -> None:
         self._open: list[_OpenItem] = []
         self._joiner = SurrogateJoiner()
 
     def feed(self, event: Any) -> list[Any]:
-        """First the end events for the items that this event ends, then the event itself in its long form."""
+        """Take an event.
+
+        Returns the end events of the items that it ends, then the event itself, rewritten if it is a chunk.
+        """
         kind = event.get("type") if isinstance(event, dict) else None
         if not isinstance(kind, str):
             return [event]
@@ -78,7 +82,11 @@ class ChunkExpander:
         return events
 
     def _find_open(self, types: _EventTypes, named: Any, speaker: Any) -> _OpenItem | None:
-        """The item that a chunk continues: the one it names, else that of its speaker, else the only open one."""
+        """The open item that a chunk continues; None if it starts a new one.
+
+        That is the item with the id that the chunk names. Without an id it is the item of the same speaker, or the only
+        one.
+        """
         candidates = [item for item in self._open if item.types is types]
         if named is not None:
             return next((item for item in candidates if item.id == named), None)
@@ -88,7 +96,7 @@ class ChunkExpander:
         return candidates[0] if len(candidates) == 1 else None
 
     def _end_events(self, kind: str, speaker: Any) -> list[Any]:
-        """Close the items that an event of this type and speaker ends."""
+        """Close the items that an event of this type and speaker ends. Returns their end events."""
         if not self._open or kind in _ENDS_NOTHING:
             return []
         ended = [item for item in self._open if kind in _ENDS_ALL or item.speaker == speaker]

@@ -1,8 +1,10 @@
-"""The messages of a conversation with an AG-UI agent. They are sent with each question: most agents store nothing.
+"""The messages of a conversation with an AG-UI agent.
 
-The history folds the events of a run into messages, with unchanged ids and encrypted values. If the last run has
-stopped to ask something, the person's next message is the answer. That message never approves a call that waits for
-approval, because the person may have meant something else. The runtime saves the history.
+They are sent with each question, because most agents store nothing.
+
+The history collects the events of a run into messages, with unchanged ids and encrypted values. If the last run has
+stopped to ask something, the person's next message is the answer. That message never approves a tool call that waits
+for approval, because the person may have meant something else. The runtime saves the history.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from tailrace.runtimes.sdk import as_text
 
 
 class _Saved(msgspec.Struct):
-    """The saved state of a session: the messages, and the questions for which the last run has stopped."""
+    """What is saved of a session: the messages, and the questions for which the last run has stopped."""
 
     messages: list[dict[str, Any]] = []
     questions: list[Interrupt] = []
 
 
 class AguiHistory:
-    """One conversation: `run_input` to ask a question, `feed` the events of the run, `encode` to save it.
+    """The history of one conversation: `run_input` to ask a question, `feed` the events of the run, `encode` to save.
 
     `saved` are the bytes of the last `encode`. If they cannot be read, the history is empty.
     """
@@ -40,7 +42,7 @@ class AguiHistory:
         self._expander = ChunkExpander()
 
     def run_input(self, text: str, *, thread_id: str, run_id: str, message_id: str) -> dict[str, Any]:
-        """The input of a run that answers this text."""
+        """Add the person's text to the history, and return the input for the run that answers it."""
         open_interrupts, self._interrupts = self._interrupts, []
         resume = [_resume(interrupt, text) for interrupt in open_interrupts if interrupt.id]
         unnamed = next((interrupt for interrupt in open_interrupts if not interrupt.id), None)
@@ -60,18 +62,19 @@ class AguiHistory:
 
     @property
     def tool_names(self) -> dict[str, str]:
-        """The name of the tool of each call."""
+        """The names of the tools by the ids of their calls."""
         return {call: name for call, known in self._calls.items() if (name := _tool_name(known)) is not None}
 
     def feed(self, native: Any) -> None:
-        """Fold one event of the run."""
+        """Add the content of one event of the run to the messages."""
         for event in self._expander.feed(native):
             self._fold(event)
 
     def encode(self, interrupts: list[Interrupt]) -> bytes:
         """The bytes to save after a run that has stopped for these questions.
 
-        A call without a result is dropped unless the run asks something, because most models refuse such a history.
+        If the run asks nothing, a tool call without a result is dropped, because most models refuse a history with such
+        a call.
         """
         answered = {as_text(message["toolCallId"]) for message in self._messages if "toolCallId" in message}
         messages: list[dict[str, Any]] = []
@@ -106,7 +109,7 @@ class AguiHistory:
                     holder |= {"encryptedValue": value} | ({} if kind is None else {"encryptedValueType": kind})
 
     def _replace_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Replace all messages. An id means the newest message with that id, because agents reuse ids."""
+        """Replace all messages by those of a snapshot. An id that several messages have means the newest of them."""
         self._messages: list[dict[str, Any]] = []
         self._by_id: dict[str, dict[str, Any]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
@@ -144,7 +147,10 @@ def _resume(interrupt: Interrupt, text: str) -> dict[str, Any]:
 
 
 def _payload(interrupt: Interrupt, text: str) -> Any:
-    """The answer for a graph: the text. If calls wait for approval, a rejection with the text as its reason."""
+    """The person's answer to a question of the agent: the text, in the form that the agent expects.
+
+    If tool calls wait for approval, the answer is a rejection, with the text as its reason.
+    """
     if not interrupt.tools:
         return text
     return {"decisions": [{"type": "reject", "message": text} for _ in interrupt.tools]}
@@ -159,7 +165,7 @@ def _tool_name(call: dict[str, Any]) -> str | None:
 
 
 def _is_conversation(message: Any) -> bool:
-    """True for a message that is sent back. Messages of activities are only for showing."""
+    """Whether a message is sent back to the agent. Messages about activities are only shown."""
     return isinstance(message, dict) and isinstance(message.get("id"), str) and message.get("role") != "activity"
 
 

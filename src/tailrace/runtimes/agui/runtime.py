@@ -1,7 +1,7 @@
-"""Runs an AG-UI agent: one run per turn, over HTTP or of a function in this process.
+"""Runs an AG-UI agent: one run per turn, over HTTP or by calling a function in this process.
 
 This module owns the request, all ways in which it can end, and the files in which histories are saved. The translator
-owns the meaning of the events, and the history owns the messages that are sent with a question.
+knows what the events mean, and the history keeps the messages that are sent with a question.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AgentFunction: TypeAlias = Callable[[dict[str, Any]], AsyncGenerator[Any, None]
 
 
 class AguiRuntime:
-    """An AG-UI agent as a runtime: the URL that answers a POST, or an async generator function.
+    """Runs turns with an AG-UI agent: a URL that accepts a POST, or an async generator function.
 
     The function gets a `RunAgentInput` as a dictionary. It yields events: objects of `ag_ui.core`, dictionaries, or the
     text or bytes of an encoder. `headers` and `read_timeout_s` are for a URL (see `Endpoint`).
@@ -85,7 +85,7 @@ class AguiRuntime:
 
 
 async def _run_function(agent: _AgentFunction, run_input: dict[str, Any]) -> AsyncGenerator[Any, None]:
-    """The events of a function as JSON values, even if the function yields models or an encoded stream."""
+    """Call the agent's function and yield its events as JSON values, also if it yields models or encoded text."""
     decoder = FrameDecoder()
     async with aclosing(agent(run_input)) as items:
         async for item in items:

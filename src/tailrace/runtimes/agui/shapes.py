@@ -11,7 +11,7 @@ import msgspec
 
 
 class _SpeakerEvent(msgspec.Struct, rename="camel"):
-    """An event of the agent, or of the subagent that it names."""
+    """An event that comes from the agent, or from the subagent with the id `subagent_run_id`."""
 
     subagent_run_id: str | None = None
 
@@ -37,28 +37,28 @@ class MessageEnd(_SpeakerEvent, kw_only=True):
 
 
 class ToolCallStart(_SpeakerEvent, kw_only=True):
-    """A call starts."""
+    """A tool call starts."""
 
     tool_call_id: str
     tool_call_name: str
 
 
 class ToolCallArguments(_SpeakerEvent, kw_only=True):
-    """A piece of a call's arguments, which are JSON. The event without a piece ends them."""
+    """A piece of the arguments of a tool call, as JSON text. In the event that ends the arguments, `delta` is empty."""
 
     tool_call_id: str
     delta: str = ""
 
 
 class ToolCallResult(_SpeakerEvent, kw_only=True):
-    """The result of a call: text, or parts of which some are text."""
+    """The result of a tool call: a text, or a list of parts, some of which are texts."""
 
     tool_call_id: str
     content: Any = ""
 
 
 class EncryptedValue(_SpeakerEvent, kw_only=True):
-    """The provider's own data for a message or a call."""
+    """Encrypted data of the model's provider that belongs to a message or a tool call. It is sent back unchanged."""
 
     entity_id: str
     encrypted_value: str
@@ -71,7 +71,7 @@ class StepStarted(_SpeakerEvent, kw_only=True):
 
 
 class ActivitySnapshot(_SpeakerEvent, kw_only=True):
-    """An activity of some type is in progress."""
+    """The agent reports an activity; `activity_type` says which kind."""
 
     activity_type: str
 
@@ -126,7 +126,7 @@ class RunStarted(msgspec.Struct, rename="camel"):
 
 
 class Interrupt(msgspec.Struct, rename="camel"):
-    """A question that has stopped a run. It asks for approval of calls or for something else."""
+    """A question for which a run has stopped: whether tool calls are allowed, or something else."""
 
     id: str
     reason: str | None = None
@@ -136,7 +136,7 @@ class Interrupt(msgspec.Struct, rename="camel"):
 
     @property
     def text(self) -> str:
-        """The question as text, if there is one. Strands sends it in the metadata."""
+        """The question as text; "" if there is none. The framework Strands sends the text in the metadata."""
         match self:
             case Interrupt(message=str(text)) | Interrupt(metadata={"reason": str(text)}) if text:
                 return text
@@ -145,7 +145,10 @@ class Interrupt(msgspec.Struct, rename="camel"):
 
     @property
     def tools(self) -> list[str]:
-        """The tools that wait for approval, one for each call, as LangChain's middleware and ADK send them."""
+        """The names of the tools that wait for approval, one for each call.
+
+        LangChain and ADK send them in the metadata.
+        """
         match self.metadata:
             case {"langgraph": {"raw": {"action_requests": [*requests]}}}:
                 return [str(request.get("name")) for request in requests if isinstance(request, dict)]
@@ -168,13 +171,13 @@ class ModelUsage(msgspec.Struct, rename="camel"):
 
 
 class _RunEnd(msgspec.Struct):
-    """A run has ended. Agents put other things into `usage` too, which are ignored."""
+    """The base of the events that end a run. `usage` may have any form; only a list of token counts is read."""
 
     usage: Any = None
 
     @property
     def model_usage(self) -> list[ModelUsage]:
-        """The tokens of each model; empty if they were not counted."""
+        """The tokens of each model; empty if the agent did not send them in the known form."""
         try:
             return msgspec.convert(self.usage, list[ModelUsage])
         except msgspec.ValidationError:
@@ -213,7 +216,7 @@ class RunError(_RunEnd):
 
 
 def text_of(content: Any) -> str | None:
-    """The text of a content, which is text or a list of parts. None if there is no text in it."""
+    """The text of a message content, which is a text or a list of parts. None if it contains no text."""
     match content:
         case str():
             return content

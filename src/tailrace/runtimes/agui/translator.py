@@ -1,11 +1,12 @@
 """Translates the events of one AG-UI run, as JSON values, into canonical events.
 
-A message or call belongs to the speaker that started it, so the events that continue it need no speaker. The events of
-a subagent are shown under the call that started it. If no call did, the subagent itself becomes a call.
+The speaker of an event is the agent or a subagent. A message or tool call belongs to the speaker that started it, so
+later events about it need not name the speaker. The events of a subagent are shown under the tool call that started the
+subagent. If no tool call did, the subagent itself is shown as a tool call.
 
 A snapshot of the conversation repeats the streamed messages under other ids. The snapshot is read when the run has
 ended, to find messages that were not streamed: some agents send their answer only in the snapshot. `TurnTranslation`
-owns the rules of a turn.
+contains the rules that all agents share.
 """
 
 from __future__ import annotations
@@ -29,19 +30,22 @@ _LANGGRAPH_INTERRUPT = "on_interrupt"
 
 
 class _RecentReasoning:
-    """The reasoning of one speaker since the last complete message or call of that speaker."""
+    """The reasoning of one speaker since that speaker's last complete message or tool call."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._length = 0
 
     def add(self, piece: str) -> None:
-        """Add a piece."""
+        """Add a piece of reasoning."""
         self._pieces.append(piece)
         self._length += len(piece)
 
     def equals(self, piece: str) -> bool:
-        """True if the piece equals all this reasoning. The lengths are compared first, because reasoning is long."""
+        """Whether this piece repeats all collected reasoning.
+
+        The lengths are compared first, because reasoning is long.
+        """
         return 0 < self._length == len(piece) and "".join(self._pieces) == piece
 
 
@@ -51,8 +55,9 @@ _Handler: TypeAlias = "Callable[[AguiTranslator, Any], list[Event]]"
 class AguiTranslator:
     """Translates one run: `feed` its events until it `is_done`, call `fail` if the stream broke, then `close`.
 
-    `run_id` is the requested run; other runs in the stream are older ones. `tool_names` are the names of
-    earlier calls by their id: this run may send their results.
+    `run_id` is the requested run. Older runs may come before it in the stream; their ends do not end the turn.
+    `tool_names` has the names of the tools of earlier calls by call id, because this run may send the results of these
+    calls.
     """
 
     def __init__(self, run_id: str = "", tool_names: Mapping[str, str] | None = None) -> None:
@@ -122,7 +127,7 @@ class AguiTranslator:
     # Speakers
 
     def _parent(self, speaker: str | None) -> tuple[list[Event], str | None]:
-        """The call under which a subagent speaks. A subagent that was not announced becomes a call here."""
+        """The id of the tool call under which a subagent is shown, and the events that start this call if needed."""
         if speaker is None:
             return [], None
         if speaker in self._parents:
@@ -131,7 +136,7 @@ class AguiTranslator:
         return self._turn.tool_call(speaker, "subagent"), speaker
 
     def _parent_of(self, item: str, speaker: str | None) -> tuple[list[Event], str | None]:
-        """Like `_parent`, for a message or call. Its speaker is the one that started it, or the first that sends it."""
+        """Like `_parent`, for an event about a message or tool call: its speaker is the one that started it."""
         return self._parent(self._owners.setdefault(item, speaker))
 
     # Messages
@@ -176,9 +181,9 @@ class AguiTranslator:
         return [*started, *events, *self._turn.reasoning_delta(content.delta, parent=parent)]
 
     def _is_repeated(self, content: shapes.MessageContent) -> bool:
-        """True if reasoning starts inside an open text message and repeats all reasoning before that message.
+        """Whether reasoning comes inside an open text message and repeats all reasoning before that message.
 
-        ADK repeats its reasoning like this when the model is done. Other agents end a message before they send
+        ADK repeats its reasoning in this way when the model is done. Other agents end a message before they send
         reasoning, so their reasoning is shown even if it is the same as before.
         """
         speaker = self._owners[content.message_id]
@@ -191,7 +196,7 @@ class AguiTranslator:
         return False
 
     def _forget_reasoning(self, speaker: str | None) -> None:
-        """Forget the speaker's reasoning, because a message or call is complete: it is not repeated after that."""
+        """Forget the speaker's reasoning, because a message or tool call is complete: it is not repeated later."""
         self._recent_reasoning.pop(speaker, None)
         self._open_message.pop(speaker, None)
 
@@ -227,7 +232,7 @@ class AguiTranslator:
         return []
 
     def _call_end(self, end: shapes.ToolCallArguments) -> list[Event]:
-        """The arguments are complete. The result may have come before that."""
+        """Handle the end of the arguments of a tool call. The result of the call may have come before."""
         text = "".join(self._arguments.get(end.tool_call_id, ()))
         started, parent = self._parent_of(end.tool_call_id, end.subagent_run_id)
         if not text:
@@ -286,7 +291,7 @@ class AguiTranslator:
     # The run
 
     def _run_started(self, run: shapes.RunStarted) -> list[Event]:
-        """Handle the start of a run. Runs that come before the requested run in the stream are older runs."""
+        """Note which run the next events belong to. Only the end of the requested run ends the turn."""
         self._current_run = run.run_id
         self._run_end = None
         self.interrupts = []
@@ -324,7 +329,7 @@ class AguiTranslator:
         return [*events, *_usage(run.model_usage)]
 
     def _question_text(self, interrupt: shapes.Interrupt) -> str:
-        """The question as people read it."""
+        """The question of an interrupted run, as text for people."""
         tool = self._tool_names.get(interrupt.tool_call_id or "")
         if interrupt.tools or (tool and not interrupt.text):
             return f"Waiting for approval: {', '.join(interrupt.tools or [tool or ''])}"
@@ -368,7 +373,7 @@ class AguiTranslator:
 
 
 def _usage(models: list[shapes.ModelUsage]) -> list[Event]:
-    """The tokens of all models of the run together; empty if they were not counted."""
+    """The `usage` event with the tokens of all models of the run; empty if they were not counted."""
     if not models:
         return []
     asked, answered = sum(model.input_tokens for model in models), sum(model.output_tokens for model in models)
@@ -376,7 +381,7 @@ def _usage(models: list[shapes.ModelUsage]) -> list[Event]:
 
 
 def _unwrap_text(text: str) -> Any:
-    """A text result that a framework has wrapped in JSON: in quotes, or by ADK as `{"result": …}`."""
+    """Remove the JSON in which some frameworks wrap a text result: quotes, or ADK's `{"result": …}`."""
     match json_or_text(text) if text.startswith(('"', "{")) else None:
         case str(value):
             return value

@@ -1,7 +1,7 @@
 """Claude's requests during a turn: for permission to use a tool, or for the user's choice between answers.
 
-The command writes such a request as a line among the others and waits for a line in return; the SDK calls a function
-instead. This module converts requests to questions, and choices to responses. Pure.
+The command `claude` writes such a request as one of its output lines and waits for a line in return; the SDK calls a
+function instead. This module converts requests to questions, and choices to responses. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_PERSON = "No person can choose from a list here. Ask in your answer instead,
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that Claude wants to use, as the command and the SDK report it."""
+    """A tool that Claude asks to use, in the fields that the command and the SDK have in common."""
 
     tool_name: str
     input: dict[str, Any] = {}
@@ -45,7 +45,10 @@ _decoder = msgspec.json.Decoder(_Request)
 
 
 class ControlRequest(msgspec.Struct, frozen=True):
-    """A request of the command: its id, and the tool that needs permission. None for any other request."""
+    """A request of the command `claude`: its id, and the tool that needs permission.
+
+    `tool` is None for any other request.
+    """
 
     id: str
     tool: ToolRequest | None
@@ -81,7 +84,7 @@ class _Questions(msgspec.Struct):
 
 
 def needs_person(tool: ToolRequest) -> bool:
-    """Whether only a person can answer, because the tool asks for an answer and not for permission."""
+    """Whether only a person can answer: the tool asks the user a question, so permission alone is no answer."""
     return tool.tool_name == _QUESTION_TOOL
 
 
@@ -111,13 +114,13 @@ def _answer_choice(option: _Option) -> Choice:
 
 
 def is_decided(questions: Sequence[Question], choices: Sequence[Choice | None]) -> bool:
-    """Whether the tool is decided: every question has an answer, or one was denied."""
+    """Whether no further question must be asked: every question has an answer, or one was denied."""
     last = choices[-1]
     return len(choices) == len(questions) or last is None or last.kind.startswith("reject")
 
 
 def permission_result(tool: ToolRequest, choices: Sequence[Choice | None]) -> dict[str, Any]:
-    """The decision in Claude's format. A missing choice denies."""
+    """The decision in Claude's format. Without a choice, the tool is denied."""
     last = choices[-1] if choices else None
     if last is None or last.kind.startswith("reject"):
         return {"behavior": "deny", "message": _denial_message(last) if needs_person(tool) else _DENIED}
@@ -136,7 +139,7 @@ def _denial_message(choice: Choice | None) -> str:
 
 
 def control_response(request_id: str, result: dict[str, Any] | None) -> bytes:
-    """The line that answers a request. With None, it says that the request is unknown."""
+    """The line that answers a request. If `result` is None, the line says that the request is unknown."""
     answer = (
         {"subtype": "error", "request_id": request_id, "error": "unknown request"}
         if result is None

@@ -28,7 +28,8 @@ _BROKE_OFF = "The model's answer broke off before the call was complete; it was 
 class _StreamedBlock:
     """A block that comes in pieces.
 
-    `expected_repeat` is an earlier text that the model may repeat. Nothing is emitted while the pieces repeat it.
+    `expected_repeat` is the text of an earlier block that the model may write again. While the new pieces only repeat
+    it, nothing is emitted.
     """
 
     __slots__ = (
@@ -54,7 +55,7 @@ class _StreamedBlock:
 
 
 class _StreamedMessage:
-    """The message that the agent, or a subagent, is writing."""
+    """The message that the agent, or a subagent, is writing now."""
 
     __slots__ = ("block_count", "blocks", "final_texts", "is_complete", "message_id", "number")
 
@@ -68,7 +69,10 @@ class _StreamedMessage:
 
 
 class ClaudeMessages:
-    """All messages of one turn, the agent's and its subagents'. `report_unknown` handles unknown kinds."""
+    """The messages of one turn, those of the agent and those of its subagents.
+
+    `report_unknown` is called with each block or event of an unknown kind.
+    """
 
     def __init__(self, turn: TurnTranslation, report_unknown: Callable[[str], list[Event]]) -> None:
         self._turn = turn
@@ -90,7 +94,10 @@ class ClaudeMessages:
         self._open_text = None
 
     def model_continues(self) -> None:
-        """Note that the model got a message. If its last message broke off, the model may repeat that message."""
+        """Note that the model gets another request. If its last message broke off, the model may repeat this message.
+
+        The repetition is not emitted again.
+        """
         message = self._messages.get(None)
         if message is not None and not message.is_complete:
             self._kept_texts = list(message.final_texts)
@@ -227,12 +234,15 @@ class ClaudeMessages:
         return events
 
     def tool_result(self, block: ContentBlock, parent: str | None) -> list[Event]:
-        """Translate what a tool returned."""
+        """Translate the result of a tool call."""
         is_error = block.is_error is True
         return self._turn.tool_result(block.tool_use_id, result_text(block.content), is_error=is_error, parent=parent)
 
     def _streamed_block(self, block: ContentBlock, line: AssistantLine) -> _StreamedBlock | None:
-        """Find the streamed form of a complete block. In Qwen Code, the two forms have different message ids."""
+        """Find the streamed block that this complete block repeats. None if the block was not streamed.
+
+        In Qwen Code, the streamed message and the complete message have different ids.
+        """
         message = self._messages.get(line.parent_tool_use_id)
         if message is None:
             return None

@@ -1,7 +1,7 @@
 """Claude Code as an agent: `claude -p`, one process per turn.
 
-This module owns the process of a turn. `translator` reads its output, `control` its requests. If no request can be
-allowed, Claude does not get the option with which it asks, and denies by itself.
+This module owns the process of a turn. `translator` reads its output, `control` its requests. If the settings allow no
+request, Claude gets no option to ask for permission, and then denies by itself what needs permission.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ QUESTION_UNANSWERED = Notice(text="Claude asked a question that could not be ans
 
 
 class ClaudeRuntime(CommandRuntime):
-    """Claude Code. Options in `command` may be `--model` or `--allowedTools`; the prompt goes to stdin.
+    """Runs turns with Claude Code. Options in `command` may be `--model` or `--allowedTools`; the prompt goes to stdin.
 
     Claude stores conversations per directory: in another directory it starts a new conversation. Claude's own settings
     say what it may do without permission.
@@ -56,7 +56,7 @@ class ClaudeRuntime(CommandRuntime):
     _missing = _MISSING
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing this ends the process and its group."""
+        """Run a turn in the conversation of the prompt's session. Closing this iterator ends the process group."""
         resumed = self._conversations.get(prompt)
         while True:
             translator = ClaudeTranslator(self.name)
@@ -77,7 +77,10 @@ class ClaudeRuntime(CommandRuntime):
     async def _run_once(
         self, prompt: Prompt, resumed: str, translator: ClaudeTranslator, end: _ProcessEnd
     ) -> AsyncGenerator[Event, None]:
-        """Run one process. `end` gets the error with which the process ended."""
+        """Run one process that resumes the conversation `resumed`.
+
+        The error with which the process ends is stored in `end`.
+        """
         asks = may_allow(self._permissions, self._approver)  # otherwise Claude denies by itself
         flags = (*_FLAGS, *(_PERMISSION_FLAGS if asks else ()), *(("--resume", resumed) if resumed else ()))
         async with self._process(*flags) as process, Approvals(self._permissions, self._approver) as approvals:
@@ -110,14 +113,14 @@ class _ProcessEnd:
 
 
 class InputCloser:
-    """Closes the input of a process when Claude is done and its background work has ended."""
+    """Closes the input of a process, so that it exits, when Claude has answered and its background work has ended."""
 
     def __init__(self, close: Callable[[], None]) -> None:
         self._close = close
         self._timer: asyncio.TimerHandle | None = None
 
     def update(self, translator: ClaudeTranslator) -> None:
-        """Decide whether to close the input. Call this after each line."""
+        """Close the input if it is time. Call this after each line of output."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -128,7 +131,7 @@ class InputCloser:
 
 
 async def _handle_request(request: ControlRequest, process: AgentProcess, approvals: Approvals) -> list[Event]:
-    """Answer Claude's request, now or when a person has chosen. Returns events for the turn."""
+    """Answer Claude's request, now or when a person has chosen. Returns events to emit in the turn."""
     tool = request.tool
     if tool is None:
         await process.write(control_response(request.id, None))

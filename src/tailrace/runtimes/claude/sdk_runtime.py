@@ -1,7 +1,7 @@
 """Claude through its Python SDK (`claude-agent-sdk`), for agents with hooks and tools written in Python.
 
-The SDK runs the same command and converts its lines to objects. This module converts them back to lines for
-`translator`. No SDK object leaves this file.
+The SDK runs the command `claude` and converts its output lines to objects. This module converts the objects back to
+lines for `translator`. No SDK object leaves this file.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ _INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class ClaudeSdkRuntime:
-    """Claude with your own `ClaudeAgentOptions`. `sessions` stores which conversation belongs to which session.
+    """Runs turns with Claude and your own `ClaudeAgentOptions`.
 
-    `permissions` decides on Claude's requests, unless the options decide. With `ask`, the `approver` asks a person.
-    `silence_timeout_s` is how long Claude may be silent while no tool runs.
+    `sessions` is the folder that stores which conversation belongs to which session. `permissions` decides on Claude's
+    requests, unless the options decide. With `ask`, the `approver` asks a person. `silence_timeout_s` is how long
+    Claude may be silent while no tool runs.
     """
 
     name = "claude-sdk"
@@ -71,7 +72,7 @@ class ClaudeSdkRuntime:
         self._conversations = Conversations("claude", sessions)  # shared with ClaudeRuntime: both run the same command
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the session. Closing this interrupts Claude and ends its process."""
+        """Run a turn in the conversation of the session. Closing this iterator interrupts and ends Claude."""
         wanted, kind = "options of the Claude Agent SDK", self._sdk.ClaudeAgentOptions
         if (failed := wrong_agent_type(self._options, runtime=self.name, wanted=wanted, kind=kind)) is not None:
             yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
@@ -151,7 +152,10 @@ class ClaudeSdkRuntime:
             await client.disconnect()
 
     def _permission_options(self, lines: _LineQueue, approvals: Approvals) -> dict[str, Any]:
-        """The option with which Claude asks. Empty if the user's options have it, or if nothing can be allowed."""
+        """The SDK option with which Claude asks for permission.
+
+        Empty if the user has set it, or if nothing can be allowed.
+        """
         own_options = (getattr(self._options, name, None) for name in ("can_use_tool", "permission_prompt_tool_name"))
         if not may_allow(self._permissions, self._approver) or any(option is not None for option in own_options):
             return {}
@@ -176,7 +180,10 @@ class ClaudeSdkRuntime:
 
 
 async def _choices(tool: ToolRequest, lines: _LineQueue, approvals: Approvals) -> list[Choice | None]:
-    """Ask each question of the tool. Events for the turn are put into the queue of the lines."""
+    """Ask the questions of a tool request, one after the other.
+
+    Events to emit in the turn are put into the queue `lines`.
+    """
     choices: list[Choice | None] = []
     questions = questions_of(tool, has_person=approvals.asks_person)
     if not questions:
@@ -193,13 +200,16 @@ async def _choices(tool: ToolRequest, lines: _LineQueue, approvals: Approvals) -
 
 
 async def _prompt_stream(text: str, is_answered: asyncio.Event) -> AsyncIterator[dict[str, Any]]:
-    """The prompt as a stream. It stays open until the prompt is answered, because Claude is interrupted through it."""
+    """The prompt as a stream for the SDK.
+
+    It stays open until `is_answered`, because an interruption also goes through it.
+    """
     yield user_message(text)
     await is_answered.wait()
 
 
 def line_from_message(message: object) -> dict[str, Any]:
-    """The line from which the SDK made this message. Fields that the SDK dropped are missing."""
+    """Convert an SDK message back to the output line it was made from. Fields that the SDK has dropped are missing."""
     fields = dict(vars(message))
     if "data" in fields:
         line = fields["data"]
@@ -215,5 +225,5 @@ def line_from_message(message: object) -> dict[str, Any]:
 
 
 def _tag(value: object, suffix: str) -> str:
-    """The tag of an SDK class in a line: `ToolUseBlock` is a `tool_use`."""
+    """Convert the name of an SDK class to the tag that lines have: `ToolUseBlock` to `tool_use`."""
     return _INNER_CAPITAL.sub("_", type(value).__name__.removesuffix(suffix)).lower()

@@ -1,5 +1,4 @@
-"""The lines of `--output-format stream-json` as far as they are used: Claude's, and those of Qwen Code, which copied
-them.
+"""The lines of `--output-format stream-json` as far as they are used. Claude and Qwen Code have the same format.
 
 This module owns their fields; `translator` owns their meaning. Only fields that are used are named, so that changes of
 other fields do no harm.
@@ -16,7 +15,7 @@ from tailrace.surrogates import decode_line
 
 
 class _Usage(msgspec.Struct):
-    """The tokens that were used."""
+    """The tokens that a model call used."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -26,14 +25,18 @@ class _Usage(msgspec.Struct):
 
     @property
     def all_input_tokens(self) -> int:
-        """All tokens that the model read. Claude counts cached tokens apart; agents that give a total do not."""
+        """All tokens that the model read.
+
+        Claude does not include cached tokens in `input_tokens`, so they are added. Agents that send a total include
+        them.
+        """
         if self.total_tokens is not None:
             return self.total_tokens - self.output_tokens
         return self.input_tokens + (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
 
 
 class ContentBlock(msgspec.Struct):
-    """A block of a message: in its complete form, or in the form in which it starts."""
+    """A block of a message (text, reasoning or tool call): in its complete form, or in the form in which it starts."""
 
     type: str
     text: str = ""
@@ -49,7 +52,7 @@ class ContentBlock(msgspec.Struct):
 
 
 class BlockDelta(msgspec.Struct):
-    """A piece of a block, or why a message ended."""
+    """A piece of a block. At the end of a message, the reason why it ended."""
 
     type: str = ""
     text: str = ""
@@ -59,7 +62,7 @@ class BlockDelta(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    """A message of the model or to it."""
+    """A message from the model, or a message to the model."""
 
     id: str = ""
     content: str | list[ContentBlock] = []
@@ -76,7 +79,7 @@ class _Message(msgspec.Struct):
 
 
 class ModelEvent(msgspec.Struct):
-    """An event of the model's own stream."""
+    """An event of the model's own stream, which the command passes on."""
 
     type: str
     index: int = 0
@@ -87,14 +90,14 @@ class ModelEvent(msgspec.Struct):
 
 
 class StreamLine(msgspec.Struct, tag="stream_event"):
-    """A piece of a message."""
+    """A line with a piece of a message."""
 
     event: ModelEvent
     parent_tool_use_id: str | None = None
 
 
 class AssistantLine(msgspec.Struct, tag="assistant"):
-    """Complete blocks of a message. If `error` is set, the text is from the command and not from the model."""
+    """A line with complete blocks of a message. If `error` is set, the command wrote the text, not the model."""
 
     message: _Message
     parent_tool_use_id: str | None = None
@@ -103,7 +106,7 @@ class AssistantLine(msgspec.Struct, tag="assistant"):
 
 
 class UserLine(msgspec.Struct, tag="user"):
-    """Tool results, and messages that the command sends to the model in the user's name."""
+    """A line with tool results, or with a message that the command sends to the model in the user's name."""
 
     message: _Message
     parent_tool_use_id: str | None = None
@@ -111,18 +114,18 @@ class UserLine(msgspec.Struct, tag="user"):
 
     @property
     def is_background_launch(self) -> bool:
-        """Whether the result only says that the tool's work continues in the background."""
+        """Whether the tool result only says that the tool continues in the background."""
         return isinstance(self.tool_use_result, Mapping) and self.tool_use_result.get("status") == "async_launched"
 
 
 class _TaskUsage(msgspec.Struct):
-    """How long a task has run."""
+    """How long a background task has run."""
 
     duration_ms: float = 0.0
 
 
 class SystemLine(msgspec.Struct, tag="system"):
-    """A report of the command about itself. The subtype decides which fields it has."""
+    """A line in which the command reports about itself. The subtype decides which fields it has."""
 
     subtype: str
     session_id: str | None = None
@@ -141,14 +144,14 @@ class SystemLine(msgspec.Struct, tag="system"):
 
 
 class ProgressLine(msgspec.Struct, tag="tool_progress"):
-    """A tool is still running."""
+    """A line that says that a tool is still running."""
 
     tool_use_id: str
     elapsed_time_seconds: float = 0.0
 
 
 class ResultLine(msgspec.Struct, tag="result"):
-    """The model has answered, or cannot answer."""
+    """The last line of an answer: the model has answered, or cannot answer."""
 
     subtype: str = ""
     is_error: bool = False
@@ -161,12 +164,12 @@ class ResultLine(msgspec.Struct, tag="result"):
 
     @property
     def is_aborted(self) -> bool:
-        """Whether the end was requested. The subtype is an error in this case too."""
+        """Whether the turn was stopped on request. Claude reports this with an error subtype, too."""
         return (self.terminal_reason or "").startswith("aborted")
 
     @property
     def error_text(self) -> str:
-        """The error in the command's own words."""
+        """The error as the command describes it."""
         return self.result or "; ".join(str(error) for error in self.errors or ()) or self.subtype
 
 
@@ -186,7 +189,7 @@ _SHAPES: dict[Any, type[ClaudeLine]] = {
 
 
 def parse_line(line: bytes | Mapping[str, Any]) -> ClaudeLine | None:
-    """Parse a line, given as JSON or decoded; None if it is none of these kinds."""
+    """Parse a line of output, given as JSON text or as a decoded object. None for an unknown or invalid line."""
     try:
         return decode_line(line, _decoder) if isinstance(line, bytes) else msgspec.convert(line, _SHAPES[line["type"]])
     except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, TypeError):
@@ -194,7 +197,7 @@ def parse_line(line: bytes | Mapping[str, Any]) -> ClaudeLine | None:
 
 
 def raw_line(line: bytes | Mapping[str, Any]) -> Any:
-    """A line that could not be parsed, for a notice: decoded JSON, else text."""
+    """A line that could not be parsed, to show it in a notice: the decoded JSON, or the text if it is not JSON."""
     if not isinstance(line, bytes):
         return line
     try:
@@ -204,7 +207,7 @@ def raw_line(line: bytes | Mapping[str, Any]) -> Any:
 
 
 def line_kind(line: Any) -> str:
-    """The kind of an unknown line, so that each kind is reported once."""
+    """The kind of a line that is not known. Each kind is reported only once."""
     if not isinstance(line, Mapping):
         return "no line"
     kind, subtype = line.get("type"), line.get("subtype")
@@ -212,7 +215,7 @@ def line_kind(line: Any) -> str:
 
 
 def result_text(content: Any) -> str:
-    """The result of a tool as text; images and files are only named."""
+    """The result of a tool as text. Of an image or a file, only the kind is named."""
     if isinstance(content, str) or content is None:
         return content or ""
     blocks = content if isinstance(content, list) else [content]

@@ -1,12 +1,12 @@
-"""Translate the lines in `shapes` into events.
+"""Translates the lines of `shapes` into events.
 
-Both ways to run Claude, the command and the SDK, send these lines, and so does Qwen Code. This module owns the meaning
-of the lines for a turn; `messages` translates the messages in them.
+The command `claude`, its SDK and Qwen Code all send these lines. This module owns the meaning of the lines for a turn;
+`messages` translates the messages in them.
 
-- **Subagent and system events in the middle of a text are held back** until the agent's text is complete.
-- **Messages of the command in the user's name** ("[Request interrupted by user]") are not part of the answer.
-- **A background subagent runs** until its notification comes. The result of its launch is not its result.
-- **The last result counts**: with background work there is one for each time that the model answered.
+- **Events that come in the middle of the agent's text wait** until the text is complete: those of subagents and
+systems. - **Messages that the command sends in the user's name** ("[Request interrupted by user]") are not part of the
+answer. - **A background subagent runs** until its notification comes. The result of its launch is not its result. -
+**The last result counts**: with background work there is one for each time that the model answered.
 
 Pure. One instance is one turn.
 """
@@ -44,7 +44,7 @@ _IGNORED = {
 
 
 class ClaudeTranslator:
-    """One turn: `feed` it each line, then `end` it."""
+    """Translates one turn: call `feed` with each line, then `end`."""
 
     def __init__(self, runtime: str = "claude") -> None:
         self.session_id = ""  # with it the conversation can be resumed; empty before the start
@@ -93,20 +93,23 @@ class ClaudeTranslator:
 
     @property
     def answer_state(self) -> Literal["", "may continue", "done"]:
-        """Whether Claude has answered: "" if not, "done", or "may continue" with the result of a subagent."""
+        """Whether Claude has answered: "" for no, "done" for yes.
+
+        After background work it is "may continue", because Claude may answer again with the result of a subagent.
+        """
         if self._is_answering or self._background_calls:
             return ""
         return "may continue" if self._had_background else "done"
 
     def _with_turn_started(self, events: list[Event]) -> list[Event]:
-        """Put `turn_started` in front of the first events."""
+        """Put `turn_started` before the first events of the turn."""
         if self._is_started or not (events or self.session_id):
             return events
         self._is_started = True
         return [TurnStarted(runtime=self.turn.runtime, session_id=self.session_id or None), *events]
 
     def _without_interruptions(self, events: list[Event]) -> list[Event]:
-        """Hold back events that would interrupt the agent's open text."""
+        """Return the events to emit now. While the agent's text is open, other events wait for its end."""
         if not self._messages.is_in_text:
             events += self._held
             self._held = []

@@ -1,4 +1,7 @@
-"""OpenAI's codex as an agent: `CodexRuntime()`, over `codex app-server`, or `codex exec` where that is missing."""
+"""OpenAI's codex as an agent: `CodexRuntime()`.
+
+It runs `codex app-server`, or `codex exec` if codex is too old to have that server.
+"""
 
 from tailrace.runtimes.codex.runtime import CodexRuntime
 

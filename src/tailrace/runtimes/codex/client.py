@@ -4,7 +4,8 @@ This module owns the messages to the server and their order: the handshake, the 
 interruption, and the responses to the server's requests. The translator reads the notifications. The server numbers its
 requests from 0 and omits the `jsonrpc` field.
 
-Pure: `feed` it each line, send the lines of `take_outgoing`, and `answer` the requests of `take_approval_requests`.
+Pure: call `feed` with each line of the server, send the lines that `take_outgoing` returns, and `answer` the requests
+that `take_approval_requests` returns.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class _RpcError(msgspec.Struct):
 
 
 class _RpcMessage(msgspec.Struct):
-    """A request, a notification or a response; its fields show which."""
+    """A JSON-RPC message. A request has a method and an id, a notification only a method, a response only an id."""
 
     id: int | str | None = None
     method: str | None = None
@@ -58,7 +59,7 @@ class _TurnResult(msgspec.Struct):
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True):
-    """A question that the server asks, and the request that asks it."""
+    """A request of the server for approval, and the question that it asks."""
 
     id: int | str
     method: str
@@ -67,7 +68,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True):
 
 
 class CodexClient:
-    """One turn with the server. `thread_id` is first the thread to resume, then the current thread."""
+    """One turn with the server. `thread_id` is at first the thread to resume, then the thread of this turn."""
 
     def __init__(
         self, text: str, *, thread_id: str = "", cwd: str | None = None, warned: set[str] | None = None
@@ -90,7 +91,7 @@ class CodexClient:
         return lines
 
     def take_approval_requests(self) -> list[ApprovalRequest]:
-        """Return the server's new questions; `answer` answers them."""
+        """Return the requests for approval that came since the last call. `answer` responds to them."""
         requests, self._approval_requests = self._approval_requests, []
         return requests
 
@@ -119,7 +120,7 @@ class CodexClient:
             self._request("turn/interrupt", {"threadId": self.thread_id, "turnId": self._turn_id}, lambda _: [])
 
     def answer(self, request: ApprovalRequest, choice: Choice | None) -> None:
-        """Send a decision. None denies."""
+        """Respond to a request for approval. If `choice` is None, the request is denied."""
         allowed = choice is not None and choice.kind.startswith("allow")
         if request.method == "item/permissions/requestApproval":
             result: Any = {"permissions": request.params.get("permissions", {}) if allowed else {}}
@@ -189,7 +190,7 @@ class CodexClient:
 
 
 def _question(method: str, params: dict[str, Any]) -> Question | None:
-    """The question of a request for approval; None for any other request."""
+    """The question that a request for approval asks; None for any other request."""
     reason = params.get("reason") or params.get("message")
     command = params.get("command")
     match method:
@@ -221,6 +222,6 @@ def _choices(deny: str, once: str = "accept", always: str = "acceptForSession") 
 
 
 def _required_fields(params: dict[str, Any]) -> Any:
-    """The required fields of the form, or the address to visit, that the server asks for."""
+    """What the server wants from the user: the fields of a form, or the address of a page to visit."""
     schema = params.get("requestedSchema")
     return schema.get("properties") if isinstance(schema, dict) else schema or params.get("url")

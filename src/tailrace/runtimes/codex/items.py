@@ -1,7 +1,7 @@
-"""Translate the items of a codex turn: messages, reasoning and calls, as both of its streams report them.
+"""Translates the items of a codex turn (messages, reasoning and tool calls), for `app-server` and for `exec`.
 
 This module owns the events that follow when an item starts, grows or is complete. The two translators know which lines
-report that.
+of output report that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IGNORED = {"userMessage", "hookPrompt", "subAgentActivity", "enteredReviewMode"
 
 
 class CodexItems:
-    """The items of one turn. `parent` is the call under which a subagent speaks."""
+    """The items of one turn. `parent` is the id of the tool call under which a subagent's items are shown."""
 
     def __init__(self, turn: TurnTranslation) -> None:
         self._turn = turn
@@ -35,7 +35,7 @@ class CodexItems:
         self._streamed_reasoning: set[str] = set()  # ids of reasoning that was streamed
 
     def started(self, item: CodexItem, parent: str | None) -> list[Event]:
-        """An item starts."""
+        """Translate the start of an item."""
         if item.type in {"agentMessage", "plan"}:
             self._count += 1
             self._blocks[item.id] = self._count
@@ -48,20 +48,20 @@ class CodexItems:
         return []
 
     def text_delta(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
-        """A piece of a message."""
+        """Translate a piece of a message."""
         return self._turn.text_delta(self._block(item_id), piece, parent=parent)
 
     def reasoning_delta(self, item_id: str, piece: str, parent: str | None) -> list[Event]:
-        """A piece of reasoning."""
+        """Translate a piece of reasoning."""
         self._streamed_reasoning.add(item_id)
         return self._turn.reasoning_delta(piece, parent=parent)
 
     def reasoning_break(self, item_id: str, parent: str | None) -> list[Event]:
-        """Reasoning continues with another paragraph."""
+        """Begin another paragraph of the same reasoning."""
         return self._turn.reasoning_delta("\n\n", parent=parent) if item_id in self._streamed_reasoning else []
 
     def completed(self, item: CodexItem, parent: str | None) -> list[Event] | None:
-        """An item is complete; returns None if its type is unknown."""
+        """Translate a complete item. Returns None if its type is unknown."""
         if item.type in {"agentMessage", "plan"}:
             return self._message_completed(item, parent)
         if item.type == "reasoning":
@@ -130,7 +130,7 @@ _CALLS: dict[str, Callable[[CodexItem], tuple[str, Any]]] = {
 
 
 def _call_result(item: CodexItem) -> tuple[Any, bool]:
-    """The result of a call, and whether it failed."""
+    """The result of a tool call, and whether the call failed."""
     is_error = item.status in _FAILED_STATUSES or item.exit_code not in {None, 0} or item.success is False
     result: Any = None
     match item.type:

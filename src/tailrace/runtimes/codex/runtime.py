@@ -1,4 +1,4 @@
-"""codex as a runtime: a process of `codex app-server` per turn, or of `codex exec` where that is missing.
+"""codex as a runtime: one process per turn, of `codex app-server`, or of `codex exec` if codex has no such server.
 
 This module owns the processes and the conversations. `client` talks to the server, the translators read the output.
 
@@ -37,9 +37,9 @@ _NO_APP_SERVER = "This codex has no app-server: its answer comes block by block.
 
 
 class CodexRuntime(CommandRuntime):
-    """codex. Options in `command` may be `-c model="…"` or `-c sandbox_mode="workspace-write"`.
+    """Runs turns with codex. Options in `command` may be `-c model="…"` or `-c sandbox_mode="workspace-write"`.
 
-    Its own `approval_policy` says what it may do without permission.
+    The `approval_policy` of codex says what it may do without permission.
     """
 
     name = "codex"
@@ -50,7 +50,7 @@ class CodexRuntime(CommandRuntime):
         return set()
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the session. Closing this interrupts codex and ends the process."""
+        """Run a turn in the conversation of the session. Closing this iterator interrupts codex and ends it."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         thread = self._conversations.get(prompt)
         client = CodexClient(prompt.text, thread_id=thread, cwd=self._cwd, warned=self._warned)
@@ -68,7 +68,7 @@ class CodexRuntime(CommandRuntime):
             yield TurnFailed(message=str(error), code="not_found")
 
     async def _run_app_server(self, prompt: Prompt, client: CodexClient) -> AsyncGenerator[Event, None]:
-        """A turn of `codex app-server`. If the command does not exist, it yields nothing, not even a terminal event."""
+        """Run a turn with `codex app-server`. Yields nothing at all if codex is too old to have that command."""
         translator = client.translator
         async with self._process("app-server") as process, _shut_down(process, client, self.timeouts):
             async with Approvals(self._permissions, self._approver) as approvals, aclosing(process.lines()) as lines:
@@ -114,7 +114,7 @@ def _answerer(
 async def _shut_down(
     process: AgentProcess, client: CodexClient, timeouts: ProcessTimeouts
 ) -> AsyncGenerator[None, None]:
-    """Shut the server down: interrupt the turn, close its input, wait."""
+    """Shut the server down at the end of the block: interrupt the turn, close the input, and wait for the exit."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The output of codex that is used: the notifications of `app-server`, the lines of `exec`, and items.
+"""The output of codex as far as it is used: the notifications of `app-server`, the lines of `exec`, and items.
 
 This module owns their fields; the translators own their meaning. Only fields that are used are named, so that changes
 of other fields do no harm.
@@ -18,20 +18,20 @@ class _FileChange(msgspec.Struct):
 
 
 class _Todo(msgspec.Struct):
-    """A step of a plan, in `exec`."""
+    """A step of the agent's plan, as `codex exec` reports it."""
 
     text: str
     completed: bool = False
 
 
 class _Error(msgspec.Struct):
-    """An error, as a sentence."""
+    """An error: one sentence for people."""
 
     message: str
 
 
 class CodexItem(msgspec.Struct, rename="camel"):
-    """Any part of a turn; which fields count depends on the type."""
+    """An item of a turn: a message, reasoning, a plan or a tool call. The type decides which fields are set."""
 
     type: str
     id: str
@@ -59,7 +59,7 @@ class CodexItem(msgspec.Struct, rename="camel"):
 
 
 class CodexFailure(msgspec.Struct, rename="camel"):
-    """The failure of a turn, or of one try of the model."""
+    """The failure of a turn, or of one model call that may be tried again."""
 
     message: str
     codex_error_info: str | dict[str, Any] | None = None
@@ -85,13 +85,13 @@ class CodexFailure(msgspec.Struct, rename="camel"):
 
 
 class CodexNotification(msgspec.Struct, kw_only=True, rename="camel"):
-    """The base of all notifications: the thread, which any of them may name."""
+    """The base of all notifications. `thread_id` is the thread that a notification is about, if it names one."""
 
     thread_id: str | None = None
 
 
 class ItemDelta(CodexNotification, kw_only=True, rename="camel"):
-    """A piece of an item."""
+    """The next piece of an item that grows."""
 
     item_id: str
     delta: str = ""
@@ -105,7 +105,7 @@ class ItemNotification(CodexNotification, kw_only=True, rename="camel"):
 
 
 class ErrorNotification(CodexNotification, kw_only=True, rename="camel"):
-    """Something failed. The model may be asked again."""
+    """Something failed. With `will_retry`, codex asks the model again."""
 
     error: CodexFailure
     will_retry: bool = False
@@ -124,33 +124,33 @@ class TurnNotification(CodexNotification, kw_only=True, rename="camel"):
 
 
 class _Usage(msgspec.Struct, rename="camel"):
-    """The tokens that were used, cached and reasoning tokens included."""
+    """Numbers of tokens. Cached tokens and reasoning tokens are included."""
 
     input_tokens: int
     output_tokens: int
 
 
 class _ThreadUsage(msgspec.Struct):
-    """The tokens of the last model call."""
+    """The tokens of a thread. Only those of its last model call are read."""
 
     last: _Usage
 
 
 class UsageNotification(CodexNotification, kw_only=True, rename="camel"):
-    """A model call is complete."""
+    """A model call is complete and has used these tokens."""
 
     token_usage: _ThreadUsage
 
 
 class WarningNotification(CodexNotification, kw_only=True, rename="camel"):
-    """A warning."""
+    """codex warns the user."""
 
     message: str = ""
     summary: str = ""
 
 
 class ReroutedNotification(CodexNotification, kw_only=True, rename="camel"):
-    """Another model answers."""
+    """codex uses another model from now on."""
 
     to_model: str
 
@@ -161,7 +161,7 @@ class _PlanStep(msgspec.Struct):
 
 
 class PlanNotification(CodexNotification, kw_only=True, rename="camel"):
-    """The current plan."""
+    """The agent's plan has changed; `plan` has all its steps."""
 
     plan: list[_PlanStep]
 
@@ -170,7 +170,7 @@ class PlanNotification(CodexNotification, kw_only=True, rename="camel"):
 
 
 class _ExecUsage(msgspec.Struct):
-    """The tokens used since the thread started."""
+    """The tokens that were used since the thread started."""
 
     input_tokens: int
     output_tokens: int

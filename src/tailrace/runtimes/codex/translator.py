@@ -1,4 +1,4 @@
-"""Translate `codex app-server`, and `codex exec --json` where that is missing.
+"""Translates the output of `codex app-server`, and that of `codex exec --json`, which old versions have.
 
 This module owns the meaning of each notification and each line. `items` translates items; `client` talks to the server.
 
@@ -48,9 +48,10 @@ _Handler: TypeAlias = "Callable[[CodexTranslator, Any, str | None], list[Event] 
 
 
 class CodexTranslator:
-    """One turn of `codex app-server`: `feed` its notifications, then `close`. `thread_id` is the turn's own thread.
+    """Translates one turn of `codex app-server`: `feed` each notification, then `close`.
 
-    `warned` holds the warnings shown so far: each process repeats them, but people need them only once.
+    `thread_id` is the thread of the turn; other threads are subagents. `warned` has the warnings that were already
+    shown: each process of codex repeats its warnings, but people need each only once.
     """
 
     def __init__(self, warned: set[str] | None = None) -> None:
@@ -69,11 +70,11 @@ class CodexTranslator:
         return [event for event in events if not was_finished or isinstance(event, ToolOutput | ToolFinished)]
 
     def notice(self, text: str) -> list[Event]:
-        """Add a notice from the client."""
+        """Add a notice of our own to the turn."""
         return [] if self.turn.is_finished else self.turn.notice(text)
 
     def unknown(self, kind: str, notification: Any) -> list[Event]:
-        """Report something unknown."""
+        """Report a notification, an item or a line of an unknown kind."""
         return self.turn.unknown_event({kind: notification}, kind=kind)
 
     def fail(self, message: str) -> list[Event]:
@@ -218,7 +219,7 @@ class CodexTranslator:
 
 
 class CodexExecTranslator:
-    """One turn of `codex exec --json`: `feed` its lines, then `close`. `session_id` is the id of its thread."""
+    """Translates one turn of `codex exec --json`: `feed` each line, then `close`. `session_id` is its thread's id."""
 
     def __init__(self) -> None:
         self.session_id = ""
@@ -280,7 +281,7 @@ class CodexExecTranslator:
 
 
 def _item_from_exec(item: dict[str, Any]) -> shapes.CodexItem:
-    """Convert an item of `exec`. It is like an item of `app-server`, but its names are in snake case."""
+    """Convert an item of `exec` to the form of `app-server`: its names are in snake case instead of camel case."""
     named = {_camel_case(name): value for name, value in item.items()}
     if isinstance(kind := named.get("type"), str):
         named["type"] = _camel_case(kind)

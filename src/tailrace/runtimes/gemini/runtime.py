@@ -1,7 +1,8 @@
-"""gemini-cli as a runtime: one process per turn. If it may ask for permission, it speaks the Agent Client Protocol.
+"""gemini-cli as a runtime: one process per turn.
 
-This module owns the processes and the conversations, which gemini stores per directory under ids of its own. The
-translator reads gemini's output. gemini can ask for permission only with `--acp`, through the `acp` package.
+This module owns the processes and the conversations, which gemini stores per directory under ids of its own. If gemini
+may ask for permission, it runs with `--acp` and is handled by the package `acp`, because only then it can ask. If it
+may not, it runs with `stream-json`, and `translator` reads its output.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _MISSING = "Install gemini-cli with: npm install -g @google/gemini-cli"
 
 
 class GeminiRuntime(CommandRuntime):
-    """gemini-cli. Options in `command` may be `-m MODEL` or `--approval-mode yolo`.
+    """Runs turns with gemini-cli. Options in `command` may be `-m MODEL` or `--approval-mode yolo`.
 
-    gemini stores conversations per directory: in another directory it starts a new conversation. It runs as
-    `gemini --acp`, and asks for permission if its approval mode does not allow an action. If no request can be allowed,
-    it runs with `stream-json` instead and does only what the mode allows.
+    gemini stores conversations per directory: in another directory it starts a new conversation. It runs as `gemini
+    --acp`, and asks for permission if its approval mode does not allow an action. If no request can be allowed, it runs
+    with `stream-json` instead and does only what the mode allows.
     """
 
     name = "gemini"
@@ -47,7 +48,7 @@ class GeminiRuntime(CommandRuntime):
     _knows_acp = True
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the prompt's session. Closing this ends gemini and the commands it runs."""
+        """Run a turn in the conversation of the session. Closing this iterator ends gemini and the commands it runs."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         uses_acp = may_allow(self._permissions, self._approver)
         if uses_acp and self._knows_acp:
@@ -64,7 +65,7 @@ class GeminiRuntime(CommandRuntime):
                 yield TurnFailed(message=str(error), code="not_found")
 
     async def aclose(self) -> None:
-        """End the agents that are kept for their next turn."""
+        """End the idle agents that are kept for the next turn of their conversations."""
         if self._acp_runtime is not None:
             await self._acp_runtime.aclose()
 
@@ -84,7 +85,7 @@ class GeminiRuntime(CommandRuntime):
         return self._acp_runtime
 
     async def _run_acp(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """A turn of `gemini --acp`. If gemini does not know the option, later turns do not use it."""
+        """Run a turn with `gemini --acp`. If gemini is too old for that option, later turns do not use it."""
         async with aclosing(self._acp().run(prompt)) as events:
             async for event in events:
                 if isinstance(event, TurnFailed) and _UNKNOWN_OPTION.search(event.message):

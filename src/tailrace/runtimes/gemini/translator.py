@@ -1,8 +1,8 @@
-"""Translate `gemini --output-format stream-json`: one JSON object a line.
+"""Translates the output of `gemini --output-format stream-json`: one JSON object a line.
 
-This module owns the meaning of lines. The stream has no reasoning, no message ids and no block ends: a block is the
-text between two calls. A retry of the model is not reported, so `restart_detector` looks for it. A failure is reported
-by an error, by the result, or by an error before a result that claims success. The exit code shows no failure.
+This module owns the meaning of lines. The stream has no reasoning, no message ids and no ends of blocks: a block is the
+text between two tool calls. A retry of the model is not reported, so `restart_detector` looks for it. A failure is
+reported by an error, by the result, or by an error before a result that claims success. The exit code shows no failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Stats(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """A line of the stream; which fields count depends on the type."""
+    """A line of output; the type decides which fields are set."""
 
     type: str
     timestamp: str = ""
@@ -51,7 +51,7 @@ class _Line(msgspec.Struct):
 
 
 class GeminiTranslator:
-    """One turn: `feed` its lines, then `close`. `session_id` comes with the first line."""
+    """Translates one turn: `feed` each line, then `close`. `session_id` comes with the first line."""
 
     def __init__(self) -> None:
         self.session_id = ""
@@ -110,7 +110,10 @@ class GeminiTranslator:
         return [*events, *self.turn.text_delta(self._block, detected.text)]
 
     def _end_block(self) -> list[Event]:
-        """End the block. Text that was held back is emitted, unless the turn has failed."""
+        """End the block of text.
+
+        If the restart detector kept text back, the text is emitted, unless the turn has failed.
+        """
         rest = self._restarts.close()
         events = [] if self._has_failed else self.turn.text_delta(self._block, rest)
         events += self.turn.block_final(self._block)

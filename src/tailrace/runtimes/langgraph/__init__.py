@@ -1,4 +1,4 @@
-"""Graphs of LangGraph, and agents of LangChain, which are such graphs: `LangGraphRuntime(graph)`."""
+"""Graphs of LangGraph, and agents of LangChain, which are also graphs: `LangGraphRuntime(graph)`."""
 
 from tailrace.runtimes.langgraph.runtime import LangGraphRuntime
 from tailrace.runtimes.langgraph.translator import LangGraphTranslator

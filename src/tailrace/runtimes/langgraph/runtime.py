@@ -28,7 +28,7 @@ def _as_message(prompt: Prompt) -> Any:
 
 
 class LangGraphRuntime:
-    """A compiled graph as a runtime. A session is a thread of the graph.
+    """Runs turns with a compiled graph. Each session is one thread of the graph.
 
     `ask` makes the graph's input from a prompt, for graphs whose state is not a list of messages. `config` is given to
     the graph together with the thread.

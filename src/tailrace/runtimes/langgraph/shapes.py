@@ -1,13 +1,13 @@
 """Converts all forms in which LangGraph streams to one form: a mode, and the payload of that mode.
 
-It depends on how the graph is run in which wrapper the same content comes, and which names the steps of a model have:
+The version and the options of a call decide how LangGraph wraps an item of its stream:
 
-- `astream`: with one mode the payload; with several (mode, payload); with subgraphs (namespace, mode, payload)
-- `astream(version="v2")`: {type: mode, ns, data: payload}
-- `astream_events(version="v2")`: {event, run_id, data}, where models and tools have events of their own
-- `astream_events(version="v3")`: {method: mode, params: {data: payload}}, where a message comes in steps
+- `astream`: with one mode the payload; with several (mode, payload); with subgraphs (namespace, mode, payload) -
+`astream(version="v2")`: {type: mode, ns, data: payload} - `astream_events(version="v2")`: {event, run_id, data}, where
+models and tools have events of their own - `astream_events(version="v3")`: {method: mode, params: {data: payload}},
+where a message comes as several events
 
-All of them become the first form, and the steps of a model become chunks of a message.
+All of them become (mode, payload), and the events of a message become chunks of the message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SEPARATOR = "|"  # between the tasks of a namespace, each of which is `node:tas
 
 
 class _ToolCallChunk(msgspec.Struct):
-    """A piece of a call, as the model writes it. Only the first piece has the id and the name."""
+    """A piece of a tool call, as the model writes it. Only the first piece has the id and the name."""
 
     id: str | None = None
     name: str | None = None
@@ -34,7 +34,7 @@ class _ToolCallChunk(msgspec.Struct):
 
 
 class ModelToolCall(msgspec.Struct):
-    """A complete call of a model."""
+    """A complete tool call that a model has written."""
 
     name: str
     id: str | None = None
@@ -42,19 +42,19 @@ class ModelToolCall(msgspec.Struct):
 
     @property
     def key(self) -> str:
-        """The id of the call, or the tool's name if it has none."""
+        """The id of the tool call, or the tool's name if the call has no id."""
         return self.id or self.name
 
 
 class _UsageMetadata(msgspec.Struct):
-    """The tokens of a model call, or of a part of it."""
+    """The tokens of a model call, or of a chunk of its message."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
 
 class MessageBlock(msgspec.Struct):
-    """A piece of a message's content. Providers have different fields for reasoning."""
+    """A piece of a message's content. Providers use different fields for reasoning."""
 
     type: str = ""
     text: str = ""
@@ -67,13 +67,16 @@ class MessageBlock(msgspec.Struct):
 
     @property
     def reasoning_text(self) -> str:
-        """The reasoning in this piece; "" if it is no reasoning."""
+        """The reasoning in this piece; "" if the piece is no reasoning."""
         summary = "".join(as_text(part.get("text", "")) for part in self.summary or ())
         return self.reasoning or self.thinking or summary
 
 
 class ModelMessage(msgspec.Struct):
-    """A message or a chunk of one. Old versions have no `chunk_position`, so the end of their messages is unknown."""
+    """A message of a model, or a chunk of it. The last chunk has the `chunk_position` "last".
+
+    Old versions of LangChain do not send `chunk_position`, so the end of their messages is unknown.
+    """
 
     type: str
     content: str | list[str | MessageBlock] = ""
@@ -87,7 +90,7 @@ class ModelMessage(msgspec.Struct):
 
     @property
     def blocks(self) -> list[MessageBlock]:
-        """The pieces of the content. Each has the index of the provider, or its position if the provider gives none."""
+        """The pieces of the content. If the provider gives a piece no index, the index is the piece's position."""
         pieces = [self.content] if isinstance(self.content, str) else self.content
         blocks = [MessageBlock(type="text", text=piece) if isinstance(piece, str) else piece for piece in pieces]
         for position, block in enumerate(blocks):
@@ -104,7 +107,7 @@ class ModelMessage(msgspec.Struct):
 
 
 class ToolMessage(msgspec.Struct):
-    """The result of a call."""
+    """The result of a tool call."""
 
     tool_call_id: str
     content: Any = ""
@@ -113,7 +116,7 @@ class ToolMessage(msgspec.Struct):
 
 
 def unwrap(native: Any) -> _StreamItem:
-    """Convert an item of the stream, in any form, to its mode and its payload. The mode of an unknown form is empty."""
+    """Convert an item of the stream to its mode and its payload. For an unknown item, the mode is empty."""
     match native:
         case {"method": str(mode), "params": {"data": payload, **rest}}:
             return _from_v3(mode, payload, rest.get("interrupts"))
@@ -158,7 +161,10 @@ def _from_v3(mode: str, payload: Any, interrupts: Any) -> _StreamItem:
 
 
 def _chunk(event: str, step: dict[str, Any]) -> dict[str, Any]:
-    """The chunk for one step of a message. Each delta of arguments repeats all earlier ones: only the last is read."""
+    """The message chunk for one event of a message. The arguments of a tool call are taken only from its last event.
+
+    Its earlier events each repeat all arguments so far.
+    """
     index = step.get("index")
     match event, step:
         case "message-start", {"id": message_id}:
@@ -176,7 +182,7 @@ def _chunk(event: str, step: dict[str, Any]) -> dict[str, Any]:
 
 
 def tasks_of(metadata: Any) -> list[str]:
-    """The ids of the tasks that an item comes from, the outermost first."""
+    """The ids of the graph tasks in which an item was made, the outermost first."""
     match metadata:
         case {"langgraph_checkpoint_ns": str(namespace)}:
             return [task.rpartition(":")[2] for task in namespace.split(_SEPARATOR)]

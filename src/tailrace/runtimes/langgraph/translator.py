@@ -1,11 +1,11 @@
 """Translates the stream of one run of a graph, as JSON values, into canonical events.
 
-The mode `messages` sends the text of models and tools while they write it. The modes `updates` and `values` send the
-same text again: they correct a message that was streamed. A message that was not streamed is read only from `values`,
-because in an update a node may pass on a whole history.
+The stream mode `messages` sends the text of models and tools while they write it. The modes `updates` and `values` send
+the same text again: they correct a message that was streamed. A message that was not streamed is read only from
+`values`, because in an update a node may pass on a whole history.
 
-The id of a message may change within the message, so ids are no keys. The key of a model call is its task and number.
-`TurnTranslation` owns the rules of a turn.
+The id of a message may change within the message, so it does not identify the message. A model call is identified by
+its task and by a number that counts the calls. `TurnTranslation` contains the rules that all agents share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REASONING = {"reasoning", "thinking"}
 
 
 class _ModelCall:
-    """One call of a model: the tool call inside which the model was called, and the content that was read so far."""
+    """One call of a model: its number, the tool call in which it was made (`parent`), and the content so far."""
 
     def __init__(self, number: int, parent: str | None) -> None:
         self.number = number
@@ -66,7 +66,7 @@ class LangGraphTranslator:
             return self._turn.unknown_event(native)
 
     def finished(self) -> list[Event]:
-        """Handle the end of the stream: the graph has ended, or it waits for an answer."""
+        """Handle the normal end of the stream: the graph has ended, or it waits for an answer."""
         if not self._interrupts:
             self._turn.complete()
             return []
@@ -75,7 +75,7 @@ class LangGraphTranslator:
         return [Status(text=text)]
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """Handle an exception of the graph."""
+        """Handle an exception that the graph raised: it becomes the failure of the turn."""
         code = _CODES.get(failure.kind, "runtime_raised")
         self._turn.fail(failure.message, code=code, status_code=failure.status_code)
         return []
@@ -113,7 +113,10 @@ class LangGraphTranslator:
         return [*events, *self._finish(call)] if message.chunk_position == "last" else events
 
     def _turn_to(self, message: shapes.ModelMessage, tasks: list[str]) -> tuple[list[Event], _ModelCall]:
-        """The model call of a chunk: the newest of its task, or a new one if that has finished or was abandoned."""
+        """The model call that a chunk belongs to: the newest of its task, unless that has finished or was tried again.
+
+        In these cases a new model call begins. The returned events retract the text of a call that is tried again.
+        """
         events: list[Event] = []
         call = self._newest.get(tasks[-1] if tasks else "")
         # Within a message the id may change from the provider's id to the id of the run. A run keeps its id.
@@ -133,7 +136,7 @@ class LangGraphTranslator:
         return call
 
     def _parent(self, tasks: list[str], own: str = "") -> str | None:
-        """The innermost tool call among the tasks, except the call `own`."""
+        """The id of the innermost tool call that runs one of these tasks; the tool call `own` does not count."""
         calls = (self._task_calls.get(task, own) for task in reversed(tasks))
         return next((call for call in calls if call != own), None)
 
@@ -149,7 +152,7 @@ class LangGraphTranslator:
         return [*events, *self._turn.reasoning_end(metadata, parent=call.parent)] if metadata else events
 
     def _finish(self, call: _ModelCall) -> list[Event]:
-        """End a model call: emit its tool calls, because their arguments are complete now."""
+        """End a model call. Emits the tool calls that it asks for, because their arguments are complete now."""
         call.is_finished = True
         self._turn.model_call_completed(parent=call.parent)
         events: list[Event] = []
@@ -171,7 +174,7 @@ class LangGraphTranslator:
     # Whole messages
 
     def _whole_message(self, message: shapes.ModelMessage, tasks: list[str]) -> list[Event]:
-        """Translate a whole message: one that was not streamed, or the final form of one that was."""
+        """Translate a whole message: one that was not streamed, or the final form of a streamed one."""
         if message.id in self._messages:
             return self._correction(self._messages[message.id], message)
         call = self._start(tasks)
@@ -185,7 +188,10 @@ class LangGraphTranslator:
         return [*events, *_usage(message, call.parent)]
 
     def _correction(self, call: _ModelCall | None, message: shapes.ModelMessage) -> list[Event]:
-        """Correct a message that changed after streaming. With several texts it is unclear which changed: skip it."""
+        """Correct the text of a streamed message whose final form differs.
+
+        Does nothing if the message has several texts, because it is unclear which of them has changed.
+        """
         if call is None or len(call.texts) != 1:
             return []
         key = (call.number, next(iter(call.texts)))
@@ -227,7 +233,7 @@ class LangGraphTranslator:
         return [Status(text=status_text(payload))]
 
     def _interrupted(self, interrupts: Any) -> None:
-        """Note that the graph waits. Each outer graph sends the same interrupt again."""
+        """Note the questions for which the graph waits. Outer graphs repeat an interrupt, so it is noted by its id."""
         for position, interrupt in enumerate(interrupts):
             match interrupt:
                 case {"value": {"action_requests": [*requests]}}:
@@ -249,7 +255,7 @@ class LangGraphTranslator:
 
 
 def _messages_in(state: Any) -> list[dict[str, Any]]:
-    """The messages in a state, in an update of one, or in several updates."""
+    """The messages in a state of the graph, in an update of the state, or in a list of updates."""
     match state:
         case {"messages": [*messages]}:
             return [message for message in messages if isinstance(message, dict) and "type" in message]

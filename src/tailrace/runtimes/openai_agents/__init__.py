@@ -1,6 +1,6 @@
 """Agents of the OpenAI Agents SDK: `OpenAIAgentsRuntime(agent)`.
 
-`show_subagent` shows the work of an agent that another agent uses as a tool.
+If an agent uses another agent as a tool, `show_subagent` shows the work of that other agent.
 """
 
 from tailrace.runtimes.openai_agents.runtime import OpenAIAgentsRuntime, show_subagent

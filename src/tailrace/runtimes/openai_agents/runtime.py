@@ -32,9 +32,10 @@ _subagent_queue: ContextVar[asyncio.Queue[_QueueItem]] = ContextVar("tailrace_op
 
 
 def show_subagent(event: Any) -> None:
-    """Show the events of an agent that is a tool of another: `writer.as_tool(..., on_stream=show_subagent)`.
+    """Show the events of an agent that is a tool of another agent: `writer.as_tool(..., on_stream=show_subagent)`.
 
-    Without it the SDK reports only the subagent's answer. Outside a turn of `OpenAIAgentsRuntime` it does nothing.
+    Without this function the SDK reports only the subagent's answer. Outside a turn of `OpenAIAgentsRuntime` it does
+    nothing.
     """
     queue = _subagent_queue.get(None)
     call = event["tool_call"]
@@ -43,11 +44,11 @@ def show_subagent(event: Any) -> None:
 
 
 class OpenAIAgentsRuntime:
-    """An `agents.Agent` as a runtime. `options` are passed to `Runner.run_streamed`: `max_turns`, `context`, …
+    """Runs turns with an `agents.Agent`. `options` are passed to `Runner.run_streamed`: `max_turns`, `context`, …
 
     Conversations are stored in a file of this user, unless `session` returns the SDK session of a prompt, or None for
-    an agent without memory. `permissions` decides on calls that need approval, and `approver` asks the person. If no
-    person can be asked, the turn ends and says which calls wait.
+    an agent without memory. `permissions` decides on tool calls that need approval, and `approver` asks the person. If
+    no person can be asked, the turn ends and says which calls wait.
     """
 
     name = "openai-agents"
@@ -95,7 +96,7 @@ class OpenAIAgentsRuntime:
     async def _runs(
         self, runner: Any, text: str, session: Any, translator: OpenAIAgentsTranslator
     ) -> AsyncGenerator[Event, None]:
-        """Run the agent, and run it again after each decision on calls that wait for approval."""
+        """Run the agent. If tool calls wait for approval, decide on them and run the agent again, until none waits."""
         start: Any = text
         async with Approvals(self._permissions, self._approver) as approvals:
             while True:
@@ -127,14 +128,14 @@ def _question(interruption: Any) -> Question:
 
 
 def _decide(state: Any, interruption: Any, choice: Choice | None) -> bool:
-    """Approve or reject the call in the state of the run. Returns True if it is approved."""
+    """Approve or reject a tool call in the state of the run. Returns True if it is approved."""
     is_allowed = choice is not None and choice.kind.startswith("allow")
     (state.approve if is_allowed else state.reject)(interruption)
     return is_allowed
 
 
 class _Run:
-    """A streamed run with the events of its subagents in between. Leaving it cancels the run."""
+    """A streamed run of an agent; the events of its subagents come in between. Leaving the block cancels the run."""
 
     def __init__(self, start: Callable[[], Any]) -> None:
         self._queue: asyncio.Queue[_QueueItem] = asyncio.Queue()
@@ -160,7 +161,7 @@ class _Run:
             self._queue.put_nowait(None)
 
     async def next(self) -> _QueueItem:
-        """The next event, None at the end. Raises what the run raises."""
+        """The next event; None when the run has ended. Raises the exception with which the run failed."""
         item = await self._queue.get()
         if item is None:
             await self._reader
@@ -173,7 +174,7 @@ def _sdk(module: str) -> Any:
 
 
 def _stored_session(prompt: Prompt) -> Any:
-    """The session that stores the conversation. None for a prompt that belongs to no conversation."""
+    """The SDK session in which the conversation is stored. None for a prompt without a session."""
     session = session_of(prompt)
     if not session:
         return None
@@ -181,7 +182,7 @@ def _stored_session(prompt: Prompt) -> Any:
 
 
 def _event_value(native: Any) -> Any:
-    """An event of the SDK as a JSON value: for an agent its name, for an item the fields that the translator reads."""
+    """Convert an event of the SDK to a JSON value: an agent becomes its name, an item the fields that are read."""
     try:
         match native.type:
             case "raw_response_event":

@@ -1,6 +1,7 @@
 """The fields of the SDK's events that the translator reads.
 
-Raw events are those of the OpenAI Responses API, also for models of other providers. Items are the SDK's own.
+Raw events come from the model and have the form of the OpenAI Responses API, also for other providers. Items are the
+SDK's own form of messages and tool calls.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class _ContentPart(msgspec.Struct):
 
 
 class ResponseItem(msgspec.Struct):
-    """An item of a response: a message, reasoning, or a call of any kind."""
+    """An item of a model's response: a message, reasoning, or a tool call of any kind."""
 
     type: str
     id: str | None = None
@@ -44,17 +45,17 @@ class ResponseItem(msgspec.Struct):
 
     @property
     def is_call(self) -> bool:
-        """True for a call of any kind."""
+        """Whether the item is a tool call of any kind."""
         return self.type.endswith("_call")
 
     @property
     def is_hosted(self) -> bool:
-        """True for a call that the provider makes itself."""
+        """Whether the item is a call of a tool that the provider runs itself, such as a web search."""
         return self.type in _HOSTED
 
     @property
     def call_key(self) -> str:
-        """The id of the call, if the item is a call or the output of one. Some kinds of calls have no id."""
+        """What identifies a tool call, or the output of one: an id, or the type if this kind of call has no id."""
         return self.call_id or self.id or self.type
 
     @property
@@ -64,7 +65,7 @@ class ResponseItem(msgspec.Struct):
 
     @property
     def parameters(self) -> Any:
-        """The arguments of the call. Each kind of call has them in another field."""
+        """The arguments of a tool call. Each kind of call has them in another field."""
         given = (self.arguments, self.input, self.action, self.operation, self.code, self.queries)
         return json_or_text(next((value for value in given if value is not None), None))
 
@@ -99,7 +100,7 @@ class _RequestUsage(msgspec.Struct):
 
 
 class _ModelResponse(msgspec.Struct):
-    """The result of a model call."""
+    """The result of a model call: its error, if any, and its tokens."""
 
     error: ProviderError | None = None
     incomplete_details: ProviderError | None = None
@@ -113,7 +114,7 @@ class ResponseEvent(msgspec.Struct):
 
 
 class RunItem(msgspec.Struct):
-    """An item of the SDK: an item of a complete response, or the output of a call."""
+    """An item of the SDK: a part of a complete response, or the output of a tool call."""
 
     raw_item: ResponseItem
     output: Any = None

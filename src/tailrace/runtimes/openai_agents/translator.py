@@ -1,11 +1,11 @@
 """Translates the events of one run of the OpenAI Agents SDK, as JSON values, into canonical events.
 
-The SDK reports most things twice: as raw events while the model streams, and as items when the response is complete.
-An item is ignored if its raw events were read. It is translated if there were none, as for the answer of an error
-handler.
+The SDK reports most things twice: as raw events while the model streams, and as items when the response is complete. An
+item is ignored if its raw events were read. It is translated if there were none, as for the answer of an error handler.
 
-Ids of items are no keys, because Chat Completions models call every item `__fake_id__`. The key of a block is its model
-call, its index in the response and its index in the message. `TurnTranslation` owns the rules of a turn.
+The id of an item does not identify it, because Chat Completions models call every item `__fake_id__`. A block is
+identified by its model call, its index in the response and its index in the message. `TurnTranslation` contains the
+rules that all agents share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CODES = {
 
 
 class _Speaker:
-    """The agent or a subagent: its current model call, and the content of that call that came as raw events."""
+    """The agent or a subagent: its current model call, and which content of that call came as raw events."""
 
     def __init__(self, parent: str | None) -> None:
         self.parent = parent
@@ -70,7 +70,10 @@ class OpenAIAgentsTranslator:
         self._denied_calls: set[str] = set()
 
     def feed(self, event: Any, *, parent: str | None = None) -> list[Event]:
-        """Translate one event of the stream. `parent` is the call under which a subagent speaks."""
+        """Translate one event of the stream.
+
+        `parent` is the id of the tool call that runs the subagent, if it is a subagent's.
+        """
         speaker = self._speakers.setdefault(parent, _Speaker(parent))
         try:
             match event:
@@ -87,14 +90,14 @@ class OpenAIAgentsTranslator:
         return self._turn.unknown_event(event)
 
     def deny(self, raw_item: Any) -> None:
-        """Note that this call was denied, because the SDK reports a denial as the output of the call."""
+        """Note that a tool call was denied. The SDK then reports the denial as if it were the output of the call."""
         with suppress(msgspec.ValidationError):
             self._denied_calls.add(msgspec.convert(raw_item, shapes.ResponseItem).call_key)
 
     def finished(
         self, *, output: Any, waiting: Sequence[str] = (), tokens: tuple[int, int] | None = None
     ) -> list[Event]:
-        """Handle the end of a run without an exception: it has an output, or calls are `waiting` for approval.
+        """Handle the end of a run without an exception: it has an output, or tool calls are `waiting` for approval.
 
         Without both, the run was cut off or cancelled by its own code. `tokens` are input and output tokens.
         """
@@ -110,7 +113,10 @@ class OpenAIAgentsTranslator:
         return events
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """Handle an exception of the run. Text that a guardrail has refused is retracted."""
+        """Handle an exception of the run: it becomes the failure of the turn.
+
+        Text that a guardrail refused is retracted.
+        """
         error = self._provider_error or shapes.ProviderError()
         self._turn.fail(
             error.message or error.reason or failure.message,
@@ -177,7 +183,7 @@ class OpenAIAgentsTranslator:
         return [Usage(**tokens, scope="request", parent_tool_id=speaker.parent)]
 
     def _response_failed(self, speaker: _Speaker, event: shapes.ResponseEvent) -> list[Event]:
-        """Record that a model call has failed. The run raises after that, with a text that is less clear."""
+        """Record the error of a model call. The exception that the run raises after that has a less clear text."""
         error = event.response.error or event.response.incomplete_details
         return self._error(speaker, error) if error is not None else []
 
@@ -235,7 +241,10 @@ class OpenAIAgentsTranslator:
         return self._turn.tool_result(call, item.output, is_error=is_error, parent=speaker.parent)
 
     def _handoff_item(self, speaker: _Speaker, item: shapes.RunItem) -> list[Event]:
-        """End the call of a handoff with an unusual name. If the name begins with `transfer_to_`, no call was shown."""
+        """End the tool call by which one agent hands over to another.
+
+        If the name of that tool begins with `transfer_to_`, as usual, the call was never shown, and nothing happens.
+        """
         call = item.raw_item.call_key
         if not self._turn.is_open_call(call):
             return []

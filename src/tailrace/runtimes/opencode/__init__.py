@@ -1,4 +1,7 @@
-"""opencode as an agent: `OpencodeRuntime()`, over `opencode serve`, or `opencode run` where that is missing."""
+"""opencode as an agent: `OpencodeRuntime()`.
+
+It runs `opencode serve`, or `opencode run` if opencode is too old to have that server.
+"""
 
 from tailrace.runtimes.opencode.runtime import OpencodeRuntime
 

@@ -1,5 +1,4 @@
-"""Translate the parts of opencode's messages: text, reasoning, calls and steps, as its server and its `run` report
-them.
+"""Translates the parts of opencode's messages: text, reasoning, tool calls and steps, of its server and of `run`.
 
 This module owns the events that follow when a part grows. A part is reported in its current state; a delta adds to it.
 A step is one model call; if a step starts again before it is finished, that is a retry. A command that failed is
@@ -22,7 +21,7 @@ _IGNORED = {"agent", "compaction", "file", "patch", "retry", "snapshot", "subtas
 
 
 class OpencodeParts:
-    """The parts of one turn. `parent` is the call under which a subagent speaks."""
+    """The parts of one turn. `parent` is the id of the tool call under which a subagent's parts are shown."""
 
     def __init__(self, turn: TurnTranslation, *, reports_retries: bool = False) -> None:
         self._turn = turn
@@ -37,18 +36,21 @@ class OpencodeParts:
 
     @property
     def is_in_step(self) -> bool:
-        """Whether an unfinished step of the agent's own is open."""
+        """Whether a model call of the agent itself, not of a subagent, has started and is not finished."""
         return None in self._open_steps.values()
 
     def updated(self, part: OpencodePart, parent: str | None) -> list[Event] | None:
-        """Translate a part in its current state; None if its type is unknown."""
+        """Translate a part that is reported in its current state. Returns None if its type is unknown."""
         handle = self._TABLE.get(part.type)
         if handle is not None:
             return handle(self, part, parent)
         return [] if part.type in _IGNORED else None
 
     def delta(self, part_id: str, piece: str, parent: str | None) -> list[Event]:
-        """Translate a piece of a part. If the kind of the part is not known yet, wait until the whole part comes."""
+        """Translate a piece of a part.
+
+        If the type of the part is not known yet, emit nothing: the whole part comes later.
+        """
         if part_id in self._reasoning_pieces:
             self._reasoning_pieces[part_id].append(piece)
             return self._turn.reasoning_delta(piece, parent=parent) if piece else []

@@ -41,14 +41,14 @@ _NEW_CONVERSATION = "opencode starts a new conversation: the earlier one cannot 
 
 
 class OpencodeRuntime(CommandRuntime):
-    """opencode. Its own `opencode.json` names the model, and what it may do without permission."""
+    """Runs turns with opencode. Its file `opencode.json` names the model, and what it may do without permission."""
 
     name = "opencode"
     _missing = _MISSING
     _grace_s = 2.0
 
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
-        """Run a turn in the conversation of the session. Closing this aborts the turn and ends the processes."""
+        """Run a turn in the conversation of the session. Closing this iterator aborts the turn and ends opencode."""
         yield TurnStarted(runtime=self.name, session_id=prompt.session_id or None)
         password = secrets.token_urlsafe(24)
         try:
@@ -81,7 +81,7 @@ class OpencodeRuntime(CommandRuntime):
     async def _run_server(
         self, prompt: Prompt, server: OpencodeServer, process: AgentProcess
     ) -> AsyncGenerator[Event, None]:
-        """A turn of `opencode serve`."""
+        """Run a turn with `opencode serve`."""
         stored = self._conversations.get(prompt)
         try:
             session = await server.open_session(stored)
@@ -132,7 +132,7 @@ class OpencodeRuntime(CommandRuntime):
 
 
 async def _failure_text(fault: RuntimeFault, process: AgentProcess, timeout_s: float) -> str:
-    """The reason why the server cannot be reached any more: its exit error if it has exited, else the fault."""
+    """Why the server cannot be reached any more: its exit error if it has exited, else the text of `fault`."""
     if not isinstance(fault, HttpFault):
         return str(fault)
     with suppress(TimeoutError):
@@ -143,12 +143,12 @@ async def _failure_text(fault: RuntimeFault, process: AgentProcess, timeout_s: f
 
 
 def _is_heartbeat(event: Any) -> bool:
-    """Whether the event only says that the server is alive."""
+    """Whether the event has no other meaning than that the server is alive."""
     return isinstance(event, dict) and event.get("type") == "server.heartbeat"
 
 
 async def _wait_for_address(lines: AsyncGenerator[bytes, None]) -> str:
-    """Wait for the server's address. Returns "" if the server ends or takes too long before it prints the address."""
+    """Wait until the server prints its address. Returns "" if it ends or takes too long before that."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_START_TIMEOUT_S):
             async for line in lines:
@@ -175,7 +175,7 @@ async def _discard_output(process: AgentProcess, lines: AsyncGenerator[bytes, No
 
 
 async def _handle_request(request: OpencodeRequest, server: OpencodeServer, approvals: Approvals) -> list[Event]:
-    """Answer the agent's request, now or when a person has chosen. Returns events for the turn."""
+    """Answer the agent's request, now or when a person has chosen. Returns events to emit in the turn."""
     if request.question is None:
         await server.reject_question(request.id)
         return [Notice(text="opencode asked a question that could not be answered here.")]

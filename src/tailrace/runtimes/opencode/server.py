@@ -35,13 +35,13 @@ class _OpencodeSession(msgspec.Struct):
 
 
 def parse_address(line: bytes) -> str:
-    """The address that a line of the server names; empty for any other line."""
+    """The address in a line of the server's output; empty if the line has none."""
     found = _ADDRESS.search(line)
     return "" if found is None else found[1].decode(errors="replace").rstrip("/")
 
 
 class OpencodeServer:
-    """A server that listens at `url`. Every method raises `HttpFault` if the server does not respond."""
+    """A server of opencode that listens at `url`. Every method raises `HttpFault` if it does not respond."""
 
     def __init__(self, url: str, password: str) -> None:
         self._url = url
@@ -56,7 +56,7 @@ class OpencodeServer:
                 yield frame_value(frame.data)
 
     async def open_session(self, session_id: str) -> str:
-        """Return the id of the session if it still exists, else of a new one."""
+        """Return `session_id` if that session still exists. Otherwise create a session and return its id."""
         if session_id:
             status, _ = await self._request("GET", f"/session/{quote(session_id, safe='')}")
             if status == 200:

@@ -1,4 +1,4 @@
-"""The output of opencode that is used: the events of its server, the lines of `run`, and parts of messages.
+"""The output of opencode as far as it is used: the events of its server, the lines of `run`, and parts of messages.
 
 This module owns their fields; the translators own their meaning. Only fields that are used are named, so that changes
 of other fields do no harm.
@@ -13,13 +13,13 @@ from msgspec import field
 
 
 class _PartTime(msgspec.Struct):
-    """When a part started, and when it was complete."""
+    """When a part was complete; `end` is None before that."""
 
     end: float | None = None
 
 
 class _CallState(msgspec.Struct):
-    """The state of a call. Each tool defines its own `metadata`."""
+    """The state of a tool call. Each tool defines its own `metadata`."""
 
     status: str
     input: Any = None
@@ -36,7 +36,7 @@ class _CacheTokens(msgspec.Struct):
 
 
 class _StepTokens(msgspec.Struct):
-    """The tokens of a model call; cached and reasoning tokens are counted apart."""
+    """The tokens of a model call. `input` does not include cached tokens, `output` does not include reasoning."""
 
     input: int = 0
     output: int = 0
@@ -45,7 +45,7 @@ class _StepTokens(msgspec.Struct):
 
 
 class OpencodePart(msgspec.Struct):
-    """A part of a message; which fields count depends on the type."""
+    """A part of a message: text, reasoning, a tool call or a step. The type decides which fields are set."""
 
     id: str
     type: str
@@ -73,7 +73,7 @@ class _ErrorDetails(msgspec.Struct):
 
 
 class OpencodeError(msgspec.Struct):
-    """An error."""
+    """An error that opencode reports."""
 
     name: str
     data: _ErrorDetails = field(default_factory=_ErrorDetails)
@@ -85,7 +85,7 @@ class OpencodeError(msgspec.Struct):
 
     @property
     def message(self) -> str:
-        """The reason, in words."""
+        """The reason of the error, in words; its name if it has no text."""
         return self.data.message or self.name
 
 
@@ -93,19 +93,19 @@ class OpencodeError(msgspec.Struct):
 
 
 class BusEvent(msgspec.Struct, kw_only=True):
-    """An event and its session; some events have none."""
+    """The base of the server's events. `session_id` is the session that an event is about; some events name none."""
 
     session_id: str | None = field(name="sessionID", default=None)
 
 
 class PartUpdated(BusEvent, kw_only=True):
-    """A part in its current state."""
+    """A part of a message has changed; this is its whole current state."""
 
     part: OpencodePart
 
 
 class PartDelta(BusEvent, kw_only=True):
-    """A piece of a part."""
+    """A piece of a part: `delta` is appended to the field `field`."""
 
     part_id: str = field(name="partID")
     field: str
@@ -113,7 +113,7 @@ class PartDelta(BusEvent, kw_only=True):
 
 
 class _Message(msgspec.Struct):
-    """The author of a message, and its error."""
+    """A message: who wrote it (`role`), and its error, if any."""
 
     id: str
     role: str = ""
@@ -121,7 +121,7 @@ class _Message(msgspec.Struct):
 
 
 class MessageUpdated(BusEvent, kw_only=True):
-    """A message in its current state, without its parts."""
+    """A message has changed; this is its current state, without its parts."""
 
     info: _Message
 
@@ -134,7 +134,7 @@ class _Session(msgspec.Struct):
 
 
 class SessionUpdated(BusEvent, kw_only=True):
-    """A session in its current state."""
+    """A session has changed; this is its current state."""
 
     info: _Session
 
@@ -145,13 +145,13 @@ class _SessionState(msgspec.Struct):
 
 
 class StatusUpdated(BusEvent, kw_only=True):
-    """A session does something else now."""
+    """The state of a session has changed, for example to `idle` or `retry`."""
 
     status: _SessionState
 
 
 class SessionError(BusEvent, kw_only=True):
-    """Something failed for good."""
+    """The turn of a session has failed, and is not tried again."""
 
     error: OpencodeError | None = None
 
@@ -162,7 +162,7 @@ class _Todo(msgspec.Struct):
 
 
 class TodosUpdated(BusEvent, kw_only=True):
-    """The current plan."""
+    """The agent's plan has changed; `todos` has all its steps."""
 
     todos: list[_Todo]
 
@@ -177,7 +177,7 @@ class PermissionAsked(BusEvent, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The permission and its subject in one line, for example the command."""
+        """What is asked, in one line: the name of the permission, and its subject, for example the command."""
         command = self.metadata.get("command")
         return f"{self.permission} {command if isinstance(command, str) else ', '.join(self.patterns)}".strip()
 

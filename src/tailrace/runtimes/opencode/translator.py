@@ -1,10 +1,11 @@
-"""Translate the events of `opencode serve`, and the lines of `opencode run`.
+"""Translates the events of `opencode serve`, and the lines of `opencode run`.
 
-This module owns the meaning of each; `parts` translates parts.
+This module owns the meaning of both; `parts` translates parts.
 
-The server reports all sessions on one bus; a turn reads only its own session and those of its subagents. The turn is
-over when its session is idle, which is reported more than once. Aborted tools send their results after that. `run`
-reports only complete parts, nothing of subagents, and no end: the turn ends as the stop reason of its last step says.
+The server reports all sessions in one stream of events, the bus; a turn reads only its own session and those of its
+subagents. The turn is over when its session is idle, which is reported more than once. Aborted tools send their results
+after that. `run` reports only complete parts, nothing of subagents, and no end: the turn ends as the stop reason of its
+last step says.
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ _Handler: TypeAlias = "Callable[[OpencodeTranslator, Any, str | None], list[Even
 
 
 class OpencodeRequest(msgspec.Struct, frozen=True):
-    """A request for permission. If `question` is None, the agent asks the person something, which is not supported."""
+    """A request of the agent for permission.
+
+    If `question` is None, the agent asks the person something else than permission, which is not supported.
+    """
 
     id: str
     question: Question | None = None
 
 
 class OpencodeTranslator:
-    """One turn of `opencode serve` in one session: `feed` the events of the bus, then `close`."""
+    """Translates one turn of `opencode serve` in one session: `feed` the events of the server, then `close`."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -59,12 +63,12 @@ class OpencodeTranslator:
         self._is_aborted = False
 
     def take_requests(self) -> list[OpencodeRequest]:
-        """Return the agent's new requests, which must be answered."""
+        """Return the requests that came since the last call. Each must be answered."""
         requests, self._requests = self._requests, []
         return requests
 
     def feed(self, event: Any) -> list[Event]:
-        """Translate one event of the bus, decoded."""
+        """Translate one event of the server, given as decoded JSON."""
         was_finished = self.turn.is_finished
         kind, properties = (event.get("type"), event.get("properties")) if isinstance(event, dict) else (None, None)
         if isinstance(kind, str) and isinstance(properties, dict):
@@ -107,7 +111,7 @@ class OpencodeTranslator:
         return self._parts.subagent_calls.get(session_id, session_id)
 
     def _unknown(self, kind: str, event: Any) -> list[Event]:
-        """Report something unknown."""
+        """Report an event of an unknown kind."""
         return self.turn.unknown_event({kind: event}, kind=kind)
 
     # Messages
@@ -204,7 +208,10 @@ class OpencodeTranslator:
 
 
 class OpencodeRunTranslator:
-    """One turn of `opencode run --format json`: `feed` its lines, then `close`. `session_id` comes with the first."""
+    """Translates one turn of `opencode run --format json`: `feed` each line, then `close`.
+
+    `session_id` comes with the first line.
+    """
 
     def __init__(self) -> None:
         self.session_id = ""

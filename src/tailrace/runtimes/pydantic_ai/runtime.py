@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class PydanticAIRuntime:
-    """A `pydantic_ai.Agent` as a runtime. `options` are passed to `run_stream_events`: `deps`, `usage_limits`, …
+    """Runs turns with a `pydantic_ai.Agent`. `options` are passed to `run_stream_events`: `deps`, `usage_limits`, …
 
     The completed runs of a session are saved in a file of this user, unless `remembers` is False. `permissions` decides
-    on calls that require approval, and `approver` asks the person. If no person can be asked, the turn ends and says
-    which calls wait.
+    on tool calls that require approval, and `approver` asks the person. If no person can be asked, the turn ends and
+    says which calls wait.
     """
 
     name = "pydantic-ai"
@@ -70,9 +70,9 @@ class PydanticAIRuntime:
             yield event
 
     async def _events(self, prompt: Prompt) -> AsyncGenerator[Any, None]:
-        """The events of the run as JSON values, with canonical events of approvals between them.
+        """Yield the events of the run as JSON values; between them, the canonical events about approvals.
 
-        The run continues after a decision on calls that wait for approval. A completed run is saved.
+        After a decision on tool calls that wait for approval, the run continues. A completed run is saved.
         """
         session = session_of(prompt) if self._remembers else ""
         saved = SessionFile(self.name, session)
@@ -105,12 +105,15 @@ class PydanticAIRuntime:
 
 
 def _waiting_calls(output: Any) -> list[Any]:
-    """The calls that wait for approval. Empty if calls wait for results from outside, which cannot be given here."""
+    """The tool calls that wait for approval.
+
+    Empty if any call waits for a result from outside instead, because such a result cannot be given here.
+    """
     return [] if getattr(output, "calls", True) else list(getattr(output, "approvals", ()))
 
 
 async def _decide(approvals: Approvals, calls: list[Any], decisions: dict[str, bool]) -> AsyncGenerator[Event, None]:
-    """Decide on each call and store the result in `decisions`, by call id. Yields the events of the approvals."""
+    """Decide on each tool call and store the result in `decisions`, by call id. Yields the events of the approvals."""
     for call in calls:
         question = approval_question("The agent", call.tool_name, json_value(call.args_as_dict()))
         events, choice = await approvals.ask(question)
@@ -123,18 +126,18 @@ async def _decide(approvals: Approvals, calls: list[Any], decisions: dict[str, b
 
 
 def _continuation(result: Any, decisions: dict[str, bool]) -> dict[str, Any]:
-    """The options with which a run continues after its calls were decided."""
+    """The options for the next run of the agent, after its tool calls were approved or denied."""
     results = load_sdk("pydantic_ai", extra="pydantic-ai").DeferredToolResults(approvals=decisions)
     return {"message_history": result.all_messages(), "deferred_tool_results": results}
 
 
 def _load_messages(saved: bytes) -> Any:
-    """The message history. `repair_messages` tells the SDK that calls without approval were never made."""
+    """Decode the message history. The SDK then repairs it: tool calls without approval count as never made."""
     messages = load_sdk("pydantic_ai.messages", extra="pydantic-ai")
     return messages.repair_messages(messages.ModelMessagesTypeAdapter.validate_json(saved))
 
 
 def _result_value(native: Any) -> Any:
-    """The end of a run as a JSON value: its output and usage, without the internal state of the SDK."""
+    """Convert the last event of a run to a JSON value: output and usage, without the internal state of the SDK."""
     result = native.result
     return {"event_kind": native.event_kind, "output": json_value(result.output), "usage": json_value(result.usage)}

@@ -8,7 +8,7 @@ import msgspec
 
 
 class ResponsePart(msgspec.Struct):
-    """A part of a response, or the result of a call."""
+    """A part of a model's response (text, reasoning or a tool call), or the result of a tool call."""
 
     part_kind: str
     content: Any = None
@@ -35,14 +35,14 @@ class PartEndEvent(msgspec.Struct):
 
 
 class _ResponsePartDelta(msgspec.Struct):
-    """The addition to a part. For some kinds of parts no field is read."""
+    """What is added to a part of a response. Only text is read; for other parts, `content_delta` is None."""
 
     part_delta_kind: str
     content_delta: str | None = None
 
 
 class PartDeltaEvent(msgspec.Struct):
-    """A part grows."""
+    """A part of a response grows."""
 
     index: int
     delta: _ResponsePartDelta
@@ -55,14 +55,14 @@ class ToolEvent(msgspec.Struct):
 
 
 class _DeferredRequests(msgspec.Struct):
-    """Calls that wait for approval, or for a result from outside."""
+    """The tool calls for which a run stops: `approvals` wait for approval, `calls` for a result from outside."""
 
     approvals: list[ResponsePart] = []
     calls: list[ResponsePart] = []
 
 
 class DeferredRequestsEvent(msgspec.Struct):
-    """The run stops for these calls."""
+    """The run stops, because tool calls wait."""
 
     requests: _DeferredRequests
 

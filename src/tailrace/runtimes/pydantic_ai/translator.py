@@ -1,9 +1,9 @@
 """Translates the events of one run of Pydantic AI (`Agent.run_stream_events`), as JSON values, into canonical events.
 
-The start of a part holds its first content. The indexes of parts start again with each response, and a response starts
-with a part that has no part before it. If no tool was called since the last response, a validator of the agent has
-refused that response: the model answers the same question again, and the refused answer is retracted.
-`TurnTranslation` owns the rules of a turn.
+The event that starts a part also has its first content. The parts of each response are numbered from the beginning. A
+new response is recognized by a part that says that no part comes before it. If no tool was called since the last
+response, a validator of the agent has refused that response: the model answers the same question again, and the refused
+answer is retracted. `TurnTranslation` contains the rules that all agents share.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PydanticAITranslator:
         return self._turn.unknown_event(event)
 
     def raised(self, failure: SdkFailure) -> list[Event]:
-        """Handle an exception of the run."""
+        """Handle an exception of the run: it becomes the failure of the turn."""
         self._turn.fail(failure.message, code="runtime_raised", status_code=failure.status_code)
         return []
 
@@ -130,7 +130,7 @@ class PydanticAITranslator:
     # Further messages of the person, events that the agent's author defines, and the end
 
     def _enqueued_messages(self, _: Any) -> list[Event]:
-        """Keep the text so far: the person has sent more during the run, and the later text answers that."""
+        """Keep the text so far as final: the person has sent another message, and the later text answers that one."""
         self._turn.model_call_completed()
         return []
 

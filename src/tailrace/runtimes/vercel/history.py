@@ -1,8 +1,8 @@
 """The UI messages of a conversation with the AI SDK. They are sent with each question: a chat route stores nothing.
 
-The history folds the chunks of an answer into the parts of its message: text, reasoning and calls, with provider
-metadata. Sources and data are only shown to people, so the model does not get them again. The runtime saves the
-history.
+The history collects the chunks of an answer into the parts of its message: text, reasoning and tool calls, with
+provider metadata. Sources and data are only shown to people, so the model does not get them again. The runtime saves
+the history.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EMPTY_PARTS = {"step-start", "custom"}
 
 
 class VercelHistory:
-    """One conversation: `request_body` to ask a question, `feed` the chunks of the answer, `encode` to save it.
+    """The history of one conversation. Call `request_body` to ask a question, `feed` for each chunk, `encode` to save.
 
     `saved` are the bytes of the last `encode`. If they cannot be read, the history is empty.
     """
@@ -48,13 +48,13 @@ class VercelHistory:
         self._joiner = SurrogateJoiner()
 
     def request_body(self, text: str, *, chat_id: str, message_id: str, answer_id: str) -> dict[str, Any]:
-        """The body of a request that asks this question. If the answer has no id of its own, it gets `answer_id`."""
+        """Add the question `text`, and return the body of the request. An answer without an id gets `answer_id`."""
         self._answer_id = answer_id
         self._messages.append({"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]})
         return {"id": chat_id, "messages": list(self._messages), "trigger": "submit-message"}
 
     def feed(self, native: Any) -> None:
-        """Fold one chunk of the answer."""
+        """Add the content of one chunk to the answer."""
         match native:
             case {"type": "start", "messageId": str(answer_id)}:
                 self._answer_id = answer_id
@@ -78,7 +78,7 @@ class VercelHistory:
     def encode(self) -> bytes:
         """The bytes to save after the answer.
 
-        Calls without an end, empty texts and steps without content are dropped, because most models refuse them.
+        Tool calls without a result, empty texts and steps without content are dropped, because most models refuse them.
         """
         steps: list[list[dict[str, Any]]] = [[]]
         for part in join_texts(self._parts):
@@ -124,7 +124,7 @@ class VercelHistory:
             part["resultProviderMetadata"] = metadata
 
     def _fold_approval(self, approval_id: str, native: dict[str, Any]) -> None:
-        """Record that a call was approved or denied. The next request tells the model about a denial."""
+        """Record that a tool call was approved or denied. The next request tells the model about a denial."""
         if approval_id in self._approvals and isinstance(native.get("approved"), bool):
             part, automatic = self._approvals[approval_id]
             decision = {name: native[name] for name in ("approved", "reason") if native.get(name) is not None}

@@ -1,7 +1,7 @@
 """Runs an agent behind a chat route of the AI SDK: one POST per turn.
 
 This module owns the request, all ways in which it can end, and the files in which histories are saved. The translator
-owns the meaning of the chunks, and the history owns the messages that are sent with a question.
+knows what the chunks mean, and the history keeps the messages that are sent with a question.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 class VercelRuntime:
-    """A chat route as a runtime, asked as `useChat` asks it. See `Endpoint` for `headers` and `read_timeout_s`.
+    """Runs turns with a chat route, which gets the same requests as from `useChat`.
 
-    The completed answers of a session are saved in a file of this user, unless `remembers` is False.
+    `headers` and `read_timeout_s` are those of `Endpoint`. The completed answers of a session are saved in a file of
+    this user, unless `remembers` is False.
     """
 
     name = "vercel"

@@ -8,7 +8,7 @@ import msgspec
 
 
 class BlockChunk(msgspec.Struct, rename="camel"):
-    """A text or reasoning block starts, continues or ends. Each chunk may carry provider metadata."""
+    """A text block or reasoning block starts, continues or ends. Each chunk may have provider metadata."""
 
     id: str
     delta: str = ""
@@ -16,7 +16,7 @@ class BlockChunk(msgspec.Struct, rename="camel"):
 
 
 class ToolChunk(msgspec.Struct, rename="camel"):
-    """A call: it starts, its input is complete or invalid, it has an output, or it has failed."""
+    """A tool call: it starts, its input is complete or invalid, it has an output, or it has failed."""
 
     tool_call_id: str
     tool_name: str = ""
@@ -27,7 +27,7 @@ class ToolChunk(msgspec.Struct, rename="camel"):
 
 
 class ToolApprovalRequest(msgspec.Struct, rename="camel"):
-    """A call waits for approval, unless a rule approves it automatically."""
+    """A tool call waits for approval, unless a rule approves it automatically."""
 
     approval_id: str
     tool_call_id: str
@@ -35,21 +35,21 @@ class ToolApprovalRequest(msgspec.Struct, rename="camel"):
 
 
 class ToolApprovalResponse(msgspec.Struct, rename="camel"):
-    """A call was approved or denied, with a reason or without one."""
+    """A tool call was approved or denied, with a reason or without one."""
 
     approval_id: str
     reason: str = ""
 
 
 class FileChunk(msgspec.Struct, rename="camel"):
-    """A file of the answer."""
+    """A file that belongs to the answer."""
 
     url: str
     media_type: str = ""
 
 
 class SourceChunk(msgspec.Struct):
-    """A source of the answer."""
+    """A web page or document that the answer is based on."""
 
     title: str = ""
     url: str = ""

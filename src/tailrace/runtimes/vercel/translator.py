@@ -1,8 +1,8 @@
 """Translates the chunks of one UI message stream of the AI SDK, as JSON values, into canonical events.
 
-Version 5 reuses the ids of blocks in each step, so the key of a block is its step and its id. An error may leave blocks
-open, and a `finish` follows the error, as after any answer. `[DONE]` means that the stream is complete, even if the
-application sends no `finish`. `TurnTranslation` owns the rules of a turn.
+Version 5 reuses the ids of blocks in each step, so a block is identified by its step and its id. An error may leave
+blocks open, and a `finish` follows the error, as after any answer. `[DONE]` means that the stream is complete, even if
+the application sends no `finish`. `TurnTranslation` contains the rules that all agents share.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class VercelTranslator:
         return []
 
     def _step_reset(self, _: Any) -> list[Event]:
-        """The model is asked again, so the text of this step is retracted."""
+        """Retract the text of this step, because the model is asked again."""
         self._step += 1
         return self._turn.retract_try("the model was asked again")
 
