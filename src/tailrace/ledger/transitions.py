@@ -50,7 +50,7 @@ Move: TypeAlias = tuple[Delivery, Delivery]
 """A change of a delivery: (the delivery as the caller last saw it, its next state)."""
 
 EVENTS_KNOWN_S = 7 * 86_400.0
-"""How long an event id is kept at least, to recognize an event that the platform sends again."""
+"""How long an event id is kept at least, to recognise an event that the platform sends again."""
 
 _DAMAGED = "its row in the ledger is damaged, so it is not sent"
 _MAX_ROWS, _MIN_ROWS = 128, 8

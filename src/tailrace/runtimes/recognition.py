@@ -1,6 +1,6 @@
-"""Recognizes agents of other frameworks, and objects that were named by mistake instead of an agent.
+"""Recognises agents of other frameworks, and objects that were named by mistake instead of an agent.
 
-A class is recognized by its name and the module that defines it, so that no unused framework is imported. `function`
+A class is recognised by its name and the module that defines it, so that no unused framework is imported. `function`
 imports the object, and `plugins` makes the runtime for it.
 """
 

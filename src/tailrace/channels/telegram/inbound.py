@@ -55,7 +55,7 @@ def moved_notice(chat: int | str, moved_to: int | str, bot: BotAccount, *, at: f
     """The notice that a group became a supergroup.
 
     Telegram reports this twice: in an update, and as the refusal of a call. Both make the same event id, so that the
-    second report is recognized as known.
+    second report is recognised as known.
     """
     return InboundNotice(
         channel=bot.channel,

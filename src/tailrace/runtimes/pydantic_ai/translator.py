@@ -1,7 +1,7 @@
 """Translates the events of one run of Pydantic AI (`Agent.run_stream_events`), as JSON values, into canonical events.
 
 The event that starts a part also has its first content. The parts of each response are numbered from the beginning. A
-new response is recognized by a part that says that no part comes before it. If no tool was called since the last
+new response is recognised by a part that says that no part comes before it. If no tool was called since the last
 response, a validator of the agent has refused that response: the model answers the same question again, and the refused
 answer is retracted. `TurnTranslation` contains the rules that all agents share.
 """
