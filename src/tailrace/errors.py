@@ -12,6 +12,8 @@
     │   ├── NotSent               certainly not sent; it may work later
     │   ├── MaybeSent             no answer came, so it may have been sent
     │   └── AccessLost            certainly not sent; it works again when an operator has restored the access
+    ├── CommandRefused        the operator: a command was understood, and cannot be carried out
+    ├── GatewayNotRunning     no gateway answers at its control socket
     └── LedgerError           the operator: the ledger cannot be written or trusted
         ├── LedgerUnavailable     it cannot be written now (disk full, locked, overloaded); retried automatically
         ├── LedgerInUse           another process has it open
@@ -136,6 +138,14 @@ class AccessLost(ChannelFault):
     def __init__(self, message: str, *, everywhere: bool = False) -> None:
         super().__init__(message)
         self.everywhere = everywhere
+
+
+class CommandRefused(TailraceError):
+    """A request of the operator cannot be carried out, such as a pairing code that was used."""
+
+
+class GatewayNotRunning(TailraceError):
+    """No gateway answers at the control socket. The caller can open the ledger itself."""
 
 
 class LedgerError(TailraceError):

@@ -29,13 +29,13 @@ _SOON_S = 10.0
 _MAX_ROWS = 10_000
 
 
-class Resend(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="resend"):
+class Resend(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="resend", forbid_unknown_fields=True):
     """Send these deliveries: open ones are finished, final ones are sent again as new deliveries."""
 
     ids: tuple[str, ...]
 
 
-class Resume(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="resume"):
+class Resume(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="resume", forbid_unknown_fields=True):
     """Finish deliveries and turns that an earlier process left open, in these channels; in all channels if empty.
 
     Deliveries that must wait longer than `within_s` seconds for their next attempt stay open.
@@ -45,7 +45,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="r
     within_s: float = 60.0
 
 
-class Purge(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="purge"):
+class Purge(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="purge", forbid_unknown_fields=True):
     """Delete final deliveries that match the query. With `bodies` delete only their texts and files."""
 
     query: Query
@@ -118,7 +118,7 @@ class Operator:
         Returns the conversations that are still open. If a conversation has no open delivery, only an interrupted turn,
         its `state` is `running`.
         """
-        await self._connect(verb.channels or {left.channel for left in await self._left_open()})
+        await self._connect(verb.channels or {left.channel for left in await self.left_open()})
         recovery, clock = Recovery(self._courier), self._courier.clock
         until = clock.monotonic() + verb.within_s
         while not self._stopping.is_set():
@@ -128,7 +128,7 @@ class Operator:
             with suppress(TimeoutError):
                 async with asyncio.timeout(due_in):
                     await self._stopping.wait()
-        return [left for left in await self._left_open() if not verb.channels or left.channel in verb.channels]
+        return [left for left in await self.left_open() if not verb.channels or left.channel in verb.channels]
 
     async def purge(self, verb: Purge, report: Callable[[int], None] = lambda _: None) -> int:
         """Delete in small steps. Returns the number of deleted deliveries; `report` gets it after each step."""
@@ -142,7 +142,8 @@ class Operator:
         missing = sorted(set(names) - self._courier.connected.keys())
         return {name: await self._connect_channel(name) for name in missing}
 
-    async def _left_open(self) -> list[OpenConversation]:
+    async def left_open(self) -> list[OpenConversation]:
+        """The conversations with open deliveries or interrupted turns."""
         found: dict[str, OpenConversation] = {}
         after = ""
         while page := await self._ledger.open_conversations(after=after):

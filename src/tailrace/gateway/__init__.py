@@ -1,0 +1,1 @@
+"""The gateway: the process that puts agents on channels."""
