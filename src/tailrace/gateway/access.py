@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from tailrace.errors import LedgerError, CommandRefused, UsageError
+from tailrace.errors import CommandRefused, LedgerError, UsageError
 from tailrace.gateway.pairing import OpenCode, PairingCodes, Person
 from tailrace.surrogates import replace_surrogates
 

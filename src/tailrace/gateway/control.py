@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from tailrace.delivery.operator import Purge, Resend, Resume
-from tailrace.errors import GatewayNotRunning, LedgerInUse, CommandRefused, TailraceError, UsageError
+from tailrace.errors import CommandRefused, GatewayNotRunning, LedgerInUse, TailraceError, UsageError
 from tailrace.ledger.files import OwnerLock, data_directory, make_folder
 from tailrace.redaction import redact
 
