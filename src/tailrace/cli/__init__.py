@@ -19,7 +19,10 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace standard streams that were closed before the start. They are None in Python, and writing would fail."""
+    """Open standard streams that were closed before the start.
+
+    Python has None for them, so writing to them would fail.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 -- open as long as the process is

@@ -124,7 +124,7 @@ def chat(  # noqa: PLR0913 -- one for each option of the command
 
 
 class ChatFrontend(NamedTuple):
-    """The functions that show events, notes and errors. The prompt is written to `screen`."""
+    """The functions that show events, notes and errors to the person. The prompt is written to `screen`."""
 
     show: Callable[[Event], Awaitable[None]]
     note: Callable[[str], None]
@@ -156,7 +156,10 @@ def _json_frontend() -> ChatFrontend:
 
 
 def _with_text_keys(value: Any) -> Any:
-    """The value with all keys as text. An agent in Python may send other keys, which JSON does not allow."""
+    """The value with all keys of mappings as text.
+
+    Agents in Python may use other keys, but JSON does not allow them.
+    """
     if isinstance(value, dict):
         return {str(key): _with_text_keys(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -165,7 +168,7 @@ def _with_text_keys(value: Any) -> Any:
 
 
 def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
-    """The same frontend, but each event is recorded before it is shown."""
+    """Make a frontend that records each event and then shows it as the given frontend does."""
 
     async def show(event: Event) -> None:
         recorder.record(event)
@@ -175,7 +178,7 @@ def _recorded(frontend: ChatFrontend, recorder: Recorder) -> ChatFrontend:
 
 
 def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) -> ChatFrontend:
-    """The same frontend, but it shows nothing else while a permission question is on the screen.
+    """Make a frontend that shows nothing else while a question for permission is on the screen.
 
     A status that comes during the question is dropped, because it only says that the agent waits for the answer. When
     the turn ends, the question is cancelled.
@@ -193,7 +196,10 @@ def _waiting_for_approvals(frontend: ChatFrontend, approver: TerminalApprovals) 
 
 
 def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver: TerminalApprovals) -> FoundAgent:
-    """Find the agent. Its runtime gets only the options of the command that it accepts."""
+    """Find the agent. Those options of the command that its runtime accepts are passed to the runtime.
+
+    Raises `UsageError` if an option was given that has no effect on this agent.
+    """
     policy = permissions or (_Permissions.ASK if sys.stdin.isatty() else _Permissions.DENY)
     options: dict[str, object] = {
         "permissions": policy.value,
@@ -210,7 +216,7 @@ def _find(agent: str, *, fast: bool, permissions: _Permissions | None, approver:
 
 
 def _converse(turns: Turns, frontend: ChatFrontend, *, title: str) -> int:
-    """Answer prompts until there are no more. Returns the exit code."""
+    """Answer prompts until there are no more, from a person or from a pipe. Returns the exit code."""
     session_id = uuid.uuid4().hex
 
     def ask(text: str) -> Terminal:
@@ -225,7 +231,10 @@ def _converse(turns: Turns, frontend: ChatFrontend, *, title: str) -> int:
 
 
 def _answer_person(ask: Callable[[str], Terminal], frontend: ChatFrontend) -> None:
-    """Answer prompts until the person leaves. Failed turns do not change the exit code."""
+    """Answer the prompts of a person at a terminal until the person leaves.
+
+    Failed turns do not change the exit code.
+    """
     # A program that was started in the background may ignore SIGINT. At a terminal, Ctrl-C must work.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     keyboard = Keyboard(prompt_to=frontend.screen)
@@ -258,7 +267,7 @@ def _answer_prompt(keyboard: Keyboard, ask: Callable[[str], Terminal], frontend:
 
 
 def _answer_lines(ask: Callable[[str], Terminal]) -> int:
-    """Answer each line that is not blank. Returns `DONE` if every turn was completed."""
+    """Answer each line of a pipe that is not blank. Returns `DONE` if every turn was completed, else `FAILED`."""
     exit_code = DONE
     try:
         for line in piped_lines():

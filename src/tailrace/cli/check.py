@@ -59,7 +59,7 @@ def check(
 
 
 def _names(settings: Settings) -> list[str]:
-    """The channels to check."""
+    """The names of the channels to check."""
     if settings.has_file:
         return settings.channels()
     # A variable such as DISCORD_TOKEN may be for another program, so one of a channel that is not installed is ignored.
@@ -81,7 +81,7 @@ def _explain(settings: Settings, configured: list[ConfiguredChannel], *, json: b
 
 
 async def _findings(channel: Channel) -> list[Finding]:
-    """What the channel says of its account. An error is a finding too."""
+    """Let the channel check its account. If that raises an error, the error is the finding."""
     if not isinstance(channel, Checks):
         return [Finding(ok=True, text="this channel has no account to check")]
     try:

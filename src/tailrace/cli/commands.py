@@ -74,7 +74,7 @@ def run() -> int:
 
 
 def _explain(error: Any) -> None:
-    """Print an error of the command line on one line, and the command that shows the help."""
+    """Print an error in the command line as one line, and then the command that shows the help."""
     message = error.format_message()
     if message.startswith("Usage: "):
         print(message, file=sys.stderr)  # without arguments, the message is the help

@@ -126,7 +126,7 @@ class DeliverOptions(NamedTuple):
     json: TextIO | None
 
     def command(self, turn_id: str) -> str:
-        """The command that resumes the turn."""
+        """The command line that a person must run to resume the turn with this id."""
         arguments = ["--channel", self.target.channel, "--to", self.target.chat]
         if self.target.thread is not None:
             arguments += ["--thread", self.target.thread]
@@ -220,7 +220,7 @@ class DeliverCommand:
                     pass
 
     async def _until_end(self, first: list[Event], rest: AsyncIterator[Event]) -> AsyncIterator[Event]:
-        """The events up to the terminal event. Raises `EventsCut` if the input ends without one."""
+        """The events up to the terminal event. Raises `EventsCut` if the input ends without a terminal event."""
         async for event in _chain(first, rest):
             if isinstance(event, TurnFailed) and event.code == "missing_terminal" and self._lines.end is None:
                 raise EventsCut
@@ -229,7 +229,7 @@ class DeliverCommand:
                 return
 
     async def _begin(self, turn_id: str, new_id: str) -> OpenTurn:
-        """Begin the turn. Its id is `--turn`, else the `turn_id` of the input, else `new_id`."""
+        """Begin or resume the turn. Its id is that of `--turn`, else the `turn_id` of the input, else `new_id`."""
         if self._options.turn_id is None:
             _check_readable("the turn_id of the input", turn_id)
             if turn_id == new_id:
@@ -242,7 +242,10 @@ class DeliverCommand:
         return turn
 
     async def _compare(self, events: AsyncIterator[Event], turn: OpenTurn) -> None:
-        """Compare the input with a turn that was delivered before. Raises `UsageError` if the texts differ."""
+        """Check that the input has the text that was delivered before under this turn id.
+
+        Raises `UsageError` if the texts differ.
+        """
         if self._turn_state is TurnState.INTERRUPTED:
             return
         recorded = await turn.earlier_deliveries()
@@ -264,7 +267,10 @@ class DeliverCommand:
                 )
 
     async def _finish_conversation(self, turn: OpenTurn) -> None:
-        """Wait a little for other deliveries of the chat: those of earlier turns, and the line about a missing part."""
+        """Wait some seconds for other deliveries of this chat that are not finished.
+
+        They are deliveries of earlier turns, or the line that tells people that a part may be missing.
+        """
         waited_for: list[Delivery] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(_FINISH_S):
@@ -281,7 +287,7 @@ class DeliverCommand:
             self._progress.status.write(f"{which} deliveries that are not finished; `{command}` finishes them")
 
     def _summarize(self) -> int:
-        """Write how the turn ended. Returns the exit code."""
+        """Tell the person how the turn ended, and what to do next. Returns the exit code."""
         options, progress = self._options, self._progress
         write = progress.status.write
         is_cancelled = self._turn_state is TurnState.CANCELLED and not isinstance(self._lines.end, TurnCancelled)

@@ -21,12 +21,12 @@ _WAITING = {State.RETRY: "is tried again", State.AMBIGUOUS: "may have arrived: i
 
 
 def one_line(text: str) -> str:
-    """The text on one line. Control characters are replaced by visible signs."""
+    """The text on one line. Control characters become visible signs, so that they cannot change the terminal."""
     return visible(" ".join(text.split()))
 
 
 def text_of(operation: Durable) -> str:
-    """The text of an operation, or a description if it has no text."""
+    """The text that an operation sends. For an operation without a text, such as a deletion, a description."""
     match operation:
         case Post() | Edit() | OpenStream() | CloseStream():
             return operation.body.text
@@ -39,7 +39,7 @@ def text_of(operation: Durable) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in the unit that suits it."""
+    """A duration as text in days, hours, minutes or seconds, such as `3 h`."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -47,12 +47,15 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time(at: float) -> str:
-    """A moment in local time."""
+    """A time in seconds since 1970 as text, in the local time zone."""
     return datetime.fromtimestamp(at, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def format_wait(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT_S) -> str | None:
-    """A text that says why and how long a delivery waits. None if it waits less than `at_least_s` or not at all."""
+    """A text that says why and how long a delivery waits, for example `part 2 is tried again in 30 s`.
+
+    `name` is what the text calls the delivery. None if it waits less than `at_least_s` or not at all.
+    """
     left = (delivery.not_before or 0.0) - time.time()
     if delivery.not_before is None or delivery.state not in _WAITING or left < at_least_s:
         return None
@@ -61,7 +64,7 @@ def format_wait(name: str, delivery: Delivery, *, at_least_s: float = _LONG_WAIT
 
 
 def result_record(delivery: Delivery) -> dict[str, Any]:
-    """The result of a delivery as JSON."""
+    """The JSON object that says what happened to a delivery: its state, attempts, message id and error."""
     return {
         "id": delivery.id,
         "state": delivery.state.value,
@@ -73,7 +76,7 @@ def result_record(delivery: Delivery) -> dict[str, Any]:
 
 
 def list_record(delivery: Delivery) -> dict[str, Any]:
-    """A delivery in a list, as JSON."""
+    """The JSON object for a delivery in a list: its result, where it was sent, its text and its times."""
     target = delivery.operation.target
     return {
         **result_record(delivery),
@@ -89,7 +92,7 @@ def list_record(delivery: Delivery) -> dict[str, Any]:
 
 
 def full_record(delivery: Delivery) -> dict[str, Any]:
-    """All fields of a delivery, as JSON."""
+    """The JSON object with all fields of a delivery."""
     return {
         **list_record(delivery),
         "first_try_at": _utc(delivery.first_try_at),
@@ -103,7 +106,7 @@ def full_record(delivery: Delivery) -> dict[str, Any]:
 
 
 def json_line(record: dict[str, Any]) -> str:
-    """One object on one line."""
+    """A JSON object as one line of text, with its line end."""
     return msgspec.json.encode(record).decode() + "\n"
 
 

@@ -68,7 +68,10 @@ def warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: b
 
 @contextmanager
 def stray_warnings_in_one_line(write: Callable[[str], None] | None = None, *, debug: bool = False) -> Iterator[None]:
-    """Like `warnings_in_one_line`, but only for records without a handler: agents and SDKs may have handlers."""
+    """Show warnings as one line each, as `warnings_in_one_line` does, but only if their logger has no handler.
+
+    Agents and SDKs may have handlers of their own: their warnings are left to them.
+    """
     before, logging.lastResort = logging.lastResort, _OneLineHandler(write or _to_stderr, debug=debug, is_ours=False)
     try:
         yield
@@ -97,7 +100,10 @@ def print_traceback(error: BaseException) -> None:
 
 
 def raised_at(error: BaseException) -> str:
-    """`file.py:LINE` of the innermost line that is not in tailrace or an installed library; empty if there is none."""
+    """The place where an error was raised, as `file.py:LINE`, to help the author of an agent.
+
+    Lines of tailrace and of installed libraries are skipped; "" if no other line is left.
+    """
     lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(path, line) for path, line in lines if not path.startswith((*_LIBRARIES, "<"))]
     return f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else ""

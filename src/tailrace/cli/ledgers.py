@@ -35,9 +35,10 @@ _PAGE = 200
 
 
 def ledger_path(given: Path | None, settings: Settings | None = None) -> Path:
-    """The absolute path of the ledger, so that the files next to it are found from any directory.
+    """The absolute path of the ledger. It stays correct if the working directory changes.
 
-    If it is not given, it is in the `data_dir` of the settings, by default those of the working directory.
+    If `given` is None, the ledger is in the `data_dir` of the settings. If these are None too, they are read from the
+    working directory.
     """
     if given is None and (folder := (settings or open_settings()).gateway.data_dir) is not None:
         given = folder / default_path().name
@@ -56,17 +57,17 @@ def existing_ledger(given: Path | None) -> Path:
 
 
 def ledger_argument(given: Path | None) -> str:
-    """The `--ledger` argument for a command that a message suggests; empty for the default ledger."""
+    """The argument `--ledger PATH` for a command line that a message suggests; "" for the default ledger."""
     return f" --ledger {shlex.quote(str(given))}" if given is not None else ""
 
 
 def ledger_exists(path: Path) -> bool:
-    """Whether there is a ledger; an empty file does not count."""
+    """Whether there is a ledger at the path. An empty file is not a ledger."""
     return path.exists() and (not path.is_file() or path.stat().st_size > 0)
 
 
 def no_ledger(path: Path) -> str:
-    """The error text for a missing ledger."""
+    """The text for people that says that there is no ledger at the path."""
     return f"there is no ledger at {path}: nothing was delivered yet, or it is elsewhere (--ledger PATH)"
 
 

@@ -1,4 +1,4 @@
-"""The options for how an answer appears: a presentation, and settings of the projector as `name=value`."""
+"""The options for how an answer is shown: `--presentation`, and settings of the projector as `name=value`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _NAMES = ProjectorSettings.__struct_fields__
 
 
 def projector_settings(assignments: Iterable[str], *, presentation: str | None = None) -> ProjectorSettings:
-    """The settings with these assignments `name=value`. A value is read as JSON; if it is not JSON, it is a text.
+    """Make the projector's settings from these assignments `name=value`.
 
-    Raises `UsageError`, which names the wrong assignment and the allowed values.
+    A value is read as JSON; if it is not JSON, it is a text. Raises `UsageError`, which names the wrong assignment and
+    the allowed values.
     """
     values: dict[str, Any] = {} if presentation is None else {"presentation": presentation}
     for assignment in assignments:

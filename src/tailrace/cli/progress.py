@@ -29,10 +29,11 @@ _VERDICTS = {
 
 
 class Progress:
-    """The deliveries of one turn, and those that are sent before it in the same chat.
+    """Reports the deliveries of one turn, and those of earlier turns that are sent before it in the same chat.
 
-    `turn_id` is set as soon as it is known. Each final delivery is written to `json` as an object. `quiet` reports only
-    problems and shows no status line: the messages themselves appear on this terminal.
+    `turn_id` is set as soon as it is known. Each delivery that is final is written to `json` as an object. With
+    `quiet`, only problems are reported and there is no status line, because the messages themselves appear on this
+    terminal.
     """
 
     def __init__(self, *, json: TextIO | None = None, quiet: bool = False) -> None:
@@ -46,7 +47,7 @@ class Progress:
 
     @property
     def parts(self) -> list[Delivery]:
-        """The deliveries of the turn in order, each in its last reported state."""
+        """The deliveries of this turn in order, without notices and replaced ones, each in its last reported state."""
         own = [delivery for delivery in self._latest.values() if delivery.turn_id == self.turn_id]
         parts = [part for part in own if part.ordinal != NOTICE_ORDINAL and part.state is not State.SUPERSEDED]
         return sorted(parts, key=lambda part: abs(part.ordinal))
@@ -57,7 +58,7 @@ class Progress:
         return [delivery for delivery in self._latest.values() if delivery.state in OPEN]
 
     def add_earlier(self, deliveries: Sequence[Delivery]) -> None:
-        """Report deliveries that were read from the ledger. Those that `update` has reported stay: they are newer."""
+        """Report deliveries that were read from the ledger. A newer state that `update` has reported stays."""
         for delivery in deliveries:
             if delivery.id not in self._latest and delivery.ordinal != NOTICE_ORDINAL:
                 self.update(delivery)
@@ -80,13 +81,16 @@ class Progress:
             self.status.show(f"{self._name(delivery)} is being sent…")
 
     async def tick(self) -> None:
-        """Show the remaining wait every second, until cancelled."""
+        """Update the remaining time of a wait in the status line every second. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(1)
             self._show_wait()
 
     def write_json_of_parts(self) -> None:
-        """Write the parts that are not final yet as JSON. The final parts were written before."""
+        """Write the parts of the turn that are not final yet as JSON.
+
+        The final ones were written when they became final.
+        """
         for part in self.parts:
             if part.id not in self._reported:
                 self._write_json(part)

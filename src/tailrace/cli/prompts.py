@@ -26,13 +26,13 @@ _KEPT_LINES = 1000
 
 
 def piped_lines() -> Iterator[str]:
-    """The lines of a standard input that is not a terminal. Bytes that are not UTF-8 are replaced."""
+    """The lines of standard input, if that is a pipe or a file. Bytes that are not UTF-8 are replaced."""
     for line in sys.stdin.buffer:
         yield line.decode("utf-8", errors="replace").rstrip("\r\n")
 
 
 class Keyboard:
-    """Reads prompts from a terminal. The `>` is written to `prompt_to`."""
+    """Reads prompts from a person at a terminal. The `>` that asks for a prompt is written to `prompt_to`."""
 
     def __init__(self, *, prompt_to: TextIO) -> None:
         if hasattr(sys.stdin, "reconfigure"):
@@ -76,7 +76,10 @@ def silent_keyboard() -> Iterator[None]:
 
 
 class _History:
-    """The history of the line editor of `input`, the file with its lines, and the setting for pasted text."""
+    """The earlier prompts: in the line editor of `input`, and in a file for the next session.
+
+    It also lets the line editor take pasted text with several lines as one prompt.
+    """
 
     def __init__(self) -> None:
         # This import gives `input` its line editor. Not every Python has the module, and only prompts need it.
@@ -124,7 +127,7 @@ class _History:
 
 
 def _append(path: Path, *lines: str) -> None:
-    """Add lines to a file that only its owner may read, even if the umask would allow more."""
+    """Add lines to a file and make sure that only its owner may read the file, also if the umask would allow more."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(handle, "wb") as file:
         path.chmod(0o600)

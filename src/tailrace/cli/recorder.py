@@ -62,7 +62,7 @@ class Recorder:
             raise UsageError(f"--record {folder}: {error.strerror}. Name a folder that can be written to.") from error
 
     def record(self, event: Event) -> None:
-        """Record an event; the first of a turn begins its file."""
+        """Record an event. A `turn_started` begins a new file."""
         if isinstance(event, TurnStarted):
             self._begin(event.turn_id)
         at = self._clock() - self._began

@@ -1,4 +1,4 @@
-"""`tailrace schema`: events, chunks and settings as JSON Schema, for programs in other languages and for editors."""
+"""`tailrace schema`: JSON Schemas of events, chunks and settings, for programs in other languages and for editors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _SchemaName(StrEnum):
-    """The available schemas."""
+    """The names of the schemas that the command can print."""
 
     EVENTS = "events"
     CHUNKS = "chunks"
@@ -48,7 +48,7 @@ def schema(
 
 
 def _schema(title: str, union: Any) -> dict[str, Any]:
-    """The schema of a tagged union: the field `type` names the member."""
+    """The schema of a union of structs. The field `type` says which member of the union a value is."""
     members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
     for definition in definitions.values():
         # The later paragraphs of a docstring are for readers of the Python code.
@@ -73,9 +73,9 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
 
 
 def _settings_schema() -> dict[str, Any]:
-    """The schema of `tailrace.toml`, with the channel types that can be imported here.
+    """The schema of `tailrace.toml`, with the keys of all channel types that can be imported on this machine.
 
-    No key is required: the environment may have it.
+    No key is required, because its value may come from the environment.
     """
     types = {kind: found for kind in known("channel") if (found := _settings_of(kind)) is not None}
     members, definitions = msgspec.json.schema_components(

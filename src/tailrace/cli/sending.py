@@ -1,6 +1,7 @@
-"""Opens the ledger, a courier and the channels for a command that sends, and closes them in the right order.
+"""What every command that sends needs: the ledger, a courier (the part of tailrace that sends) and the channels.
 
-Incoming messages are refused, because such a command only sends.
+This module opens them and closes them in the right order. Incoming messages are refused, because such a command only
+sends.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ class _ClosedInbox:
 
 
 def load_channel(name: str, settings: Settings | None = None) -> Channel:
-    """Create the channel of that name; it is not started. Raises `UsageError` if there is none, or it cannot send.
+    """Create the channel with this name; it is not started. `settings` are read from the working directory if None.
 
-    Without `settings` they are read as `open_settings` does.
+    Raises `UsageError` if there is no such channel, or it cannot send.
     """
     return create_channel(configured_channel(settings or open_settings(), name))
 
 
 class Connections:
-    """A courier and the channels that were connected to it."""
+    """A courier, which sends the deliveries, and the channels that were connected to it."""
 
     def __init__(self, courier: Courier, channels: AsyncExitStack) -> None:
         self.courier = courier
@@ -61,7 +62,7 @@ class Connections:
         self._lost = ""
 
     async def connect(self, channel: Channel) -> None:
-        """Start the channel and connect it to the courier. Raises `ChannelFault` if it cannot be started."""
+        """Start a channel and give it to the courier. Raises `ChannelFault` if the channel cannot be started."""
         try:
             if isinstance(channel, StartsToSend):
                 await channel.start_to_send()
@@ -80,9 +81,10 @@ class Connections:
         status: StatusLine,
         on_stop: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Wait until the work is done. If `stop` is set first, drain the courier. Returns whether the work was stopped.
+        """Wait until `work` is done. If `stop` is set first, wait only for the calls that are being made.
 
-        Raises `ChannelFault` if a channel loses its connection for good meanwhile.
+        Returns whether `stop` ended the work. Raises `ChannelFault` if a channel loses its connection for good
+        meanwhile.
         """
         stopping, losing = asyncio.create_task(stop.wait()), asyncio.create_task(self._is_lost.wait())
         try:
@@ -118,7 +120,7 @@ class Connections:
 
 
 def _reason(error: Exception) -> str:
-    """The text of a plugin's exception, on one line and without secrets."""
+    """The text of an exception that a plugin raised, on one line and without secrets."""
     text = one_line(redact(str(error)))
     is_clear = isinstance(error, ChannelFault | UsageError | OSError) and text
     return text if is_clear else f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -128,7 +130,10 @@ def _reason(error: Exception) -> str:
 async def open_courier(
     path: Path, settings: CourierSettings, on_change: Callable[[Delivery], None], *, adopt_restored: bool = False
 ) -> AsyncIterator[Connections]:
-    """Open the ledger and a courier. `on_change` gets each changed delivery. At the end the courier is drained."""
+    """Open the ledger, and a courier that sends. `on_change` is called with each delivery that changes.
+
+    At the end of the block, the calls that are being made are finished, then all is closed.
+    """
     async with write_ledger(path, adopt_restored=adopt_restored) as ledger, AsyncExitStack() as channels:
         spool = Spool(path.with_name(f"{path.name}.spool"))
         courier = Courier(ledger, settings=settings, spool=spool, on_change=on_change)

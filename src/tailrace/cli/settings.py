@@ -1,4 +1,4 @@
-"""The options of commands that read settings, and the channels that these settings describe."""
+"""The options of commands that read settings; and the channels that the settings describe."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SetOption: TypeAlias = Annotated[
 
 
 def open_settings(path: Path | None = None, assignments: Sequence[str] | None = None) -> Settings:
-    """The settings of this process; without a path those of `tailrace.toml` in the working directory, if there is one.
+    """Read the settings from `path`, from `--set` and from the environment. Raises `UsageError`.
 
-    Raises `UsageError`.
+    Without a path, the file is `tailrace.toml` in the working directory, if there is one.
     """
     return read_settings(path, assignments or (), os.environ)
 
@@ -52,5 +52,5 @@ def configured_channel(settings: Settings, name: str) -> ConfiguredChannel:
 
 
 def create_channel(configured: ConfiguredChannel) -> Channel:
-    """The channel with these settings; it is not started. Raises `UsageError` as `make_channel` does."""
+    """Create the channel with these settings; it is not started. Raises `UsageError` if that is not possible."""
     return make_channel(configured.type, configured.name, configured.options)

@@ -102,7 +102,7 @@ def shadow(  # noqa: PLR0913 -- one for each option of the command
 
 
 class _Report:
-    """Compares the turns one by one. Writes the differences of each turn, and a summary at the end."""
+    """Compares the turns one by one. Writes the differences of each turn, and at the end a summary of all turns."""
 
     def __init__(self, ours: Variant, theirs: Variant, target: Target, *, tolerance_s: float, json: bool) -> None:
         self._ours = ours
@@ -162,7 +162,10 @@ class _Report:
 
 
 def _turns(folder: Path, option: str) -> dict[str, Path]:
-    """The files of the turns by their names."""
+    """The recorded turns in a folder: the path of each file by its name.
+
+    `option` is for the error if there are none.
+    """
     if not folder.is_dir():
         raise UsageError(f"{option} {folder}: there is no such folder. `tailrace chat --record DIR` makes one.")
     paths = sorted(folder.glob("*.ndjson"))
@@ -172,7 +175,7 @@ def _turns(folder: Path, option: str) -> dict[str, Path]:
 
 
 def _paired(folder: Path, against: Path) -> Iterator[tuple[str, Path | None, Path | None]]:
-    """Pair the turns of two folders by file name, or else by the number that the recorder gave them.
+    """Find the file for the same turn in two folders: by its file name, or else by the number in it.
 
     Yields a name and both files; None for a missing file.
     """
@@ -185,7 +188,7 @@ def _paired(folder: Path, against: Path) -> Iterator[tuple[str, Path | None, Pat
 
 
 def _number(name: str) -> str:
-    """The number that the recorder gave the turn. The id after it differs in each recording."""
+    """The number at the beginning of the file name, which the recorder counts up. The id after it always differs."""
     found = re.match(r"\d{4,}(?=-)", name)
     return found[0] if found is not None else ""
 

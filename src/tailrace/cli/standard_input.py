@@ -28,10 +28,10 @@ _RECORDED = re.compile(rb'^\s*\{"at":\s*[\d.e+-]+,\s*"event":\s*(\{.*\})\s*\}\s*
 
 
 class EventLines:
-    """The events of the input.
+    """The events that come on standard input.
 
-    `count` is the number of events that were read, `end` the terminal event if it was read, and `problem` the error in
-    the first bad line.
+    `count` is how many events were read so far, `end` the terminal event if it was read, and `problem` the error in the
+    first wrong line.
     """
 
     def __init__(self) -> None:
@@ -59,12 +59,12 @@ class EventLines:
             self.problem = self.problem or f"standard input cannot be read: {error.strerror}."
 
     def refuse(self, diagnostic: Diagnostic) -> None:
-        """Store the error in the current line, unless an earlier line had one."""
+        """Store in `problem` why the contract refuses the present line. The first problem stays."""
         self.problem = self.problem or f"line {self._line} of the input: {diagnostic.message} [{diagnostic.code}]"
 
 
 async def _lines(descriptor: int) -> AsyncGenerator[bytes, None]:
-    """The lines of a file, a pipe or a keyboard. The last line may have no line end."""
+    """The lines of an open file, pipe or keyboard, each as soon as it is complete. The last one needs no line end."""
     chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_MAX_CHUNKS_AHEAD)
     # A thread reads, because an event loop cannot wait for a file. A daemon thread does not keep the process alive.
     threading.Thread(target=_pump, args=(descriptor, asyncio.get_running_loop(), chunks), daemon=True).start()

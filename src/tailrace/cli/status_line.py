@@ -16,7 +16,10 @@ _EVERY = 1000
 
 
 class StatusLine:
-    """Writes results to `output`, all else to standard error. `is_live`: with a status line if that is a terminal."""
+    """Writes results to `output`, and all else to standard error.
+
+    With `is_live`, and if standard error is a terminal, a status line is shown below everything else.
+    """
 
     def __init__(self, *, is_live: bool = True, output: TextIO | None = None) -> None:
         self.is_reader_gone = False
@@ -25,7 +28,7 @@ class StatusLine:
         self.is_live = self._lines.in_place = self._lines.in_place and is_live
 
     def show(self, text: str) -> None:
-        """Show this text in the status line."""
+        """Show this text in the status line, in place of the text before. Without a status line, do nothing."""
         if self.is_live:
             with suppress(OSError, ValueError):
                 line = TerminalLine(text)
@@ -33,7 +36,7 @@ class StatusLine:
                     self._lines.add("status", line, style=DIM)
 
     def count(self, action: str, done: int) -> None:
-        """Show a count in the status line. Without a status line, write a line for every thousandth."""
+        """Show how many are done in the status line. Without a status line, write a line after each thousand."""
         text = f"{action}: {done}"
         if self.is_live:
             self.show(text)
@@ -41,14 +44,14 @@ class StatusLine:
             self.write(text)
 
     def write(self, text: str) -> None:
-        """Write a permanent line."""
+        """Write a line to standard error that stays, above the status line."""
         with suppress(OSError, ValueError):
             self._lines.withdraw("status")
             self._lines.space(1)
             self._lines.write(f"{text}\n")
 
     def print(self, text: str) -> None:
-        """Write a line of the results."""
+        """Write a line of the results to `output`."""
         self.clear()
         if self.is_reader_gone:
             return

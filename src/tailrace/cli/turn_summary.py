@@ -1,4 +1,7 @@
-"""Summarizes a turn in one line: all parts were delivered, or some are missing, with the command that helps."""
+"""Summarizes a turn in one line: all parts were delivered, or some are missing.
+
+If some are missing, the line has the command that sends them again.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _VERDICTS: list[tuple[set[State], str]] = [
 
 
 class TurnSummary(NamedTuple):
-    """`is_complete`: every part was delivered. `is_open`: some are not finished, and the turn can be resumed."""
+    """The summary of a turn as `text` for people.
+
+    `is_complete`: every part was delivered. `is_open`: some parts are not finished, and the turn can be resumed.
+    """
 
     is_complete: bool
     is_open: bool
@@ -33,9 +39,9 @@ class TurnSummary(NamedTuple):
 
 
 def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str, is_ended: bool) -> TurnSummary:
-    """Summarize the parts. `ledger` is the `--ledger` argument for the suggested command.
+    """Summarize the deliveries of a turn, its parts. `ledger` is the argument `--ledger PATH` for a suggested command.
 
-    `is_ended`: the turn was read to its end.
+    `is_ended`: the events of the turn were read to their end, so no part follows.
     """
     missing = [part for part in parts if part.state is not State.DELIVERED]
     chat = one_line(conversation)
@@ -59,14 +65,14 @@ def summarize(parts: Sequence[Delivery], conversation: str, *, ledger: str, is_e
 
 
 def _arguments(parts: list[Delivery]) -> str:
-    """The arguments that select the parts on a command line: their ids if there are few parts, else options."""
+    """The arguments that name these parts in a command line: their ids, or the option `--turn` if there are many."""
     if len(parts) > _FEW and all(part.state in UNDELIVERED for part in parts):
         return f"--turn {shlex.quote(parts[0].turn_id)}"
     return shlex.join(part.id for part in parts)
 
 
 def _numbers(parts: list[Delivery]) -> str:
-    """The numbers of the parts as text. Consecutive numbers become a range, such as `2 to 5`."""
+    """The numbers of these parts as text, such as `1, 3 to 5`."""
     ranges: list[tuple[int, int]] = []
     for number in sorted(abs(part.ordinal) for part in parts):
         if ranges and ranges[-1][1] == number - 1:

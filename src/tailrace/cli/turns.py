@@ -36,9 +36,10 @@ Terminal: TypeAlias = TurnCompleted | TurnFailed | TurnCancelled
 
 
 class Turns:
-    """Runs turns of one agent and shows its events. `complain` gets a line for each failure that is not an event.
+    """Runs the turns of one agent and shows their events.
 
-    With `debug`, tracebacks of the agent's failures go to standard error.
+    `complain` shows a line for each failure that is not an event. With `debug`, tracebacks of the agent's failures go
+    to standard error.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Turns:
         self._loop.set_exception_handler(self._background_failure)
 
     def run(self, prompt: Prompt, *, turn_id: str) -> Terminal:
-        """Run one turn and return its terminal event. If Ctrl-C ended the turn, there is a terminal event too."""
+        """Run one turn and return its terminal event. A turn that Ctrl-C ended has a terminal event too."""
         turn = _Turn(self._runtime, self._show, stop=TurnStop(self._loop), grace_s=self._grace_s, debug=self._debug)
         with handles_signals(turn.stop.press, (signal.SIGINT,)):
             supervision = self._loop.create_task(turn.supervise(prompt, turn_id))
@@ -100,7 +101,7 @@ class Turns:
 
 @asynccontextmanager
 async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
-    """Close the stream at the end of the block, if it has `aclose`."""
+    """Close the stream at the end of the block, if it has a method `aclose`."""
     try:
         yield events
     finally:
@@ -109,7 +110,7 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
 
 
 class _Turn:
-    """One turn. The agent has its own task, so that the task can be left running."""
+    """One turn. The agent runs in a task of its own, which is left running if the agent does not stop."""
 
     def __init__(
         self,
@@ -130,7 +131,10 @@ class _Turn:
         self._terminal: Terminal | None = None
 
     async def supervise(self, prompt: Prompt, turn_id: str) -> Terminal:
-        """Run the turn. If the agent is asked to stop and does not, end the turn and leave the agent running."""
+        """Run the turn and return its terminal event.
+
+        If a stop is requested and the agent does not end in time, end the turn and leave the agent running.
+        """
         running = asyncio.create_task(self._run(prompt, turn_id))
         await _first_of(running, self.stop.first)
         if not running.done():
@@ -149,7 +153,7 @@ class _Turn:
         return self._terminal
 
     async def _run(self, prompt: Prompt, turn_id: str) -> None:
-        """Show the events of the turn after the contract was applied."""
+        """Run the agent, let the contract check its events, and show them."""
         events = checked(self._until_stopped(prompt), turn_id=turn_id, cancelled=lambda: self.stop.asked)
         async with _closing(events):
             async for event in events:
@@ -160,7 +164,7 @@ class _Turn:
                     self._terminal = event
 
     async def _until_stopped(self, prompt: Prompt) -> AsyncIterator[Event]:
-        """The agent's events until a stop is requested; then the stream ends, even if the agent continues."""
+        """The agent's events until the person requests a stop. Then the stream ends, even if the agent continues."""
         try:
             async with _closing(self._runtime.run(prompt)) as events:
                 async for event in events:
@@ -188,7 +192,10 @@ class _Turn:
             raise RuntimeFault(f"the agent raised {type(error).__name__}: {error}") from error
 
     def _locate(self, error: BaseException) -> None:
-        """Find out where the agent failed, for the hint. An error of tailrace needs no hint: its text is enough."""
+        """Find out in which file and line the agent failed, for the hint to the person.
+
+        An error of tailrace needs no hint, because its text says what to do.
+        """
         if self._debug:
             print_traceback(error)
         elif not isinstance(error, TailraceError):

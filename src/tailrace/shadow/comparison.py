@@ -1,4 +1,4 @@
-"""Compares two shown turns: first what people read, then the outcomes of the messages, the calls and the times.
+"""Compares how a turn was shown in two ways: what people read, whether it arrived, the calls, and the times.
 
 Pure. The result does not grow with the turn: it has a count for each kind of difference, and the first example.
 """
@@ -25,7 +25,7 @@ _NAME = 40
 
 
 class Difference(enum.StrEnum):
-    """The kinds of differences: first in the text that people read, then in how it was sent."""
+    """What a comparison can find: no difference, a difference in what people read, or in how it was sent."""
 
     IDENTICAL = "identical"
     WHITESPACE = "whitespace"
@@ -47,8 +47,8 @@ _VISIBLE = GRAVE | {Difference.WHITESPACE, Difference.CUT_MOVED}
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The differences of one turn: for each kind how often it occurs, and its first example.
 
-    Seconds say how much later the shadow is (below 0: earlier): `first_s` for its first message, `later_s` for its end,
-    `apart_s` for the message with the largest difference.
+    Three fields say how many seconds later the second way is (below 0: earlier): `first_s` for the first message,
+    `later_s` for the end of the last one, `apart_s` for the message with the largest difference.
     """
 
     counts: dict[Difference, int]
@@ -59,12 +59,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """Whether people read the same text in the same messages."""
+        """Whether people read the same text in the same messages. Differences in sending do not count."""
         return not self.counts.keys() & _VISIBLE
 
     @property
     def is_alike(self) -> bool:
-        """Whether people read the same, and the messages were also sent in the same way and at the same time."""
+        """Whether there is no difference: people read the same, sent in the same way and at the same time."""
         return self.counts.keys() <= {Difference.IDENTICAL}
 
     @property
@@ -80,7 +80,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(ours: ShownTurn, theirs: ShownTurn, *, tolerance_s: float = TOLERANCE_S) -> Comparison:
-    """The differences between our shown turn and the other one."""
+    """Compare how a turn was shown in two ways: `ours` is the present way, `theirs` the one to try."""
     found = _Differences(tolerance_s)
     pairs = found.compare_messages(ours.messages, theirs.messages)
     for mine, yours in pairs:
@@ -92,7 +92,7 @@ def compare(ours: ShownTurn, theirs: ShownTurn, *, tolerance_s: float = TOLERANC
 
 
 class _Differences:
-    """The differences that were found so far."""
+    """Collects the differences while two shown turns are compared."""
 
     def __init__(self, tolerance_s: float) -> None:
         self._tolerance_s = tolerance_s
@@ -123,7 +123,7 @@ class _Differences:
     def compare_messages(
         self, ours: tuple[ShownMessage, ...], theirs: tuple[ShownMessage, ...]
     ) -> list[tuple[ShownMessage, ShownMessage]]:
-        """Compare what people read. Returns the pairs of messages that correspond to each other."""
+        """Compare what people read. Returns pairs of messages with the same place in both, for further comparison."""
         lost: list[ShownMessage] = []
         extra: list[ShownMessage] = []
         pairs: list[tuple[ShownMessage, ShownMessage]] = []
@@ -145,7 +145,10 @@ class _Differences:
         return pairs
 
     def _compare_order(self, lost: list[ShownMessage], extra: list[ShownMessage]) -> None:
-        """Count a message as moved if it is lost in one place and extra in another."""
+        """Count the messages that only one of the two turns has.
+
+        If a message is lost in one place and extra in another, it has only moved.
+        """
         moved = Counter(map(_content, lost)) & Counter(map(_content, extra))
         left = Counter(moved)
         for message in lost:
@@ -204,7 +207,7 @@ def _receipt(message: ShownMessage) -> str:
 
 
 def _where_they_part(ours: str, theirs: str) -> str:
-    """An excerpt of both texts around their first difference, on one line."""
+    """The place of the first difference as text: an excerpt of both texts around it, on one line."""
     pairs = enumerate(zip(ours, theirs, strict=False))
     alike = next((at for at, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
     start = max(0, alike - _EXCERPT // 3)

@@ -1,9 +1,9 @@
-"""Shadow mode for live turns: present a share of them in another variant as well, and report the differences.
+"""Shadow mode for live turns: present some of them in a second way as well, and report the differences.
 
 A shadow gets only values: the events of the turn, and the ledger's records of its deliveries. It has no channel, no
-courier and no ledger, so it cannot send anything. While the turn runs, it only stores these values. The comparison is
-made in a thread after the turn. A comparison that fails or takes too long is given up, and turns for which there is no
-room are dropped. Both are counted, and neither affects the live turn.
+sender and no ledger, so it cannot send anything. While the turn runs, the shadow only stores these values. The
+comparison is made in a thread after the turn. If it fails or takes too long, it is given up. If too many turns run at
+once, some are not compared at all. Both are counted, and neither affects the live turn.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _GRACE_S = 1.0
 
 
 class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a shadow.
+    """Which turns a shadow compares, and its limits.
 
-    A `share` of the turns, from 0 to 1, have a shadow; their ids decide which. A comparison takes at most `timeout_s`.
-    At most `max_turns` are watched or compared at once, each with at most `max_events` events and `max_characters`.
-    Messages count as simultaneous if their times differ by at most `tolerance_s`.
+    A `share` of the turns, from 0 to 1, is compared; the ids of the turns decide which. A comparison takes at most
+    `timeout_s`. At most `max_turns` are watched or compared at once, each with at most `max_events` events and
+    `max_characters`. Messages count as simultaneous if their times differ by at most `tolerance_s`.
     """
 
     share: float = 1.0
@@ -62,7 +62,7 @@ class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one turn: the differences, or why they are unknown."""
+    """The result for one turn: the differences, or in `given_up` the reason why there was no comparison."""
 
     turn_id: str
     comparison: Comparison | None = None
@@ -73,10 +73,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shadow:
-    """Compares live turns with another variant of them. Only `__init__` raises, and only `close` waits.
+    """Presents live turns in a second way (`variant`) and compares. Only `__init__` raises, and only `close` waits.
 
     `on_report` is called for each turn after its comparison, in a thread of the shadow. Its exceptions are logged.
-    While `on_report` runs, further turns may be dropped.
+    While `on_report` runs, the comparison of further turns may be left out.
     """
 
     def __init__(
@@ -101,15 +101,15 @@ class Shadow:
         self._thread.start()
 
     def is_chosen(self, turn_id: str) -> bool:
-        """Whether the turn with this id belongs to the share."""
+        """Whether the turn with this id is one of those that are compared. The same id always gives the same answer."""
         digest = hashlib.blake2b(turn_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest) < self._settings.share * 2**64
 
     def watch(self, turn_id: str, target: Target) -> ShadowTurn:
         """Watch a turn. Use the result in a `with` block, from the first event until everything is delivered.
 
-        Do not watch a turn that an earlier process began: its times are unknown. The result does nothing if the turn
-        does not belong to the share, or if there is no room for it.
+        Do not watch a turn that an earlier process began, because its times are unknown. If the turn is not one of
+        those to compare, or too many turns are watched, the result does nothing.
         """
         turn = ShadowTurn(turn_id, target, self._clock)
         if self._closed.is_set() or turn_id in self._watched or not self.is_chosen(turn_id):
@@ -123,14 +123,14 @@ class Shadow:
         return turn
 
     def record(self, delivery: Delivery) -> None:
-        """Take a new or changed delivery of any turn."""
+        """Take a delivery that is new or has changed. Deliveries of turns that are not watched are ignored."""
         if (turn := self._watched.get(delivery.turn_id)) is not None:
             turn.record(delivery)
 
     def close(self, *, timeout_s: float = 0.0) -> None:
-        """Wait up to `timeout_s` until the finished turns are compared, then give up the rest.
+        """Wait up to `timeout_s` until the finished turns are compared, and give up the comparison of all others.
 
-        Call it in the thread of the event loop if `follow` was used.
+        If `ShadowTurn.follow` was used, call this in the thread of the event loop.
         """
         self._finished.put(None)
         if timeout_s:
@@ -157,7 +157,7 @@ class Shadow:
                 self._room.release()
 
     def _compare_in_time(self, turn: ShadowTurn) -> Report:
-        """Compare in a thread of its own. Give up if it takes too long."""
+        """Compare in a new thread, and give up if that takes too long."""
         if turn.given_up or self._closed.is_set():
             return Report(turn_id=turn.turn_id, given_up=turn.given_up or _CLOSED)
         if self._comparing is not None and self._comparing.is_alive():
@@ -205,7 +205,7 @@ class Shadow:
 
 
 def _stop_thread(thread: threading.Thread) -> None:
-    """Raise SystemExit in a thread that may never end: an endless loop would take the processor from live turns.
+    """Stop a thread that may never end by raising SystemExit in it. An endless loop would slow down the live turns.
 
     Python code gets the exception at its next instruction; code that waits in C gets it when the C call returns.
     """

@@ -1,7 +1,7 @@
-"""Present recorded turns in two variants, compare the results, and sum up many comparisons.
+"""Present recorded turns in two ways, compare the results, and sum up many comparisons.
 
-A variant has no channel, no courier and no ledger, only the capabilities of a channel. It makes a dry run, so it cannot
-send anything.
+Both ways are dry runs: they have no channel, no sender and no ledger, only the capabilities of a channel. So nothing
+can be sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to present turns: the channel's capabilities, the settings, and the factory of projectors."""
+    """One way to present turns: the channel's capabilities, the settings, and the function that makes projectors."""
 
     capabilities: Capabilities
     settings: ProjectorSettings = ProjectorSettings()
@@ -38,7 +38,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
     def show(self, events: TimedEvents, target: Target, *, is_stopped: Callable[[], bool] | None = None) -> ShownTurn:
-        """The shown turn that this variant makes of the events. Raises `SystemExit` once `is_stopped` returns True."""
+        """Present the events in this way in a dry run. Raises `SystemExit` once `is_stopped` returns True."""
         calls = dry_run(events, target, self.capabilities, self.settings, make_projector=self.make_projector)
         return from_dry_run(calls if is_stopped is None else _until(is_stopped, calls))
 
@@ -57,7 +57,10 @@ def replay(
     *,
     tolerance_s: float = TOLERANCE_S,
 ) -> Comparison:
-    """Compare two variants of a recorded turn. Both get the same events, or each gets the events of a runtime."""
+    """Present a recorded turn in two ways and compare. `ours` is the present way, `theirs` the one to try.
+
+    Both may get the same events, or the events of two runtimes that answered the same prompt.
+    """
     shown = [variant.show(events, target) for variant, events in (ours, theirs)]
     return compare(*shown, tolerance_s=tolerance_s)
 
@@ -65,8 +68,8 @@ def replay(
 class Summary:
     """The sum of many comparisons. For each kind of difference it has the first example and the id of its turn.
 
-    `same` counts the turns whose text was the same, `given_up` those that could not be compared, `dropped` those for
-    which there was no room.
+    `same` counts the turns whose text was the same, `given_up` those whose comparison failed, `dropped` those that were
+    not compared because too many turns ran at once.
     """
 
     def __init__(self) -> None:
@@ -78,7 +81,7 @@ class Summary:
         self.examples: dict[Difference, tuple[str, str]] = {}
 
     def add(self, turn_id: str, comparison: Comparison) -> None:
-        """Add one turn."""
+        """Add the comparison of one turn to the sums."""
         self.turns += 1
         self.same += comparison.is_same
         self.counts.update(comparison.counts)

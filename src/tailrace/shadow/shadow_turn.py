@@ -1,6 +1,6 @@
-"""One live turn for its shadow: the events, their times, and the ledger's records.
+"""Stores what the shadow must know of one live turn: its events with their times, and its deliveries.
 
-This module only stores them, within limits. It never raises an exception into the turn and never makes the turn wait.
+The amount is limited. This module never raises an exception into the turn and never makes the turn wait.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MAX_VALUES = 10_000
 
 
 class ShadowTurn:
-    """A turn that is watched from `begin` until its `with` block is left. Without `begin` it is not watched.
+    """A live turn that is stored for a comparison, from `begin` until its `with` block ends.
 
-    `given_up` says why the turn cannot be compared. If the turn can be compared, it is empty.
+    Without `begin`, nothing is. `given_up` is the reason why the turn cannot be compared, or "" if it can.
     """
 
     def __init__(self, turn_id: str, target: Target, clock: Clock) -> None:
@@ -54,7 +54,7 @@ class ShadowTurn:
     def begin(
         self, max_events: int, max_characters: int, *, timeout_s: float, on_finished: Callable[[ShadowTurn], None]
     ) -> None:
-        """Watch the turn from now on. `on_finished` is called when the turn and the events of `follow` have ended.
+        """Store the turn from now on. `on_finished` is called when the turn and the events of `follow` have ended.
 
         Events of `follow` may come for `timeout_s` after the turn.
         """
@@ -79,20 +79,20 @@ class ShadowTurn:
         self._finish()
 
     def observe(self, events: AsyncIterable[Event]) -> AsyncIterable[Event]:
-        """Yield the same events, and keep a copy of each."""
+        """Yield these events unchanged, and store each of them."""
         return events if self.given_up else _ObservedEvents(events, self)
 
     def feed(self, event: Event) -> None:
-        """Keep an event of the turn."""
+        """Store an event of the turn, unless the shadow presents other events (see `follow`)."""
         if not self._has_other_path:
             self._keep(event)
 
     def follow(self, other: AsyncIterable[Event]) -> Coroutine[None, None, None]:
-        """Let the shadow present the events of another runtime for the same agent, instead of the turn's events.
+        """Store the events of another runtime for the same prompt, instead of the turn's own events.
 
-        Run the coroutine as a task from the beginning of the turn; the turn does not wait for the task. The task ends
-        with the events, and is stopped if they continue for too long after the turn. It suppresses their exceptions. If
-        the turn is not watched, the events are not read.
+        Run the coroutine as a task from the beginning of the turn; the turn does not wait for it. The task ends when
+        the events end, and is stopped if they continue for too long after the turn. Exceptions of the other runtime are
+        not raised: the comparison is given up. If the turn is not stored, the events are not read.
         """
         self._has_other_path = self._is_following = self._is_running and not self.given_up
         self.events.clear()
@@ -134,21 +134,21 @@ class ShadowTurn:
             self._finish()
 
     def record(self, delivery: Delivery) -> None:
-        """Keep a new or changed delivery of the turn."""
+        """Store a delivery of the turn that is new or has changed."""
         if self._is_running and not self.given_up and delivery.turn_id == self.turn_id:
             self._items_left -= delivery.ordinal not in self.deliveries
             self.deliveries[delivery.ordinal] = delivery
             self._check_limits()
 
     def give_up(self, why: str) -> None:
-        """Drop everything that was kept, and keep nothing more."""
+        """Do not compare this turn: drop everything that was stored, and store nothing more. `why` is the reason."""
         self.given_up = self.given_up or why
         self.forget()
         if self._follow_timeout is not None and not self._follow_timeout.expired():
             self._follow_timeout.reschedule(0.0)  # it expires at once
 
     def forget(self) -> None:
-        """Drop everything that was kept."""
+        """Drop everything that was stored."""
         self.events.clear()
         self.deliveries.clear()
 
@@ -175,7 +175,7 @@ class ShadowTurn:
 
 
 class _ObservedEvents:
-    """Passes on the events of a turn and stores each. It waits only for the next event."""
+    """The events of a turn, unchanged; each is also stored. Only waiting for the next event takes time."""
 
     def __init__(self, events: AsyncIterable[Event], turn: ShadowTurn) -> None:
         self._events = aiter(events)
@@ -191,7 +191,7 @@ class _ObservedEvents:
 
 
 def _size(event: Event) -> int:
-    """About how many characters an event holds. Raises `ValueError` if it holds more than `_MAX_VALUES` values."""
+    """About how many characters an event holds. Raises `ValueError` if it holds too many values to count."""
     if type(event) is TextDelta:
         return len(event.text)
     size, seen = 0, 0
@@ -214,7 +214,7 @@ def _size(event: Event) -> int:
 
 
 async def _close(events: AsyncIterable[Event]) -> None:
-    """Close a stream that was left before its end."""
+    """Close a stream that was not read to its end."""
     close = getattr(events, "aclose", None)
     if close is not None:
         with suppress(Exception):  # the reason for leaving it is already reported

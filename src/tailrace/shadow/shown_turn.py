@@ -1,4 +1,4 @@
-"""The result of one turn in a chat: its messages at the end, the outcome of each, and the calls that were needed.
+"""How a turn looks in a chat at its end: its messages, whether each arrived, and the calls that were needed.
 
 A shown turn is made either of recorded deliveries or of a dry run. Both use `_Builder`, so two shown turns differ only
 if the deliveries and the calls differ. Pure.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Arrival(enum.StrEnum):
-    """The outcome of a message at the end, as far as it is known."""
+    """Whether a message arrived, as far as this is known at the end of the turn."""
 
     DELIVERED = "delivered"
     DEGRADED = "degraded"
@@ -34,7 +34,10 @@ class Arrival(enum.StrEnum):
 
 
 class Completion(enum.StrEnum):
-    """The ways in which a message gets its final text."""
+    """The ways in which a message gets its final text.
+
+    It is posted with that text, changed to it, or posted again because the first message could not be changed.
+    """
 
     WHOLE = "posted whole"
     IN_PLACE = "finished in place"
@@ -59,8 +62,8 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
 class CallCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls of each kind a turn needed. Calls that show the typing sign are not counted.
 
-    `messages` are new ones, which notify people; `changes` are final edits, ends of streams and deletions; `previews`
-    are interim calls, None if they were not counted.
+    `messages` are calls that make new messages, which notify people; `changes` are final edits, ends of streams and
+    deletions; `previews` are interim calls, None if they were not counted.
     """
 
     messages: int = 0
@@ -88,7 +91,7 @@ _ARRIVALS = {
 
 
 def from_dry_run(calls: Iterable[PerformedCall]) -> ShownTurn:
-    """The shown turn of a dry run."""
+    """Make a shown turn of the calls of a dry run."""
     builder = _Builder()
     previews = 0
     for call in calls:
@@ -101,10 +104,10 @@ def from_dry_run(calls: Iterable[PerformedCall]) -> ShownTurn:
 
 
 def from_deliveries(deliveries: Iterable[Delivery], *, began_at: float) -> ShownTurn:
-    """The shown turn of its deliveries, which must all be final. `began_at` is wall clock time.
+    """Make a shown turn of its deliveries, which must all be final. `began_at` is when it began, in wall clock time.
 
-    Include superseded deliveries: they say which message a new one replaces. The ledger records no previews. Notices of
-    missing parts are ignored.
+    Include superseded deliveries: they say which message a new one replaces. Previews are missing, because the ledger
+    does not record them. Notices of missing parts are ignored.
     """
     builder = _Builder()
     for delivery in sorted(deliveries, key=lambda known: (abs(known.ordinal), -known.ordinal)):
@@ -128,7 +131,7 @@ def from_deliveries(deliveries: Iterable[Delivery], *, began_at: float) -> Shown
 
 
 class _Builder:
-    """Builds the messages of a turn from its calls."""
+    """Builds the messages of a turn from its calls, one call after the other."""
 
     def __init__(self) -> None:
         self._messages: dict[str, ShownMessage] = {}
@@ -149,7 +152,7 @@ class _Builder:
         arrival: Arrival = Arrival.DELIVERED,
         why: str = "",
     ) -> None:
-        """Apply a durable operation."""
+        """Apply a durable operation to the messages: add, change or delete one."""
         match operation:
             case Post() | OpenStream() | PostMedia():
                 self._new += 1
@@ -172,12 +175,15 @@ class _Builder:
                 pass  # at the end of the turn, nothing of them is left in the chat
 
     def preview(self, operation: Operation) -> None:
-        """Apply an interim operation."""
+        """Apply an interim operation: a live edit changes the text of its message, all others change nothing."""
         if isinstance(operation, Edit) and (before := self._messages.get(operation.message_id)) is not None:
             self._messages[operation.message_id] = replace(before, text=operation.body.text)
 
     def supersede(self, replaced: Durable) -> None:
-        """Count an operation whose text is now in another message, because its own message is gone or never existed."""
+        """Count an operation that another one replaced, and remove the message that it was to change.
+
+        The text of that message is now in another one, because the first is gone or never existed.
+        """
         if isinstance(replaced, Edit | CloseStream):
             self._messages.pop(_message_id(replaced), None)
             self._changes += 1
@@ -185,12 +191,12 @@ class _Builder:
             self._new += 1
 
     def mark_posted_anew(self) -> None:
-        """Mark the last message as the replacement of one that could not be finished."""
+        """Note that the last message replaces an earlier one that could not be changed."""
         if (message := self._messages.get(self._last)) is not None:
             self._messages[self._last] = replace(message, completion=Completion.ANEW)
 
     def _merged(self, before: ShownMessage, message: ShownMessage) -> ShownMessage:
-        """Return the message. If the message before was refused and is the beginning of this one, remove it."""
+        """Return `message`. If it repeats the message before it, which the platform refused, remove that one."""
         beginning = before.text.rstrip()
         if before.arrival is not Arrival.REFUSED or not beginning or not message.text.startswith(beginning):
             return message

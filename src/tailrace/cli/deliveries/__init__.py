@@ -19,7 +19,10 @@ from tailrace.cli.deliveries.showing import show
 
 
 class _CommandAnywhere(TyperGroup):
-    """Accepts options before and after the command. Without a command it runs `list`."""
+    """A group of commands that accepts options before and after the command: `deliveries --json list` works too.
+
+    Without a command, `list` runs.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         index = self._index_of_command(args)

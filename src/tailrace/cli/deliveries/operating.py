@@ -1,4 +1,4 @@
-"""Runs a verb of `Operator` on a ledger that only this command has open, and reports what is sent."""
+"""Runs a method of `Operator`, such as resend, on a ledger that no other process has open, and reports what is sent."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ _LAST_WORDS = "ended at once; the same command goes on with what is left"
 
 
 class SendReport:
-    """Reports deliveries: delivered ones on standard output and others on standard error, or all as JSON.
+    """Reports what happened to deliveries, as text or as JSON.
 
-    `problems` has the reasons why channels could not be connected. They are already reported.
+    In text, deliveries that arrived are on standard output, all others on standard error.
+
+    `problems` are the errors of channels that could not be connected. They were reported already.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -41,7 +43,10 @@ class SendReport:
         self._began_at = time.time()
 
     def write(self, delivery: Delivery, text: str, again_of: str = "", *, is_result: bool = False) -> None:
-        """Write the text, or the delivery as JSON. `again_of` is the id of the delivery that this one repeats."""
+        """Write the text, or with `--json` the delivery.
+
+        `again_of` is the id of the delivery that this one sends again.
+        """
         if self.as_json:
             record = result_record(delivery) | ({"again_of": again_of} if again_of else {})
             self.status.print(json_line(record).rstrip())
@@ -51,7 +56,7 @@ class SendReport:
             self.status.write(text)
 
     def write_state(self, delivery: Delivery, name: str, again_of: str = "") -> None:
-        """Write the state of a delivery that was sent. The text calls the delivery `name`."""
+        """Write in which state a delivery is after it was sent. `name` is what the text calls the delivery."""
         why = f": {one_line(delivery.error)}" if delivery.error else ""
         if delivery.state is State.DELIVERED and delivery.receipt is not None:
             text = f"sent {name} (message {one_line(delivery.receipt.message_id)})"
@@ -63,7 +68,7 @@ class SendReport:
         self.write(delivery, text, again_of, is_result=delivery.state is State.DELIVERED)
 
     def write_wait(self, delivery: Delivery) -> None:
-        """Write why a delivery waits, if this command has tried it and the wait is long."""
+        """Write why and how long a delivery waits, if this command has tried to send it and the wait is long."""
         wait = format_wait(one_line(delivery.id), delivery)
         if wait is not None and (delivery.last_try_at or 0.0) >= self._began_at:
             self.status.write(wait)
@@ -78,7 +83,10 @@ async def operate(
     adopt_restored: bool = False,
     debug: bool,
 ) -> _Result:
-    """Open the ledger, run `work` with an operator, and close the ledger. A signal stops the work in good order."""
+    """Open the ledger, run `work` with an operator, and close the ledger. Returns what `work` returns.
+
+    After a signal, deliveries that are being sent are finished, and no new ones begin.
+    """
     with (
         # Text that a channel prints must not appear between the lines of JSON.
         redirect_stdout(sys.stderr) if report.as_json else nullcontext(),

@@ -82,7 +82,10 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
 
 
 async def _choose(path: Path, ids: list[str], query: Query) -> list[str]:
-    """The ids of the deliveries to send. A final notice about a missing part is sent again only if its id is given."""
+    """The ids of the deliveries to send again, for the ids or the options that the person gave.
+
+    Options do not choose the lines that told people of a missing part, unless such a line is still to be sent.
+    """
     async with read_ledger(path) as reader:
         if ids:
             return list(dict.fromkeys([(await delivery_by_id(reader, delivery_id)).id for delivery_id in ids]))
@@ -92,7 +95,10 @@ async def _choose(path: Path, ids: list[str], query: Query) -> list[str]:
 
 
 class _ResendCommand:
-    """Sends the chosen deliveries, and reports each. `adopted` is the path of the ledger with `--adopt`, else None."""
+    """Sends the chosen deliveries again, and reports each.
+
+    `adopted` is the path of a restored ledger that the person accepted with `--adopt`, else None.
+    """
 
     def __init__(self, chosen: list[str], adopted: Path | None, report: SendReport, ledger: str) -> None:
         self.report = report
@@ -108,7 +114,7 @@ class _ResendCommand:
         await operator.resend(Resend(ids=tuple(self._chosen)), self._report)
 
     def summarize(self) -> int:
-        """Write how many deliveries may not have arrived. Returns the exit code."""
+        """Tell the person how many deliveries may not have arrived. Returns the exit code."""
         status, missing = self.report.status, len(self._chosen) - self._delivered
         if not self._chosen:
             status.write("no delivery matches: nothing was sent")

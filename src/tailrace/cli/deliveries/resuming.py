@@ -62,7 +62,7 @@ def resume(
 
 
 def _summary(left_open: list[OpenConversation]) -> list[str]:
-    """Lines that say what is left open, and what to do about it."""
+    """Lines that say which conversations still have open deliveries, and what to do about it."""
     if not left_open:
         return ["nothing is left open"]
     lines = [_line(left) for left in left_open[:_MAX_LISTED]]

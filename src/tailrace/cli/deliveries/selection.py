@@ -1,4 +1,4 @@
-"""The options and ids that select deliveries."""
+"""The options and ids with which a person chooses deliveries, such as `--turn ID`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def selected(
     channel: str | None = None,
     older_than: str | None = None,
 ) -> Query:
-    """The query for these options. Raises `UsageError` for an invalid value."""
+    """Make a query for the ledger from the values of these options. Raises `UsageError` for an invalid value."""
     if to is not None and not re.fullmatch(r"[^:]+:.+", to):
         raise UsageError(f"--to is {to!r}: write CHANNEL:CHAT, as `tailrace deliveries list` shows it")
     if unknown := [name for name in state or () if name not in _STATES]:
@@ -69,7 +69,7 @@ def _seconds(age: str) -> float:
 
 
 async def delivery_by_id(ledger: SqliteReader | Ledger, delivery_id: str) -> Delivery:
-    """The delivery with that id. If there is none, raises `UsageError` that names similar ids."""
+    """Look up a delivery by its id. If there is none, raises `UsageError` that names similar ids."""
     turn_id, _, ordinal = delivery_id.rpartition(".")
     async for delivery in all_deliveries(ledger, Query(turn_id=turn_id)):
         if str(delivery.ordinal) == ordinal:

@@ -55,7 +55,7 @@ async def _find(path: Path, delivery_id: str) -> Delivery:
 
 
 def _facts(delivery: Delivery) -> list[tuple[str, str]]:
-    """The names and values of all facts that are known."""
+    """The names and values of all that is known about a delivery, as text."""
     receipt, policy = delivery.receipt, delivery.policy
     deferred = f", {delivery.deferred_tries} only put off" if delivery.deferred_tries else ""
     facts = [

@@ -1,6 +1,6 @@
-"""Converts a rendered body (text with entities, Markdown, HTML or plain text) to HTML, as its platform would show it.
+"""Converts a rendered body (text with entities, Markdown, HTML or plain text) to HTML that looks as on its platform.
 
-Markup that an agent wrote must appear as text. The dialects escape it, and this file escapes text with entities. The
+Markup that an agent wrote must appear as text. The dialects escape it, and this module escapes text with entities. The
 content security policy of the page is a second protection.
 """
 
@@ -34,7 +34,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def to_html(body: Body, dialect: str) -> str:
-    """The body as HTML."""
+    """Convert a body, rendered for this dialect, to HTML."""
     match dialect:
         case "telegram":
             return _from_entities(body)
@@ -52,12 +52,15 @@ def to_html(body: Body, dialect: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text escaped for HTML. Control characters become U+FFFD."""
+    """The text escaped for HTML. Control characters become U+FFFD, because browsers do not show them."""
     return escape(_CONTROLS.sub("\ufffd", text))
 
 
 def _from_entities(body: Body) -> str:
-    """Text with its styles as HTML. If two styles overlap without nesting, the inner one is closed and opened again."""
+    """Convert a text with entities (styles as ranges) to HTML.
+
+    If two styles overlap and neither contains the other, the inner one is closed and opened again.
+    """
     styles = _by_character(body)
     borders = sorted({0, len(body.text), *(border for start, end, _ in styles for border in (start, end))})
     out: list[str] = []
@@ -78,7 +81,7 @@ def _from_entities(body: Body) -> str:
 
 
 def _by_character(body: Body) -> list[tuple[int, int, Entity]]:
-    """The entities, outer ones first, with their ranges in characters. The given offsets count UTF-16 units."""
+    """The entities with ranges that count characters, outer entities first. Entities themselves count UTF-16 units."""
     position = [0]  # the index of the character for each UTF-16 unit
     for nth, character in enumerate(body.text, 1):
         position += [nth] if character <= "\uffff" else [nth - 1, nth]
@@ -91,7 +94,7 @@ def _by_character(body: Body) -> list[tuple[int, int, Entity]]:
 
 
 def _entity_tags(entity: Entity) -> tuple[str, str]:
-    """The tags around the text of an entity; empty if the page has no style for it."""
+    """The opening and the closing tag for an entity; empty if the page has no style for it."""
     if entity.type == "text_link":
         return _link_tags(entity.url or "")
     if entity.type == "pre" and entity.language:
@@ -109,17 +112,17 @@ def _with_links(text: str) -> str:
 
 
 def _link_tags(url: str) -> tuple[str, str]:
-    """The tags of a link to the address; empty if its scheme is not allowed."""
+    """The opening and the closing tag of a link to this address; empty if links with its scheme are not allowed."""
     if not _LINKED.fullmatch(url):
         return "", ""
     return f'<a href="{escaped(url)}">', "</a>"
 
 
 def _from_markdown(text: str) -> str:
-    """Markdown as HTML. The dialect has already escaped text that only looks like markup."""
+    """Convert Markdown to HTML. The dialect has already escaped text that only looks like markup."""
     return _for_page(html(text).html or "")
 
 
 def _for_page(html: str) -> str:
-    """The HTML of a dialect without control characters. The checkbox of a task becomes a character."""
+    """Prepare the HTML of a dialect for the page: remove control characters, and write checkboxes as characters."""
     return _CHECKBOX.sub(lambda box: TASK_MARKS[box[1] is not None], _CONTROLS.sub("\ufffd", html))

@@ -1,6 +1,6 @@
-"""A turn on one channel: its calls in groups, its messages, and their sizes compared with the limits of the channel.
+"""How a turn looks on one channel: its calls in groups, its messages, and their sizes compared with the limits.
 
-`terminal` and `page` show it.
+The modules `terminal` and `page` show this to the person.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNITS = {"code_points": "characters", "utf16": "UTF-16 units", "utf8_bytes": "b
 
 
 class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of a message and its limits. None means that there is no limit."""
+    """The size of a message in `unit`, the number of its lines, and the limits of both. None means: no limit."""
 
     size: int
     limit: int | None
@@ -39,7 +39,7 @@ class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether the message is larger than a limit, so that the platform would refuse it."""
+        """Whether the message is larger than its limit, so that the platform would refuse it. Lines do not count."""
         return self.limit is not None and self.size > self.limit
 
     def __str__(self) -> str:
@@ -49,7 +49,10 @@ class MessageSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls that are shown as one row: the time of the first call, the number of calls, and the last call."""
+    """Calls that are shown as one row, such as several appends to one stream.
+
+    `at` is the time of the first call, `count` the number of calls, and `last` the last call.
+    """
 
     at: float
     count: int
@@ -57,14 +60,17 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> VisibleMessage | None:
-        """The message or draft that the last call changed; None if people see no change."""
+        """The message or draft that the last call of the group changed; None if people see no change."""
         if not self.last.message_id:
             return draft_of(self.last) if not self.last.is_typing else None
         return next((message for message in self.last.chat if message.message_id == self.last.message_id), None)
 
 
 class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as one channel would show it. `presentation` is one that the channel supports."""
+    """The calls that show a turn on one channel, from a dry run.
+
+    `presentation` is the one that was used. It can differ from the wanted one if the channel does not support that.
+    """
 
     channel: str
     capabilities: Capabilities
@@ -73,12 +79,12 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chat(self) -> tuple[VisibleMessage, ...]:
-        """The messages at the end."""
+        """The messages that the chat has after the last call."""
         return self.calls[-1].chat if self.calls else ()
 
     @property
     def ends_at(self) -> float:
-        """The time of the last call."""
+        """The time of the last call, in seconds since the first event."""
         return self.calls[-1].at if self.calls else 0.0
 
     @property
@@ -89,7 +95,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
         return f"{messages} · {calls}, {durable} to stay · {self.ends_at:.1f} s"
 
     def groups(self, *, within_s: float) -> Iterator[CallGroup]:
-        """The calls in order. Several appends to one stream within `within_s` seconds form one group."""
+        """The calls in order, in groups. Appends to one stream within `within_s` seconds are one group."""
         group: list[PerformedCall] = []
         for call in self.calls:
             if group and not (_is_next_append(group[-1], call) and call.at - group[0].at < within_s):
@@ -100,7 +106,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
             yield CallGroup(at=group[0].at, count=len(group), last=group[-1])
 
     def row(self, group: CallGroup) -> tuple[str, str, str, str]:
-        """The cells of a group in the table of calls: time, kind of call, id of the message, size of the message."""
+        """The cells of a group in the table of calls: time, kind of call, message id, and size of the message."""
         kind = str(type(group.last.operation).__struct_config__.tag).replace("_", " ")
         return (
             f"{group.at:.2f} s",
@@ -110,7 +116,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def facts(self, message: VisibleMessage) -> tuple[str, str, str]:
-        """The labels of a message: its name, its size, and the number of its edits (empty if it has none)."""
+        """Three texts to show with a message: its name, its size, and the number of its edits ("" if it has none)."""
         name = f"#{message.message_id}" if message.message_id else "draft"
         processing = ", processing" if message.is_processing else ""
         edits = plural(message.edits, "edit") if message.edits else ""
@@ -129,7 +135,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preview_on(turn: Turn, channel: str, settings: ProjectorSettings, *, group: bool = False) -> ChannelPreview:
-    """Preview the turn on a channel. It uses a thread, because some platforms can stream only in threads."""
+    """Make the preview of a turn on a channel, in a thread of a chat: some platforms have streams only in threads."""
     capabilities = CHANNELS[channel]
     target = Target(channel=channel, chat="preview", thread="preview", group=group)
     rules = rules_for(settings, capabilities, target)
@@ -139,7 +145,7 @@ def preview_on(turn: Turn, channel: str, settings: ProjectorSettings, *, group: 
 
 
 def draft_of(call: PerformedCall) -> VisibleMessage | None:
-    """The draft that is shown after the call, if there is one."""
+    """The draft that people see after the call, or None."""
     return VisibleMessage(message_id="", body=call.draft) if call.draft is not None else None
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ChannelName(StrEnum):
-    """The channels whose capabilities are known."""
+    """The channels for which a preview is possible, because their capabilities are known without an account."""
 
     TELEGRAM = "telegram"
     TELEGRAM_RICH = "telegram_rich"
@@ -121,7 +121,7 @@ def _print(previews: list[ChannelPreview], *, steps: bool) -> None:
 
 
 def _json_lines(previews: Iterable[ChannelPreview]) -> Iterable[str]:
-    """One JSON object per call, with the sizes of all messages after the call."""
+    """One line of JSON for each call, with the sizes of all messages after that call."""
     for on_channel in previews:
         for call in on_channel.calls:
             line = {

@@ -1,6 +1,6 @@
-"""Converts HTML to values that rich shows in a terminal.
+"""Converts HTML to objects of the library rich, which shows them in a terminal.
 
-It reads only the HTML of `body_html`, which has few tags, all well nested. So page and terminal show the same.
+It reads only the HTML of `body_html`, which has few tags, all well nested. So the page and the terminal show the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTAINERS = frozenset(("blockquote", "ol", "ul", "li", "pre", "table", "p")) |
 
 
 def html_to_rich(html: str) -> RenderableType:
-    """Convert HTML to a value that rich can print."""
+    """Convert HTML to an object that rich can print in a terminal."""
     writer = _Writer()
     writer.feed(html)
     writer.close()
@@ -30,7 +30,7 @@ def html_to_rich(html: str) -> RenderableType:
 
 
 class _Block:
-    """An open element: its content so far, and whether this content ends with a block."""
+    """A block element that has begun but not ended: its content so far, and whether the last piece of it is a block."""
 
     def __init__(self, tag: str, attributes: dict[str, str | None]) -> None:
         self.tag = tag
@@ -41,7 +41,10 @@ class _Block:
 
 
 class _Writer(HTMLParser):
-    """Writes text into the innermost open block. When a block ends, it is added to its parent block."""
+    """Reads HTML tag by tag and writes its text into the innermost block.
+
+    A block that ends is added to the one around it.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -82,12 +85,15 @@ class _Writer(HTMLParser):
         self._text.append(visible(data), style=style)
 
     def finished(self) -> RenderableType:
-        """All content."""
+        """Everything that was written, as one object that rich can print."""
         self._end_text()
         return Group(*self._blocks[0].children)
 
     def _end_text(self) -> None:
-        """Add the open text to its block. A last line end is removed, because the next block begins a new line."""
+        """Add the text that was collected to its block.
+
+        Its last line end is removed, because the next block begins a new line.
+        """
         if not self._text.plain:
             return
         if self._text.plain.endswith("\n"):
@@ -97,7 +103,7 @@ class _Writer(HTMLParser):
         self._text = Text()
 
     def _put(self, block: RenderableType) -> None:
-        """Add a block to its parent. If another block comes before it, add a blank line between them."""
+        """Add a finished block to the block around it, with a blank line before it if it follows another block."""
         around = self._blocks[-1]
         if around.ends_with_block:
             around.children.append(Text())

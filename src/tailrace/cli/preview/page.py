@@ -1,7 +1,7 @@
-"""The HTML page of a preview: one column per channel, styled like its platform. It can show any time of the turn.
+"""The HTML page of a preview: one column per channel, styled like its platform.
 
+A script on the page can show the chats at any time of the turn; without the script, the page shows the end of the turn.
 The page is one file and cannot load other files: its content security policy allows only its own style and script.
-Without the script it shows the end of the turn; the script can show earlier times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Frame: TypeAlias = tuple[float, list[int]]
 
 
 def page(title: str, previews: Sequence[ChannelPreview]) -> str:
-    """The whole page."""
+    """The HTML of the whole page."""
     style, script = _resource("page.css"), _resource("page.js")
     end = math.ceil(100 * max((preview.ends_at for preview in previews), default=0.0)) / 100
     films = [_Film(preview, end).as_json() for preview in previews]
@@ -60,7 +60,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """A content security policy that allows only this style and this script, and forbids to load or send anything."""
+    """A content security policy that allows only this style and this script; the page can load and send nothing."""
     allowed = {"default": "'none'", "style": _digest(style), "script": _digest(script)}
     sources = "; ".join(f"{kind}-src {source}" for kind, source in allowed.items())
     return f"{sources}; base-uri 'none'; form-action 'none'"
@@ -109,7 +109,7 @@ def _message(preview: ChannelPreview, message: VisibleMessage) -> str:
 
 
 def _medium(message: VisibleMessage) -> str:
-    """A box with the address of a picture or a file. The picture or file is not loaded."""
+    """The HTML of a picture or a file: a box with its address. The picture or file itself is not loaded."""
     caption = f"<figcaption>{escaped(message.body.text)}</figcaption>" if message.body.text else ""
     return f'<figure class="medium"><div class="picture">{escaped(message.media)}</div>{caption}</figure>'
 
@@ -129,7 +129,10 @@ def _footer(preview: ChannelPreview, message: VisibleMessage) -> str:
 
 
 class _Film:
-    """The chat of one channel as frames. Most edits keep the beginning of a message, so it is stored only once."""
+    """The chat of one channel at each time of the turn, as a list of frames. A frame has the messages at one time.
+
+    Most edits keep the beginning of a message, so each version of a message stores only what is new.
+    """
 
     def __init__(self, preview: ChannelPreview, end: float) -> None:
         self._preview = preview
@@ -142,7 +145,10 @@ class _Film:
             self._frames.append((end, [self._version(message) for message in preview.chat]))
 
     def as_json(self) -> str:
-        """The frames and the versions of messages. A version is the start of an earlier one with new text after it."""
+        """The frames and the versions of messages as JSON.
+
+        A version is the number of an earlier version, how much of that one's beginning is kept, and the text after it.
+        """
         return msgspec.json.encode({"versions": self._versions, "frames": self._frames}).decode()
 
     def _frame(self, call: PerformedCall) -> list[int]:
@@ -157,7 +163,10 @@ class _Film:
         return self._add(f"#{message.message_id}", _message(self._preview, message))
 
     def _add(self, name: str, html: str) -> int:
-        """Store a version of a message unless it is known. Returns its number."""
+        """Store a version of the message `name`, if it differs from the last version.
+
+        Returns the number of the version.
+        """
         number, before = self._latest.get(name, (-1, ""))
         if html != before:
             kept = commonprefix((before, html))  # noqa: RUF071 -- of characters, not of a path

@@ -28,7 +28,7 @@ _OTHER_TURN = frozenset(("after_terminal", "second_terminal", "turn_already_star
 
 
 class _TimedEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line with the time of its event."""
+    """A line of a recording: an event, and its time in seconds."""
 
     at: float
     event: dict[str, Any]
@@ -41,7 +41,10 @@ class _Line(NamedTuple):
 
 
 def read_turn(source: str, *, rate: float) -> Turn:
-    """Read the turn from a file; `-` is standard input. Events without a time come at `rate` per second."""
+    """Read a recorded turn from a file, or from standard input if the file is `-`.
+
+    Events without a time get one: `rate` events come per second.
+    """
     if source == "-":
         if sys.stdin.isatty():
             print("reading events from the keyboard, one JSON object per line; Ctrl-D ends them", file=sys.stderr)
@@ -59,7 +62,7 @@ def read_turn(source: str, *, rate: float) -> Turn:
 
 
 def parse_turn(recording: bytes, *, name: str, rate: float) -> Turn:
-    """Read the turn of a recording. `name` is for error messages.
+    """Read a recorded turn from its lines of JSON. `name` says in error messages where the lines came from.
 
     Raises `UsageError` for the first line that is not an event or is out of order.
     """
@@ -94,7 +97,7 @@ def _lines(recording: bytes, *, name: str, pause: float) -> Iterator[_Line]:
 
 
 def _parse_line(line: bytes) -> tuple[float | None, Event]:
-    """The time, if the line has one, and the event."""
+    """Decode a line: the time of the event, or None if the line has no time, and the event."""
     try:
         decoded = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -106,7 +109,7 @@ def _parse_line(line: bytes) -> tuple[float | None, Event]:
 
 
 async def _checked(lines: Iterable[_Line], *, name: str) -> Turn:
-    """The turn after the contract has checked it, with the events that the contract adds."""
+    """Let the contract check the events. The result includes the events that the contract adds."""
     number, now = 0, 0.0
     refused: list[UsageError] = []
 

@@ -113,13 +113,13 @@ _CLOSING = "Shall I open the pull request? Merged before **01:00**, tonight's ru
 
 
 def sample_turn() -> Turn:
-    """Every event, with the seconds since the first event."""
+    """The events of the built-in turn, each with its time in seconds since the first event."""
     paused, events = zip(*_script(), strict=True)
     return list(zip(accumulate(paused), events, strict=True))
 
 
 def _script() -> Iterator[tuple[float, Event]]:
-    """Every event, with the seconds that the agent needs before it."""
+    """The events of the turn, each with the seconds that the agent needs before it."""
     yield 0.0, TurnStarted(runtime="demo")
     for token in _TOKEN.findall(_REASONING):
         yield 0.03, ReasoningDelta(text=token)
@@ -137,7 +137,7 @@ def _script() -> Iterator[tuple[float, Event]]:
 
 
 def _spoken(text: str) -> Iterator[tuple[float, Event]]:
-    """The events for a text, token by token, as a model writes it."""
+    """The events for a text: one small piece after the other, as a model writes it."""
     for token in _TOKEN.findall(text):
         yield 0.022, TextDelta(text=token)
 

@@ -26,7 +26,7 @@ _MAX_COLUMNS = 100
 
 
 def print_end(previews: list[ChannelPreview]) -> None:
-    """Show the last state of the messages of each channel, and a table of the calls."""
+    """Show for each channel the messages at the end of the turn, and a table of the calls."""
     console = _console()
     for preview in previews:
         _print_head(console, preview)
