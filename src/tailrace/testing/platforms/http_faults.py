@@ -58,8 +58,8 @@ async def send_bytes(
             return response
         size = max(1, math.ceil(len(content) / _SLOW_PIECES))
         for begin in range(0, len(content), size):
-            await response.write(content[begin : begin + size])
             await asyncio.sleep(fault.by_s / _SLOW_PIECES)
+            await response.write(content[begin : begin + size])
         await response.write_eof()
         return response
     elif isinstance(fault, Delayed):
