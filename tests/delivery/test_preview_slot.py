@@ -29,7 +29,7 @@ from tailrace.operations import (
     Task,
     Typing,
 )
-from tailrace.testing.faults import Cut, Delayed, Fault, NoAnswer, Refuse, Rule, ServerError, TooMany
+from tailrace.testing.faults import Cut, Delayed, Fault, Late, NoAnswer, Refuse, Rule, ServerError, TooMany
 from tailrace.testing.virtual_time import Simulation, run
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def test_the_outcome_of_a_shown_operation_is_its_receipt(simulation: Simul
         (TooMany(30.0), NotNow("too many requests", retry_after=30.0)),
         (ServerError(), NotNow("the platform has a problem")),
         (Cut(), Ambiguous("the answer was cut")),
-        (NoAnswer(), Ambiguous("no answer within 5 s")),
+        (NoAnswer(), Ambiguous("no answer within 30 s")),
     ],
 )
 @in_virtual_time
@@ -93,7 +93,28 @@ async def test_the_outcome_is_the_answer_of_the_channel(simulation: Simulation, 
     setup = DeliverySetup(simulation)
     turn, live = await turn_with_message(setup)
     setup.fail(fault)
-    assert await finished_within(turn.show(edit(live, "b")), 5.1) == outcome
+    assert await finished_within(turn.show(edit(live, "b")), 30.1) == outcome
+
+
+@in_virtual_time
+async def test_typing_without_an_answer_delays_nothing_for_long(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn = await setup.courier.begin("t", HERE)
+    setup.fail(NoAnswer())
+    assert await finished_within(turn.show(Typing(target=HERE)), 5.1) == Ambiguous("no answer within 5 s")
+
+
+@in_virtual_time
+async def test_an_edit_that_is_performed_late_does_not_replace_the_final_text(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    turn, live = await turn_with_message(setup)
+    setup.fail(Late(after_s=8.0, answered=False))
+    shown = turn.show(edit(live, "b"))
+    await asyncio.sleep(0.1)
+    await turn.end(edit(live, "whole"))
+    assert isinstance(await shown, Ambiguous)
+    await asyncio.sleep(60.0)
+    assert setup.texts() == ["whole"]
 
 
 @in_virtual_time

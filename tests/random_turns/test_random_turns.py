@@ -225,7 +225,7 @@ async def show_processing_at_once(turn: WatchedTurn) -> None:
 @pytest.mark.parametrize(
     ("misbehave", "found"),
     [
-        (edit_too_soon, "after the last call, not 1.5 s"),
+        (edit_too_soon, "after the last call, not 2.0 s"),
         (edit_what_nobody_knows, "which no receipt named"),
         (show_two_at_once, "while Typing is pending"),
         (send_what_was_not_said, "shows w7z, which is not part of the answer"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailrace.capabilities import Keyed
@@ -17,7 +18,7 @@ from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome, Refused
 from tailrace.ports import Channel, Clock, DiffersByChat, ReadsBack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tailrace.capabilities import Capabilities, Rate
     from tailrace.deliveries import Delivery
@@ -155,6 +156,15 @@ class PacedChannel:
                 await self.queue.wait(call)
             finally:
                 self.queue.cancel(call)
+
+    @contextmanager
+    def calling(self, chat: str) -> Iterator[None]:
+        """A call to the chat is made in this `with` block."""
+        began = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._limiter.end_call(chat, began, self._clock.monotonic())
 
     def learn(self, chat: str, outcome: Outcome) -> None:
         """Adjust the circuit breaker and the rate limits to the outcome of a call."""

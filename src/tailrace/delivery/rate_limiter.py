@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FIRST_MESSAGE_WAIT_S = 10.0
 _HEAD_START = 100
+_SLOW_CALL_S = 0.25
 _FORGET_ABOVE = 1024
 
 
@@ -185,6 +186,12 @@ class RateLimiter:
         """Count a call to the chat that is made now."""
         if self._is_paced:
             self._count_call(self._chat(chat, now, group=group), now)
+
+    def end_call(self, chat: str, began: float, now: float) -> None:
+        """Count a slow call to the chat from its end, because it may have reached the platform late."""
+        known = self._chats.get(chat)
+        if known is not None and known.calls and now - began > _SLOW_CALL_S:
+            known.calls[-1] = now
 
     def try_call(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> bool:
         """Whether the call is allowed now. If so, it is counted."""

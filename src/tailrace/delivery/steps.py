@@ -221,7 +221,8 @@ class SendSteps:
         call = PlatformCall(channel.channel, sending, channel.deadline_s, context.clock)
         self.is_calling = True
         try:
-            outcome = await call.wait()
+            with channel.calling(sending.operation.target.chat):
+                outcome = await call.wait()
         except asyncio.CancelledError:
             self._in_background(self._conclude_stopped(call, sending, in_doubt=in_doubt))
             raise
