@@ -1,138 +1,127 @@
-"""A long answer, streamed through the courier, the ledger and the channel to the simulated Telegram.
+"""A 60 KB answer, streamed through the courier and the channel to the simulated Telegram, with and without faults.
 
-The pace of Telegram and that of the channel are both faster by the same factor, so that the test takes seconds.
+The pace is that of Telegram. The time is virtual, so that five minutes of streaming take seconds.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from msgspec.structs import replace
-from telegram_setup import HERE, PERSON, TOKEN, simulator
+from streaming_setup import PRIVATE_CHAT, TOPIC, flickers, streaming
 
-from tailrace.capabilities import Capabilities, DraftRules, EditRules, Rate
-from tailrace.channels.telegram import TelegramChannel
-from tailrace.delivery import Courier
-from tailrace.delivery.presenting import present
-from tailrace.events import Event, TextDelta, ToolFinished, ToolStarted, TurnCompleted, TurnStarted
-from tailrace.ledger.sqlite import SqliteLedger
-from tailrace.operations import Target
-from tailrace.projector import ProjectorSettings
-from tailrace.testing.channel_scenarios import RecordingInbox
+from long_answer import CODE_BLOCKS, LINES, TABLES, long_answer
+from tailrace.testing.faults import (
+    Cut,
+    Delayed,
+    Fault,
+    Late,
+    NoAnswer,
+    Refuse,
+    Reset,
+    Rule,
+    ServerError,
+    SlowBody,
+    TooMany,
+    Unreachable,
+)
 from tailrace.testing.platforms.telegram import TelegramSettings
+from tailrace.testing.virtual_time import run
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    import random
 
-    from tailrace.testing.platforms.telegram import TelegramSimulator
+    from tailrace.operations import Target
+    from tailrace.testing.virtual_time import Simulation
 
-TIMES = 5
-SIZE = 60_000
-_MARK = re.compile(r"\bL\d{4}\b")
-_TICK_S = 0.01
-
-
-def faster(rate: Rate | None) -> Rate | None:
-    return None if rate is None else Rate(calls=rate.calls, per_s=rate.per_s / TIMES)
-
-
-class FastTelegramChannel(TelegramChannel):
-    """The channel with a faster pace."""
-
-    def capabilities_of(self, target: Target) -> Capabilities:
-        slow = super().capabilities_of(target)
-        assert slow.edits is not None
-        assert isinstance(slow.native, DraftRules)
-        return replace(
-            slow,
-            per_chat=faster(slow.per_chat),
-            per_group=faster(slow.per_group),
-            overall=faster(slow.overall),
-            edits=EditRules(every_s=slow.edits.every_s / TIMES),
-            native=DraftRules(lifetime_s=slow.native.lifetime_s, every_s=slow.native.every_s / TIMES),
-        )
+FAULTS: list[Fault] = [
+    Refuse(),
+    TooMany(3.0),
+    ServerError(503),
+    ServerError(502, applied=True),
+    Unreachable(),
+    Reset(applied=True),
+    Reset(applied=False),
+    Cut(applied=True),
+    Cut(applied=False),
+    NoAnswer(applied=True),
+    NoAnswer(applied=False),
+    Delayed(by_s=4.0),
+    SlowBody(by_s=4.0),
+    Late(after_s=3.0, answered=True),
+    Late(after_s=8.0, answered=False),
+]
 
 
-def fast_simulator() -> TelegramSimulator:
-    slow = TelegramSettings()
-    rates: dict[str, Any] = {
-        name: faster(getattr(slow, name)) for name in ("per_chat", "per_group", "overall", "drafts_per_chat")
-    }
-    return simulator(replace(slow, **rates))  # its tolerance is for the time on the way, which is not faster
+@pytest.mark.parametrize(
+    ("presentation", "target", "tokens_per_s"),
+    [
+        ("live", PRIVATE_CHAT, 50),
+        ("live", TOPIC, 50),
+        ("native", PRIVATE_CHAT, 200),
+        ("processing", PRIVATE_CHAT, 200),
+        ("parts", PRIVATE_CHAT, 200),
+        ("parts", TOPIC, 200),
+    ],
+)
+def test_a_long_answer_arrives_whole_and_inside_the_pace(presentation: str, target: Target, tokens_per_s: int) -> None:
+    answer = long_answer()
+    assert len(answer.text.encode()) >= 60_000
+    assert (len(answer.marks), len(answer.code), answer.text.count("|---|---|---|")) == (LINES, CODE_BLOCKS, TABLES)
+
+    async def scene(simulation: Simulation) -> None:
+        async with streaming(simulation) as play:
+            await play.send(answer, presentation, target=target, tokens_per_s=tokens_per_s)
+            play.check_no_refusal()
+            play.check_whole(answer, target)
+            assert len(play.messages(target)) <= 18
+            assert [flickers(message) for message in play.messages(target) if flickers(message)] == []
+            assert presentation != "native" or play.calls("sendMessageDraft")
+
+    run(scene, sockets=True)
 
 
-def answer() -> list[str]:
-    """60 KB of marked lines, in blocks: paragraphs, lists, code, tables and emoji."""
-    blocks: list[str] = []
-    line = 0
+@pytest.mark.parametrize(
+    ("presentation", "tokens_per_s", "seed"),
+    [("live", 50, 1), ("live", 50, 2), ("live", 200, 3), ("processing", 200, 4), ("parts", 200, 5)],
+)
+def test_with_a_tenth_of_the_calls_failing_all_is_there_or_reported(
+    presentation: str, tokens_per_s: int, seed: int
+) -> None:
+    answer = long_answer()
 
-    def marks(count: int) -> list[str]:
-        nonlocal line
-        line += count
-        return [f"L{number:04d}" for number in range(line - count, line)]
+    async def scene(simulation: Simulation) -> None:
+        async with streaming(simulation, TelegramSettings(), seed=seed) as play:
+            play.telegram.add_faults(*a_tenth_fails(simulation.source))
+            deliveries = await play.send(answer, presentation, tokens_per_s=tokens_per_s)
+            calls = play.calls()
+            assert sum(bool(call.fault) for call in calls) >= len(calls) / 15
+            assert {call.rule for call in play.telegram.calls} <= {"", "not_modified", "bot_blocked"}
+            play.check_reported(answer, deliveries)
+            assert [flickers(message) for message in play.messages() if flickers(message)] == []
 
-    while sum(map(len, blocks)) < SIZE:
-        a, b, c = marks(3)
-        blocks.append(
-            f"## Part {a} 👩‍👩‍👧‍👦\n\nSome **bold** words {b}, a [link](https://example.org/{c}) {c} and `code`. 🇫🇷\n\n"
-        )
-        blocks.append("".join(f"- item {mark} with _words_ and more of them 😀\n" for mark in marks(4)) + "\n")
-        code = "".join(f"    value_{mark} = compute({mark!r})  # {'x' * 20}\n" for mark in marks(12))
-        blocks.append(f"```python\ndef build():\n{code}```\n\n")
-        rows = "".join(f"| {mark} | {'y' * 12} |\n" for mark in marks(6))
-        blocks.append(f"| name | value |\n|---|---|\n{rows}\n")
-    return blocks
-
-
-async def turn_events(blocks: list[str]) -> AsyncIterator[Event]:
-    """The answer in deltas, with tools in between."""
-    yield TurnStarted(turn_id="turn")
-    for number, block in enumerate(blocks):
-        if number % 80 == 0:
-            yield ToolStarted(id=f"tool {number}", name="read", arguments={"path": "a.py"})
-            yield ToolFinished(id=f"tool {number}", result="done")
-        for position in range(0, len(block), 150):
-            yield TextDelta(text=block[position : position + 150])
-            await asyncio.sleep(_TICK_S)
-    yield TurnCompleted()
+    run(scene, seed=seed, sockets=True)
 
 
-@pytest.mark.parametrize("presentation", ["live", "native", "processing", "parts"])
-def test_a_long_answer_arrives_whole_and_without_a_429(presentation: str, tmp_path: Path) -> None:
-    async def run() -> None:
-        blocks = answer()
-        text = "".join(blocks)
-        assert len(text.encode()) > SIZE
-        async with asyncio.timeout(90), fast_simulator() as telegram:
-            channel = FastTelegramChannel(token=TOKEN, api_base=telegram.url)
-            channel.capabilities = channel.capabilities_of(HERE)
-            await channel.start(RecordingInbox())
-            ledger = await SqliteLedger.open(tmp_path / "ledger.db")
-            async with Courier(ledger) as courier:
-                courier.connect(channel)
-                turn = await courier.begin("turn", HERE)
-                settings = ProjectorSettings(presentation=presentation)  # type: ignore[arg-type]  # one of them
-                await present(turn_events(blocks), turn, channel.capabilities_of(HERE), settings, clock=courier.clock)
-            await ledger.close()
-            await channel.stop()
-            check(telegram, text)
-            assert presentation != "native" or "sendMessageDraft" in {call.method for call in telegram.calls}
-
-    asyncio.run(run())
+def a_tenth_fails(source: random.Random) -> list[Rule]:
+    """Each fault once in every 150 calls, at a random one of them."""
+    every = len(FAULTS) * 10
+    rules = []
+    for begin in range(0, 3 * every, every):
+        places = source.sample(range(begin, begin + every), len(FAULTS))
+        rules += [Rule(fault=fault, at=at + 1) for fault, at in zip(FAULTS, places, strict=True)]
+    return rules
 
 
-def check(telegram: TelegramSimulator, text: str) -> None:
-    # A final edit may change nothing, which Telegram refuses and the channel takes as success.
-    assert {call.rule for call in telegram.calls} <= {"", "not_modified"}
-    texts = telegram.texts(PERSON.id)
-    assert len(texts) <= 25
-    assert max(map(len, texts)) <= 4096
-    wanted = _MARK.findall(re.sub(r"https://example\.org/L\d{4}", "", text))
-    assert _MARK.findall("\n".join(texts)) == wanted
-    for message in telegram.world.chats[PERSON.id].messages.values():
-        code = [entity for entity in message.content.entities if entity.type == "pre" and entity.language == "python"]
-        assert sum("value_L" in line for line in message.content.text.splitlines()) == 0 or code
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+def test_each_fault_alone_in_a_third_of_the_calls(fault: Fault) -> None:
+    answer = long_answer(150)
+
+    async def scene(simulation: Simulation) -> None:
+        async with streaming(simulation, TelegramSettings(), seed=5) as play:
+            play.telegram.add_faults(Rule(fault=fault, times=None, chance=1 / 3))
+            deliveries = await play.send(answer, tokens_per_s=200)
+            assert {call.rule for call in play.telegram.calls} <= {"", "not_modified", "bot_blocked"}
+            play.check_reported(answer, deliveries)
+
+    run(scene, sockets=True)
