@@ -32,7 +32,6 @@ MAX_REQUEST_BYTES = 1 << 20
 MAX_CLIENTS = 16
 _MAX_ANSWER_BYTES = 16 << 20
 _CONNECT_S = 2.0
-_REQUEST_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -93,10 +92,14 @@ def control_path(*, ledger: Path | None, data_dir: Path | None, control: Path | 
 
 
 class ControlServer:
-    """Listens at `path` and passes each request to the handler of its class."""
+    """Listens at `path` and passes each request to the handler of its class.
 
-    def __init__(self, path: Path, handlers: Mapping[type[Request], Handler]) -> None:
+    `deadline_s` is how long a client may take to send its request, and to read the result.
+    """
+
+    def __init__(self, path: Path, handlers: Mapping[type[Request], Handler], *, deadline_s: float = 10.0) -> None:
         self._path = path
+        self._deadline_s = deadline_s
         self._handlers = handlers
         self._lock: OwnerLock | None = None
         self._server: asyncio.Server | None = None
@@ -178,12 +181,12 @@ class ControlServer:
             answer: _Done | _Refused | None = _Refused("too many commands at the same time: try again")
         else:
             try:
-                answer = await self._perform(await _read_request(reader), report, reader)
+                answer = await self._perform(await _read_request(reader, self._deadline_s), report, reader)
             except UsageError as error:
                 answer = _Refused(redact(str(error)), is_usage=True)
         if answer is not None:
             writer.write(_encode(answer) + b"\n")
-            async with asyncio.timeout(_REQUEST_S):
+            async with asyncio.timeout(self._deadline_s):
                 await writer.drain()
 
     async def _perform(self, request: Request, report: Report, reader: asyncio.StreamReader) -> _Done | _Refused | None:
@@ -215,12 +218,12 @@ async def _read_to_end(reader: asyncio.StreamReader) -> None:
             pass
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request:
+async def _read_request(reader: asyncio.StreamReader, deadline_s: float) -> Request:
     try:
-        async with asyncio.timeout(_REQUEST_S):
+        async with asyncio.timeout(deadline_s):
             line = await reader.readuntil(b"\n")
     except TimeoutError as error:
-        raise UsageError(f"no complete request came within {_REQUEST_S:.0f} seconds") from error
+        raise UsageError(f"no complete request came within {deadline_s:.0f} seconds") from error
     except asyncio.LimitOverrunError as error:
         raise UsageError(f"the request is longer than {MAX_REQUEST_BYTES} bytes") from error
     except asyncio.IncompleteReadError as error:
