@@ -271,10 +271,10 @@ class FetchesFiles(Protocol):
 
 @runtime_checkable
 class Checks(Protocol):
-    """A channel that can check its account without sending anything."""
+    """A channel that can check its account without sending anything, or a runtime that can check what it needs."""
 
     async def check(self) -> Sequence[Finding]:
-        """Ask the platform whether the token, the scopes and the settings are sufficient. Works before `start`."""
+        """Ask whether the token, the scopes and the settings, or the agent's command, suffice. Works before `start`."""
         ...
 
 

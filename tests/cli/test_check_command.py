@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,10 +76,89 @@ def test_explain_shows_each_value_with_its_origin(folder: FerryFolder) -> None:
     assert as_json[-1]["ok"]
 
 
+AGENTS = """
+[agents.main]
+use = "my_app:agent"
+presentation = "parts"
+
+[agents.other]
+use = "my_app:none"
+middleware = "my_app:add_date"
+
+[agents.broken]
+use = "my_app:agent"
+middleware = "my_app:TEXT"
+
+[agents.command]
+use = "claude"
+"""
+MODULE = """
+TEXT = "x"
+
+async def agent(prompt):
+    yield "Hello."
+
+async def add_date(prompt, agent_id):
+    return prompt
+"""
+
+
+def test_each_agent_is_found_but_not_run(folder: FerryFolder) -> None:
+    (folder.folder / "my_app.py").write_text(MODULE)
+    folder.write(f'{AGENTS}{FERRY}agent = "main"\n')
+    folder.environment["PATH"] = str(folder.folder)
+    done = folder.run("check")
+    assert (done.exit_code, done.err) == (1, "stopped ferry\n")
+    assert done.out.splitlines()[1:] == [
+        "✓ agent main: my_app:agent, an async generator function",
+        "✗ agent other: my_app has no 'none'. Its agents are: agent.",
+        "✓ agent broken: my_app:agent, an async generator function",
+        "✗ agent broken: the middleware my_app:TEXT is not a function: write async def, with (prompt, agent_id)",
+        (
+            "✗ agent command: there is no command 'claude'. "
+            "Install Claude Code with: npm install -g @anthropic-ai/claude-code"
+        ),
+    ]
+    command = folder.folder / "claude"
+    command.write_text("#!/bin/sh\nexit 1\n")
+    command.chmod(0o700)
+    found = {"agent": "command", "ok": True, "text": "the command claude is installed"}
+    assert folder.run("check", "--json").objects[-1] == found
+
+
+def test_each_schedule_shows_its_next_run(folder: FerryFolder) -> None:
+    folder.write(f'{FERRY}[schedule.morning]\ncron = "0 8 1 1 *"\nprompt = "x"\nchannel = "ferry"\nto = "me"\n')
+    done = folder.run("check")
+    assert done.exit_code == 0
+    assert re.fullmatch(
+        r"✓ schedule morning: the next run is at \d{4}-01-01 08:00 \S+, in ferry", done.out.splitlines()[-1]
+    )
+
+
+def test_explain_shows_the_presentation_in_use_and_the_key_that_decided(folder: FerryFolder) -> None:
+    folder.write(f'[agents.main]\nuse = "demo"\n{FERRY}presentation = "blocks"\n')
+
+    def presentation(*assignments: str) -> tuple[object, str]:
+        options = [part for assignment in assignments for part in ("--set", assignment)]
+        values = {
+            row["key"]: row for row in folder.run("check", "--explain", "--json", *options).objects if "key" in row
+        }
+        row = values["channels.ferry.presentation"]
+        return row["value"], row["origin"]
+
+    whole, of_agent = "channels.ferry.streaming_enabled=false", "agents.main.presentation=processing"
+    assert presentation() == ("blocks", "tailrace.toml")
+    assert presentation(whole) == ("final", "--set, channels.ferry.streaming_enabled")
+    assert presentation(whole, of_agent) == ("processing", "--set, agents.main.presentation")
+    folder.write(FERRY)
+    assert presentation() == ("live", "default")  # that of the channel type
+
+
 @pytest.mark.parametrize(
     ("toml", "arguments", "error"),
     [
         ("", ("other.toml",), "there is no settings file other.toml"),
+        (AGENTS + FERRY, (), "channels.ferry.agent is missing: choose one of main, other, broken, command"),
         (FERRY + "harbor = 'x'", (), "tailrace.toml: channels.ferry.harbor is not a setting. Did you mean 'harbour'?"),
         (
             "[channels.boat]",

@@ -9,12 +9,24 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from tailrace.config import ENVIRONMENT, ConfiguredChannel, Positive, Settings, read_settings
+from tailrace.config import (
+    ENVIRONMENT,
+    AgentSettings,
+    ConfiguredChannel,
+    LiveShadowSettings,
+    Positive,
+    ScheduleSettings,
+    Settings,
+    presentation_of,
+    read_settings,
+)
 from tailrace.errors import UsageError
 from tailrace.secret import Secret, SecretText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tailrace.projector import Presentation
 
 CANARY = "123456789:canary-that-must-not-be-shown-any"
 
@@ -139,6 +151,164 @@ def test_paths_start_at_the_folder_of_the_file(folder: Path) -> None:
     assert isinstance(options["token"], Secret)
     assert options["token"].reveal() == CANARY
     assert read_settings(Path("etc/bot.toml"), ["gateway.data_dir=x"], {}).gateway.data_dir == Path("x")
+
+
+ALL_TABLES = """
+[gateway]
+max_queue_size = 20
+session_timeout_s = 0.5
+health = ""
+control = "run/control.sock"
+
+[agents.main]
+use = "my_app:agent"
+permissions = "allow"
+middleware = "my_app.prompts:add_date"
+
+[agents.coder]
+use = "claude"
+presentation = "processing"
+
+[channels.telegram]
+token = "env:BOT"
+agent = "main"
+
+[channels.terminal]
+agent = "coder"
+
+[shadow]
+presentation = "live"
+share = 1
+
+[schedule.morning]
+cron = "0 8 * * *"
+prompt = "What is new?"
+channel = "telegram"
+to = "12345"
+agent = "main"
+
+[schedule.often]
+every = "5m"
+prompt = "Look."
+channel = "terminal"
+to = "me"
+agent = "coder"
+"""
+ONE_AGENT = '[agents.main]\nuse = "demo"\n'
+SCHEDULE = '[schedule.a]\nprompt = "x"\nchannel = "telegram"\nto = "1"\nevery = "1d"\n'
+
+
+def test_every_table_is_decoded(folder: Path) -> None:
+    found = settings(ALL_TABLES)
+    assert (found.gateway.max_queue_size, found.gateway.session_timeout_s) == (20, 0.5)
+    assert (found.gateway.health_address, found.gateway.control) == (None, folder / "run" / "control.sock")
+    assert found.agents() == {
+        "main": AgentSettings(use="my_app:agent", permissions="allow", middleware="my_app.prompts:add_date"),
+        "coder": AgentSettings(use="claude", presentation="processing"),
+    }
+    assert found.shadow == LiveShadowSettings(presentation="live", share=1)
+    schedules = found.schedules()
+    assert schedules["often"] == ScheduleSettings(
+        prompt="Look.", channel="terminal", to="me", every="5m", agent="coder"
+    )
+    assert schedules["often"].next_run(1000.0) == 1300.0
+    assert 0 < schedules["morning"].next_run(1000.0) - 1000.0 <= 86_400
+    assert {value.key.rpartition(".")[0] for value in found.explained()} == {
+        *("gateway", "agents.main", "agents.coder", "shadow", "schedule.morning", "schedule.often")
+    }
+
+
+def test_the_defaults_of_the_gateway_say_whether_they_were_set(folder: Path) -> None:
+    found = settings("")
+    assert found.gateway.health_address == ("127.0.0.1", 8766)
+    assert found.gateway.extensions == folder / "extensions"
+    assert not found.is_set("gateway.health")
+    found = settings("", "gateway.health=[::1]:0", "gateway.extensions=mine")
+    assert (found.gateway.health_address, found.is_set("gateway.health")) == (("::1", 0), True)
+    assert found.gateway.extensions == Path("mine")
+    assert read_settings(None, ["gateway.control="], {}).gateway.control is None
+
+
+def test_the_only_agent_need_not_be_named() -> None:
+    found = settings(ONE_AGENT + BOT + SCHEDULE)
+    assert (found.agent_of("channels.telegram"), found.agent_of("schedule.a")) == ("main", "main")
+    assert settings(BOT, "agents.other.use=demo").agent_of("channels.telegram") == "other"
+    with pytest.raises(UsageError, match=re.escape("there is no agent: add the table [agents.main] with use")):
+        settings(BOT).agent_of("channels.telegram")
+    assert telegram(settings(f'{BOT}agent = "named by the program"')).settings.agent == "named by the program"
+    several = settings(ONE_AGENT + BOT, "agents.other.use=demo")
+    with pytest.raises(UsageError, match=r"channels\.telegram\.agent is missing: choose one of main, other"):
+        several.agent_of("channels.telegram")
+
+
+@pytest.mark.parametrize(
+    ("keys", "of_agent", "expected"),
+    [
+        ("", None, None),
+        ('presentation = "parts"', None, "parts"),
+        ('presentation = "parts"\nstreaming_enabled = false', None, "final"),
+        ('presentation = "parts"\nstreaming_enabled = false', "live", "live"),
+        ("", "blocks", "blocks"),
+    ],
+)
+def test_the_agent_decides_on_the_presentation_before_the_channel(
+    keys: str, of_agent: Presentation | None, expected: str | None
+) -> None:
+    agent = AgentSettings(use="demo", presentation=of_agent)
+    assert presentation_of(telegram(settings(BOT + keys)).settings, agent) == expected
+    if of_agent is None:
+        assert presentation_of(telegram(settings(BOT + keys)).settings, None) == expected
+
+
+def use_all(toml: str) -> None:
+    found = settings(toml)
+    found.schedules()
+    telegram(found)
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("[agents.main]", "agents.main.use is missing: set it in tailrace.toml, or with --set agents.main.use=VALUE"),
+        ("[agents]\nuse = 'demo'", "tailrace.toml: agents.use must be a table, such as [agents.use]"),
+        ("[agents.'a.b']", "tailrace.toml: agents.'a.b': use letters, digits, - and _ in a name"),
+        (ONE_AGENT + "model = 'x'", "tailrace.toml: agents.main.model is not a setting. Settings: use, permissions, "),
+        (ONE_AGENT + "permissions = 'yes'", "agents.main.permissions: choose one of ask, allow, deny"),
+        (ONE_AGENT + "middleware = 'my_app'", "agents.main.middleware: expected module:function, such as my_app:"),
+        (ONE_AGENT + BOT + "agent = 'maim'", "channels.telegram.agent: there is no agent 'maim'. Did you mean 'main'?"),
+        (ONE_AGENT + BOT + "agent = 'x'", "tailrace.toml: channels.telegram.agent: there is no agent 'x'. Add the tab"),
+        (BOT + SCHEDULE + "cron = '0 8 * * *'", "schedule.a: set either every (an interval such as 1d) or cron"),
+        (BOT + SCHEDULE.replace('every = "1d"', ""), "schedule.a: set either every (an interval such as 1d) or cron"),
+        (BOT + SCHEDULE.replace("1d", "1 day"), "tailrace.toml: schedule.a.every: expected a number above 0 with s, m"),
+        (
+            BOT + SCHEDULE.replace('every = "1d"', "cron = '* *'"),
+            "tailrace.toml: schedule.a.cron: expected five fields",
+        ),
+        (BOT + SCHEDULE.replace('to = "1"', "to = 1"), "tailrace.toml: schedule.a.to: expected `str`, got `int`"),
+        (BOT + SCHEDULE.replace('to = "1"', ""), "schedule.a.to is missing: set it in tailrace.toml, or with --set"),
+        (
+            SCHEDULE,
+            "tailrace.toml: schedule.a.channel: there is no channel 'telegram'. Add the table [channels.telegra",
+        ),
+        (ONE_AGENT + BOT + SCHEDULE + "agent = 'x'", "tailrace.toml: schedule.a.agent: there is no agent 'x'."),
+        ("[shadow]", "shadow.presentation is missing: set it in tailrace.toml"),
+        ("[shadow]\npresentation = 'live'\nshare = 0", "tailrace.toml: shadow.share: expected `float` > 0.0"),
+        ("[shadow]\npresentation = 'live'\nshare = 1.1", "tailrace.toml: shadow.share: expected `float` <= 1.0"),
+        ("[gateway]\nmax_queue_size = 0", "tailrace.toml: gateway.max_queue_size: expected `int` >= 1"),
+        ("[gateway]\ndrain_s = 0", "tailrace.toml: gateway.drain_s: expected `float` > 0.0"),
+        ("[gateway]\nsession_timeout_s = nan", "tailrace.toml: gateway.session_timeout_s: expected `float` > 0.0"),
+        ("[gateway]\nsession_timeout_s = inf", "tailrace.toml: gateway.session_timeout_s: expected `float` < 2147483"),
+        ("[gateway]\nhealth = '8766'", "gateway.health: expected host:port, such as 127.0.0.1:8766"),
+        ("[gateway]\nhealth = '127.0.0.1:99999'", "gateway.health: expected host:port, such as 127.0.0.1:8766"),
+        ("[gateway]\nledger = 'postgresql://u:secret@h/d'", "tailrace.toml: gateway.ledger is not built yet. Leave it"),
+        ("[gateway]\nlive = 'nats://h'", "tailrace.toml: gateway.live is not built yet."),
+        ("[gateway]\nlease_s = 30", "tailrace.toml: gateway.lease_s is not built yet."),
+    ],
+)
+def test_a_wrong_table_says_what_is_expected(toml: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as caught:
+        use_all(toml)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

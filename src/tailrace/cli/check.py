@@ -1,10 +1,12 @@
-"""`tailrace check`: read the settings, and ask each platform whether the account of its channel works."""
+"""`tailrace check`: read the settings, find the agents, and ask each platform whether the bot's account works."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import time
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -12,19 +14,29 @@ import typer
 from tailrace.cli.delivery_format import json_line, one_line
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.settings import SetOption, configured_channel, create_channel, open_settings
-from tailrace.config import FILE_NAME
+from tailrace.cli.settings import SetOption, configured_channel, create_channel, load_middleware, open_settings
+from tailrace.config import FILE_NAME, ExplainedValue, presentation_of
 from tailrace.errors import TailraceError, UsageError
-from tailrace.plugins import known
+from tailrace.plugins import find_agent, known
 from tailrace.ports import Checks, Finding
-from tailrace.redaction import Redaction
+from tailrace.redaction import Redaction, redact
 from tailrace.secret import Secret
 
 if TYPE_CHECKING:
-    from tailrace.config import ConfiguredChannel, Settings
+    from collections.abc import Iterator
+
+    from tailrace.config import AgentSettings, ConfiguredChannel, ScheduleSettings, Settings
     from tailrace.ports import Channel
 
 _DEADLINE_S = 30.0
+
+
+class _CheckedChannel(NamedTuple):
+    """A channel of the settings, and the name of its agent; None if the settings have no agents."""
+
+    configured: ConfiguredChannel
+    channel: Channel
+    agent: str | None
 
 
 def check(
@@ -37,25 +49,39 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Write each line as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Check the settings, and prove the account of each channel against its platform. Nothing is sent.
+    """Check the settings, find each agent, and prove the account of each channel against its platform.
 
-    The exit code is 1 if an account lacks something, and 2 if the settings are wrong.
+    Nothing is sent and no agent is run. The exit code is 1 if something is missing, and 2 if the settings are wrong.
     """
     with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
         settings = open_settings(file, assignments)
-        configured = [configured_channel(settings, name) for name in _names(settings)]
         # All channels are created before the first one is asked, so that wrong settings are found at once.
-        channels = [create_channel(one) for one in configured]
+        channels = _channels(settings)
+        schedules = settings.schedules()
         if explain:
-            _explain(settings, configured, json=json)
+            _explain(settings, channels, json=json)
         is_good = True
-        for one, channel in zip(configured, channels, strict=True):
-            for finding in asyncio.run(_findings(channel)):
+        for one in channels:
+            for finding in asyncio.run(_findings(one.channel)):
                 is_good = is_good and finding.ok
-                _write(one, finding, json=json)
-        if not configured:
+                text = _redaction(one.configured).text(finding.text)
+                _write("channel", one.configured.name, Finding(ok=finding.ok, text=text), json=json)
+        for name, agent in settings.agents().items():
+            for finding in _agent_findings(agent):
+                is_good = is_good and finding.ok
+                _write("agent", name, finding, json=json)
+        for name, schedule in schedules.items():
+            _write("schedule", name, _next_run(schedule), json=json)
+        if not channels:
             typer.echo(f"{file or FILE_NAME} is valid; it has no channels", err=True)
     raise typer.Exit(DONE if is_good else FAILED)
+
+
+def _channels(settings: Settings) -> list[_CheckedChannel]:
+    configured = [configured_channel(settings, name) for name in _names(settings)]
+    agents = [settings.agent_of(f"channels.{one.name}") if settings.agents() else None for one in configured]
+    created = [create_channel(one) for one in configured]
+    return [_CheckedChannel(*parts) for parts in zip(configured, created, agents, strict=True)]
 
 
 def _names(settings: Settings) -> list[str]:
@@ -71,13 +97,35 @@ def _names(settings: Settings) -> list[str]:
     return names
 
 
-def _explain(settings: Settings, configured: list[ConfiguredChannel], *, json: bool) -> None:
-    values = [*settings.explained(), *(value for one in configured for value in one.explained)]
+def _explain(settings: Settings, channels: list[_CheckedChannel], *, json: bool) -> None:
+    values = [*settings.explained(), *(value for one in channels for value in one.configured.explained)]
+    resolved = {value.key: value for one in channels for value in _presentation(one, settings, values)}
+    values = [resolved.get(value.key, value) for value in values]
     width = max(len(value.key) for value in values)
     for value in values:
         shown = "-" if value.value is None else one_line(msgspec.json.encode(value.value).decode())
         line = f"{value.key:{width}}  {shown}  ({value.origin})\n"
         typer.echo(json_line(value._asdict()) if json else line, nl=False)
+
+
+def _presentation(
+    checked: _CheckedChannel, settings: Settings, values: list[ExplainedValue]
+) -> Iterator[ExplainedValue]:
+    """The presentation that the channel really uses. If another key decided on it, the origin names that key."""
+    prefix = f"channels.{checked.configured.name}"
+    agent = settings.agents().get(checked.agent or "")
+    used = presentation_of(checked.configured.settings, agent)
+    if used is None:
+        yield ExplainedValue(f"{prefix}.presentation", checked.channel.capabilities.presentation, "default")
+        return
+    origins = {value.key: value.origin for value in values}
+    if agent is not None and agent.presentation is not None:
+        key = f"agents.{checked.agent}.presentation"
+    elif not checked.configured.settings.streaming_enabled:
+        key = f"{prefix}.streaming_enabled"
+    else:
+        return
+    yield ExplainedValue(f"{prefix}.presentation", used, f"{origins[key]}, {key}")
 
 
 async def _findings(channel: Channel) -> list[Finding]:
@@ -99,10 +147,39 @@ async def _findings(channel: Channel) -> list[Finding]:
     return found or [Finding(ok=True, text="nothing is missing")]
 
 
-def _write(configured: ConfiguredChannel, finding: Finding, *, json: bool) -> None:
-    secrets = {key: value.reveal() for key, value in configured.options.items() if isinstance(value, Secret)}
-    text = one_line(Redaction({f"secret {key}": secret for key, secret in secrets.items()}).text(finding.text))
+def _agent_findings(agent: AgentSettings) -> list[Finding]:
+    """Whether the agent and its middleware can be found. The agent is not run."""
+    findings: list[Finding] = []
+    try:
+        found = find_agent(agent.use)
+        if isinstance(found.runtime, Checks):
+            findings += asyncio.run(found.runtime.check())
+        else:
+            about = f", {found.description}" if found.description else ""
+            findings.append(Finding(ok=True, text=redact(f"{agent.use}{about}")))
+        if agent.middleware is not None:
+            load_middleware(agent.middleware)
+    except TailraceError as error:
+        findings.append(Finding(ok=False, text=str(error)))
+    except Exception as error:  # noqa: BLE001 -- the code of the agent: its failure is a finding
+        findings.append(Finding(ok=False, text=f"{redact(agent.use)} cannot be used: {type(error).__name__}: {error}"))
+    return findings
+
+
+def _next_run(schedule: ScheduleSettings) -> Finding:
+    local = datetime.fromtimestamp(schedule.next_run(time())).astimezone()
+    return Finding(ok=True, text=f"the next run is at {local:%Y-%m-%d %H:%M %Z}, in {schedule.channel}")
+
+
+def _redaction(configured: ConfiguredChannel) -> Redaction:
+    options = configured.options.items()
+    return Redaction({f"secret {key}": value.reveal() for key, value in options if isinstance(value, Secret)})
+
+
+def _write(kind: str, name: str, finding: Finding, *, json: bool) -> None:
+    text = one_line(finding.text)
     if json:
-        typer.echo(json_line({"channel": configured.name, "ok": finding.ok, "text": text}), nl=False)
+        typer.echo(json_line({kind: name, "ok": finding.ok, "text": text}), nl=False)
     else:
-        typer.echo(f"{'✓' if finding.ok else '✗'} {configured.name}: {text}")
+        shown = name if kind == "channel" else f"{kind} {name}"
+        typer.echo(f"{'✓' if finding.ok else '✗'} {shown}: {text}")

@@ -1,16 +1,18 @@
-"""The options of commands that read settings; and the channels that the settings describe."""
+"""The options of commands that read settings, and the channels and functions that these settings name."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
 import typer
 
 from tailrace.config import FILE_NAME, read_settings
-from tailrace.errors import PluginNotFound
+from tailrace.errors import PluginNotFound, UsageError
 from tailrace.plugins import channel_settings, make_channel
+from tailrace.runtimes.function import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +24,8 @@ ConfigOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help=f"The settings file. Default: {FILE_NAME} in this directory."),
 ]
+Middleware: TypeAlias = Callable[[str, str | None], Awaitable[str]]
+"""An async function that takes a prompt and the name of the agent, and returns the prompt to use."""
 SetOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -49,6 +53,14 @@ def configured_channel(settings: Settings, name: str) -> ConfiguredChannel:
             raise  # the person named it on the command line
         hint = f'If {name!r} is a name of your own, set its type, such as type = "telegram".'
         raise PluginNotFound(f"channels.{name}: {error} {hint}", known=error.known) from error
+
+
+def load_middleware(path: str) -> Middleware:
+    """The function at `module:function` that changes prompts. Raises `UsageError` if there is none."""
+    found = load_object(path)
+    if not callable(found):
+        raise UsageError(f"the middleware {path} is not a function: write async def, with (prompt, agent_id)")
+    return cast("Middleware", found)
 
 
 def create_channel(configured: ConfiguredChannel) -> Channel:

@@ -1,7 +1,7 @@
 """When a schedule runs: intervals such as `5m`, and cron expressions such as `0 8 * * *`.
 
-A cron expression counts by the clock of this machine. Where the clock is moved (summer time), a time that is skipped
-runs when the clock has moved, and a time that comes twice runs once.
+A cron expression counts by the clock of this machine. When the clock is set forward (summer time), a skipped time runs
+an hour later; when it is set back, a time that comes twice runs once.
 """
 
 from __future__ import annotations

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import aclosing
+from shutil import which
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.events import Event, Notice
+from tailrace.ports import Finding
 from tailrace.runtimes.conversations import Conversations
 from tailrace.runtimes.login_hints import with_login_hint
 from tailrace.runtimes.process import AgentProcess, ProcessTimeouts
@@ -59,6 +62,13 @@ class CommandRuntime:
         self._permissions = permissions
         self._approver = approver
         self._conversations = Conversations(self.name, sessions)
+
+    async def check(self) -> list[Finding]:
+        """Whether the command is installed. It is not run."""
+        name = self._command[0]
+        if which(name, path={**os.environ, **self._env}.get("PATH")) is None:
+            return [Finding(ok=False, text=f"there is no command {name!r}. {self._missing}".rstrip())]
+        return [Finding(ok=True, text=f"the command {name} is installed")]
 
     def _process(self, *arguments: str, env: Mapping[str, str] | None = None, **settings: Any) -> AgentProcess:
         command, env = (*self._command, *arguments), {**self._env, **(env or {})}
