@@ -1,1 +1,4 @@
-"""What tailrace is tested with, for its own tests and for those of the people who build on it."""
+"""Tools for tests: contracts, simulated platforms, a scripted model and virtual time.
+
+The tests of tailrace use them, and you can use them for your own channels, runtimes, ledgers and bots.
+"""

@@ -18,7 +18,7 @@ _ROUNDING_S = 1e-6
 
 
 class CallRates:
-    """The latest calls of all chats. A call may come up to `slack_s` seconds too early."""
+    """Remembers the latest calls of all chats. A call that is less than `slack_s` seconds too early is not reported."""
 
     def __init__(self, capabilities: Capabilities, *, slack_s: float) -> None:
         self._rates: dict[Literal["chat", "group", "overall"], Rate | None] = {

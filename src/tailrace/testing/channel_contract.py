@@ -84,7 +84,7 @@ class ChannelContract:
     """The tests for every channel. `setup_in` creates the setup of one test."""
 
     def setup_in(self, folder: Path) -> ChannelSetup:
-        """Create a new setup. If it needs files, they belong into the folder."""
+        """Create a new setup for one test. If it needs files, put them into the folder."""
         raise NotImplementedError
 
     # Connecting
@@ -115,7 +115,7 @@ class ChannelContract:
 
     @scenario
     async def test_post_gives_the_id_of_its_message(self, setup: ChannelSetup) -> None:
-        """Each message has an id of its own, and the messages keep their order."""
+        """Each message has a different id, and the messages appear in the order in which they were sent."""
         async with started(setup) as channel:
             ids = [await post(channel, setup, text) for text in ("one", "two", "three")]
         assert len(set(ids)) == 3, f"three messages have the ids {ids}"
@@ -149,7 +149,7 @@ class ChannelContract:
 
     @scenario
     async def test_key_repeats_its_message(self, setup: ChannelSetup) -> None:
-        """A repeated call changes nothing, if the capabilities promise that."""
+        """If the capabilities promise it, a repeated call with the same key does not send the message twice."""
         async with started(setup) as channel:
             if not isinstance(capabilities_in(channel, setup.target).idempotency, Keyed | Repeatable):
                 return
@@ -256,7 +256,10 @@ class ChannelContract:
 
     @scenario
     async def test_streams(self, setup: ChannelSetup) -> None:
-        """Text is appended to the message. Closing the stream sets the body, also if it is repeated."""
+        """Text is appended to the message of a stream.
+
+        Closing the stream sets its whole text; closing it twice changes nothing.
+        """
         async with started(setup) as channel:
             if not isinstance(channel, StreamsNatively):
                 return
@@ -275,7 +278,7 @@ class ChannelContract:
 
     @scenario
     async def test_signs_are_no_messages(self, setup: ChannelSetup) -> None:
-        """Typing, drafts and reactions do not change the messages."""
+        """Typing, drafts and reactions do not change the list of messages."""
         async with started(setup) as channel:
             id_ = await post(channel, setup, "one", key="before")
             if isinstance(channel, ShowsTyping):
@@ -383,7 +386,7 @@ class ChannelContract:
 
     @scenario
     async def test_files(self, setup: ChannelSetup) -> None:
-        """A file is loaded whole, to the given path and nowhere else. A file that is too big leaves no file."""
+        """A file is downloaded whole, to the given path and nowhere else. A file that is too big leaves no file."""
         inbox = RecordingInbox()
         async with started(setup, inbox) as channel:
             if not isinstance(channel, FetchesFiles):

@@ -1,4 +1,4 @@
-"""Parts of the tests in the contract of a channel: the setup that you write, sample events, and checks.
+"""What the tests in the contract of a channel use: the setup that you write, sample events, and checks.
 
 The tests are in `channel_contract`.
 """
@@ -85,7 +85,7 @@ class ChannelSetup:
         return False
 
     async def act(self, inbound: Inbound) -> bool:  # noqa: ARG002  for subclasses
-        """Let a person do this in the chat. Returns False if the channel does not receive this kind of event.
+        """Let a person do what `inbound` says. Returns False if the channel does not receive this kind of event.
 
         The channel may then report other ids, because the platform chooses them. The content of an attachment is
         `FILE`.
@@ -97,7 +97,7 @@ class ChannelSetup:
 
 
 class RecordingInbox:
-    """An inbox that keeps the events. The first `failures` calls raise `LedgerUnavailable`."""
+    """An inbox that keeps the events. Its first calls, as many as `failures` says, raise `LedgerUnavailable`."""
 
     def __init__(self, failures: int = 0) -> None:
         self.received: list[Inbound] = []
@@ -106,7 +106,7 @@ class RecordingInbox:
         self._changed = asyncio.Condition()
 
     async def receive(self, inbound: Inbound) -> None:
-        """Keep the event. The first `failures` calls raise `LedgerUnavailable` instead."""
+        """Keep the event, or raise `LedgerUnavailable` if this is one of the first `failures` calls."""
         async with self._changed:
             self.attempts += 1
             self._changed.notify_all()
@@ -115,7 +115,7 @@ class RecordingInbox:
             self.received.append(inbound)
 
     async def wait(self, events: int = 0, *, attempts: int = 0) -> None:
-        """Wait until at least that many events were kept, and that many attempts were made."""
+        """Wait until `events` events were kept and `receive` was called `attempts` times."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.received) >= events and self.attempts >= attempts)
 
@@ -124,12 +124,12 @@ class _HasSetup(Protocol):
     """A test class that creates the setup."""
 
     def setup_in(self, folder: Path) -> ChannelSetup:
-        """The setup of one test."""
+        """Create the setup of one test."""
         ...
 
 
 def scenario(play: Callable[[Any, ChannelSetup], Awaitable[None]]) -> Callable[[_HasSetup, Path], None]:
-    """Make a test with its own setup and a timeout."""
+    """Decorate a test method, so that pytest calls it with a new setup and with a timeout."""
 
     def test(self: _HasSetup, tmp_path: Path) -> None:
         async def run_test() -> None:
@@ -176,7 +176,7 @@ def id_of(receipt: Receipt) -> str:
 
 
 async def fault_of(call: Awaitable[object]) -> ChannelFault:
-    """The fault that the call raises."""
+    """Await a call that must fail, and return the error that it raises."""
     try:
         result = await call
     except ChannelFault as fault:
@@ -187,7 +187,7 @@ async def fault_of(call: Awaitable[object]) -> ChannelFault:
 
 
 def check_fault(fault: ChannelFault, setup: ChannelSetup, text: str) -> None:
-    """Check that people may see the fault."""
+    """Check that the text of an error may be shown to people: it has neither the secret nor the text of the message."""
     shown = f"{fault} {fault!r}"
     assert str(fault).strip(), "a fault must say what happened"
     assert text not in shown, "a fault must not contain the text of the message"
@@ -195,13 +195,13 @@ def check_fault(fault: ChannelFault, setup: ChannelSetup, text: str) -> None:
 
 
 def check_gone(fault: ChannelFault) -> None:
-    """Check that the fault says that the message does not exist any more."""
+    """Check that an error says that the message does not exist any more."""
     assert isinstance(fault, SendRefused), f"a message that is gone is SendRefused, not {fault!r}"
     assert fault.gone, "a message that is gone is SendRefused with gone=True"
 
 
 def check_inbound(received: Inbound, sent: Inbound) -> None:
-    """Check that the event is valid and says what the person did."""
+    """Check that a received event is valid and says what the person did."""
     try:
         again = msgspec.json.decode(msgspec.json.encode(received), type=Inbound)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -213,7 +213,7 @@ def check_inbound(received: Inbound, sent: Inbound) -> None:
 
 
 def _content(event: Inbound) -> tuple[object, ...]:
-    """The values of an event that do not depend on the platform."""
+    """The parts of an event that the platform does not choose."""
     place = event.channel, event.target.channel, event.target.chat
     match event:
         case InboundMessage():
@@ -257,14 +257,14 @@ def press(channel: Channel, target: Target, value: str, message_id: str) -> Butt
 
 
 def capabilities_in(channel: Channel, target: Target) -> Capabilities:
-    """The capabilities in this chat."""
+    """What the channel can do in this chat."""
     capabilities = channel.capabilities_of(target) if isinstance(channel, DiffersByChat) else channel.capabilities
     assert isinstance(capabilities, Capabilities), f"capabilities must be a value of that type, not {capabilities!r}"
     return capabilities
 
 
 def text_of_size(size: int, unit: str) -> str:
-    """A text of exactly this size."""
+    """A text of exactly `size` units: characters, UTF-16 units or bytes, as `unit` says."""
     of_emoji = {"code_points": 1, "utf16": 2, "utf8_bytes": 4}[unit]
     return "😀" * (size // of_emoji) + "x" * (size % of_emoji)
 

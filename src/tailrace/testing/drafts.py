@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Drafts:
-    """All drafts of a platform. With `keeps_past`, drafts that are not shown any more are kept too."""
+    """All drafts of a platform. With `keeps_past`, drafts that ended are kept too, to look at them later."""
 
     def __init__(self, lifetime_s: float, *, keeps_past: bool) -> None:
         self._lifetime_s = lifetime_s

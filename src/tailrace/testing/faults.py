@@ -1,9 +1,10 @@
 """The faults of a simulated platform, and the script that says to which calls they apply.
 
 A `Fault` says two independent things: whether the platform performs the call, and which answer the caller gets. A
-`Rule` says to which calls a fault applies. Each rule counts the calls that match it. It applies to `times` calls, the
-first of which is the `at`-th matching one. If several rules match a call, only the first rule applies. So rules with
-default values apply in their order, to one call each. `tailrace.testing.platform` performs the faults.
+`Rule` says to which calls a fault applies. It matches calls by their kind and chat, and counts them. The fault applies
+from the `at`-th match on, to `times` calls. If several rules match a call, only the first of them applies. With the
+default values a rule applies once, to the next call: several such rules apply to one call each, in their order.
+`tailrace.testing.platform` performs the faults.
 """
 
 from __future__ import annotations
@@ -17,30 +18,39 @@ if TYPE_CHECKING:
 
 
 class Refuse(msgspec.Struct, frozen=True, tag_field="fault", tag="refuse"):
-    """The call is not performed, and is refused for good."""
+    """The platform does not perform the call and refuses it for good."""
 
     status: int = 403
     reason: str = "the bot was blocked"
 
 
 class LoseAccess(msgspec.Struct, frozen=True, tag_field="fault", tag="lose_access"):
-    """The call is not performed: the bot was removed from the chat, or with `everywhere` its token was revoked.
+    """The platform does not perform the call: the bot was removed from the chat.
 
-    A rule with `times=None` applies until it is cleared. With the kind `poll` it ends the connection for good.
+    With `everywhere`, its token was revoked.
+
+    A rule with `times=None` applies until it is removed. If the fault applies to a call of the kind `poll`, the
+    connection ends for good.
     """
 
     everywhere: bool = False
 
 
 class TooMany(msgspec.Struct, frozen=True, tag_field="fault", tag="too_many"):
-    """Status 429, not performed. `retry_after`: the header; None, seconds, or nonsense (`1e9`, `-5`, `"soon"`)."""
+    """The platform does not perform the call and answers with status 429.
+
+    `retry_after` is the value of that header: seconds, None for no header, or nonsense (`1e9`, `-5`, `"soon"`).
+    """
 
     retry_after: float | str | None = None
     everywhere: bool = False
 
 
 class ServerError(msgspec.Struct, frozen=True, tag_field="fault", tag="server_error"):
-    """Status 5xx. 503 says that the call was not performed; with any other status it may have been performed."""
+    """The platform answers with a status 5xx. It performs the call only if `applied` is true.
+
+    The status 503 means that the call was not performed, so it cannot be used with `applied`.
+    """
 
     status: int = 503
     applied: bool = False
@@ -55,19 +65,19 @@ class Unreachable(msgspec.Struct, frozen=True, tag_field="fault", tag="unreachab
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="fault", tag="reset"):
-    """The connection is reset after the request was read."""
+    """The connection is reset after the request was read. The call is performed only if `applied` is true."""
 
     applied: bool = True
 
 
 class Cut(msgspec.Struct, frozen=True, tag_field="fault", tag="cut"):
-    """The connection ends after half of the answer."""
+    """The connection ends after half of the answer. The call is performed only if `applied` is true."""
 
     applied: bool = True
 
 
 class NoAnswer(msgspec.Struct, frozen=True, tag_field="fault", tag="no_answer"):
-    """The platform reads the request and never answers. It performs the call only if `applied` is true."""
+    """The platform reads the request and never answers. The call is performed only if `applied` is true."""
 
     applied: bool = True
 
@@ -79,15 +89,16 @@ class Delayed(msgspec.Struct, frozen=True, tag_field="fault", tag="delayed"):
 
 
 class SlowBody(msgspec.Struct, frozen=True, tag_field="fault", tag="slow_body"):
-    """Performed at once; the answer comes in small pieces, the last one `by_s` seconds later."""
+    """The call is performed at once. The answer comes in small pieces, the last of them `by_s` seconds later."""
 
     by_s: float
 
 
 class Late(msgspec.Struct, frozen=True, tag_field="fault", tag="late"):
-    """Accepted at once, but visible only `after_s` seconds later. If `answered` is false, no answer ever comes.
+    """The platform takes the call, but people see the result only `after_s` seconds later.
 
-    A platform with keys knows the key at once. `find` finds the message only when it is visible.
+    If `answered` is false, the caller never gets an answer. A platform with keys knows the key at once. `find` finds
+    the message only when people see it.
     """
 
     after_s: float
@@ -95,11 +106,11 @@ class Late(msgspec.Struct, frozen=True, tag_field="fault", tag="late"):
 
 
 class RepeatUpdates(msgspec.Struct, frozen=True, tag_field="fault", tag="repeat_updates"):
-    """The updates that were confirmed last arrive again, before the new ones. For polls and webhooks."""
+    """The updates that the bot has confirmed last are sent again, before the new ones. For polls and webhooks."""
 
 
 class ReorderUpdates(msgspec.Struct, frozen=True, tag_field="fault", tag="reorder_updates"):
-    """The updates of one batch arrive in the reverse order. For polls."""
+    """The updates in one answer to a poll come in the reverse order."""
 
 
 Fault: TypeAlias = (
@@ -124,12 +135,12 @@ _BACKGROUND = frozenset({"poll", "getUpdates", "webhook"})
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The calls to which a fault applies. A `chat` or `kind` that is None matches all calls, except polls.
+    """Says to which calls a fault applies. If `chat` or `kind` is None, any chat or any kind matches, except polls.
 
     `kind` is the tag of an operation (`post`, `edit`, …), `find`, `acknowledge` or `poll`, and on a platform with HTTP
-    the name of a method; without one a rule does not match polls. If `times` is None, the rule applies for ever. If
-    `chance` is set, each call that would get the fault gets it only with this probability. The rule ends at the time
-    `until` of the platform's clock.
+    the name of a method; without a kind, a rule does not match polls. The fault applies from the `at`-th match on, to
+    `times` calls; None means for ever. If `chance` is set, each call that would get the fault gets it only with this
+    probability. The rule ends at the time `until` of the platform's clock.
     """
 
     fault: Fault
@@ -142,7 +153,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Script:
-    """The rules in force. All chances come from `source`, so the same seed gives the same run."""
+    """The rules that apply now. All random numbers come from `source`, so the same seed gives the same run."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source
@@ -162,7 +173,7 @@ class Script:
         return tuple(active.rule for active in self._active)
 
     def next(self, kind: str, chat: str, now: float) -> Fault | None:
-        """The fault of this call, if it has one."""
+        """The fault that applies to this call; None if there is none. Rules count the call as a match."""
         fault: Fault | None = None
         for active in self._active:
             if not active.matches(kind, chat):
@@ -181,7 +192,7 @@ class Script:
 
 
 class _ActiveRule:
-    """A rule in force. Counts the calls that matched it, and those to which it applied."""
+    """A rule that applies now. Counts the calls that it has matched, and the calls that got its fault."""
 
     __slots__ = ("applied", "matched", "rule")
 

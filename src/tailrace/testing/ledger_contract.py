@@ -58,7 +58,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_each_lease_has_a_higher_epoch_than_all_before(self, store: LedgerStore) -> None:
-        """This is also true for leases of an earlier opening."""
+        """Also after the ledger was opened again: its leases have higher epochs than those before."""
         epochs: list[int] = []
         for _opening in range(3):
             ledger = await store.open()
@@ -102,7 +102,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_no_write_of_a_former_owner_is_accepted_wherever_it_is_paused(self, store: LedgerStore) -> None:
-        """For each n: the first owner is paused at its n-th suspension, and another owner takes over."""
+        """For each n, the first owner is paused when it suspends for the n-th time; then another owner takes over."""
         suspensions, was_paused = 0, True
         while was_paused:
             suspensions += 1
@@ -181,7 +181,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_the_latest_snapshot_of_a_running_turn_is_saved(self, store: LedgerStore) -> None:
-        """It is saved with the next change or by `close`. For a turn that does not run, nothing is saved."""
+        """A snapshot is saved with the next change or by `close`. For a turn that does not run, nothing is saved."""
         owner = Owner(await store.open())
         with_change, at_close, ended = [await owner.begin(turn(name)) for name in "abc"]
         await owner.end(ended, TurnState.DONE)
@@ -201,7 +201,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_a_turn_ends_once_together_with_its_last_deliveries(self, store: LedgerStore) -> None:
-        """Both are recorded in one step, or neither."""
+        """The end and the deliveries are recorded in one step, or neither is."""
         owner = Owner(await store.open())
         begun = await owner.begin(turn())
         await owner.plan(post("t", 1))
@@ -216,7 +216,10 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_an_interrupted_turn_is_ended_under_a_later_lease(self, store: LedgerStore) -> None:
-        """It cannot be ended if it was begun again meanwhile. The turns are listed in the order of their `begin`."""
+        """The turn cannot be ended if it was begun again meanwhile.
+
+        Interrupted turns are listed in the order of `begin`.
+        """
         ledger = await store.open()
         owner = Owner(ledger)
         await owner.lease()
@@ -239,7 +242,10 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_a_cancelled_turn_starts_no_new_message(self, store: LedgerStore) -> None:
-        """This is also true for later owners. Existing messages can still be changed."""
+        """Also for later owners, the ledger refuses to send new messages of the turn.
+
+        Existing messages can still be changed.
+        """
         owner = Owner(await store.open())
         await owner.begin(turn())
         body, chat = Body(text="x"), target()
@@ -317,7 +323,10 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_row_34_one_id_has_one_content(self, store: LedgerStore) -> None:
-        """The same content returns the recorded row. Other content raises an error, and nothing is recorded."""
+        """If the same delivery is recorded again, `plan` returns the recorded row.
+
+        With other content it raises an error.
+        """
         owner = Owner(await store.open())
         [row] = await owner.plan(post("t", 1))
         done = await owner.deliver(row)
@@ -332,7 +341,10 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_the_first_new_delivery_can_be_recorded_as_sending(self, store: LedgerStore) -> None:
-        """This works if no earlier delivery of its conversation is open. Otherwise it becomes `planned`."""
+        """This works if no earlier delivery of its conversation is open.
+
+        Otherwise the delivery is recorded as `planned`.
+        """
         owner = Owner(await store.open())
         first, second = await owner.plan(sending(post("t", 1), now=6.0), post("t", 2))
         assert (first.state, first.attempt, second.state) == (State.SENDING, 1, State.PLANNED)
@@ -379,7 +391,10 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_a_notice_is_recorded_right_behind_the_moved_row(self, store: LedgerStore) -> None:
-        """It comes before all later rows. `move` returns it after the next states; a known notice is skipped."""
+        """The notice comes before all later rows.
+
+        `move` returns the next states, then the notice; a known notice is skipped.
+        """
         owner = Owner(await store.open())
         first, second, third = await owner.plan(sending(post("t", 1), now=1.0), post("t", 2), post("t", 3))
         notice, replacement = post("t", 0, text="missing"), post("t", -1, text="plain")
@@ -399,7 +414,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_a_new_owner_adopts_the_open_deliveries(self, store: LedgerStore) -> None:
-        """It gets them in order, at most `limit`, also if it adopts twice. `sending` becomes `ambiguous`."""
+        """`adopt` returns them in order, at most `limit`, also if it is called twice. `sending` becomes `ambiguous`."""
         owner = Owner(await store.open())
         await owner.plan(sending(post("t", 1), now=1.0), post("t", 2), post("t", 3))
         [elsewhere] = await owner.plan(sending(post("o", 1, chat="2"), now=1.0))
@@ -416,7 +431,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_row_25_a_state_of_a_newer_version_blocks_the_rows_behind_it(self, store: LedgerStore) -> None:
-        """The row is not changed or deleted, and no later row is adopted."""
+        """A row with an unknown state is not changed or deleted, and no later row is adopted."""
         owner = Owner(await store.open())
         _first, second, _third = await owner.plan(*(post("t", n) for n in (1, 2, 3)))
         await owner.ledger.close()
@@ -435,7 +450,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_calls_take_effect_in_the_order_in_which_they_are_made(self, store: LedgerStore) -> None:
-        """This includes queries, and calls that are not awaited. A cancelled call still makes its change."""
+        """This holds for queries, and for calls that are not awaited. A cancelled call still makes its change."""
         owner = Owner(await store.open())
         await owner.lease()
         calls = [asyncio.ensure_future(owner.plan(post("t", n))) for n in range(1, 40)]

@@ -50,7 +50,10 @@ class RecordsContract:
 
     @scenario
     async def test_row_42_the_same_event_makes_one_turn(self, store: LedgerStore) -> None:
-        """It may come again during the turn, after its end, or after a restart. Accounts may share event ids."""
+        """The event may come again during the turn, after its end, or after a restart.
+
+        Different accounts may use the same ids.
+        """
         ledger = await store.open()
         answers = await asyncio.gather(*(ledger.accept(inbound("e")) for _time in range(50)))
         [turn_id] = {accepted.turn_id for accepted in answers}
@@ -135,7 +138,7 @@ class RecordsContract:
 
     @scenario
     async def test_open_conversations_are_listed_in_pages_by_name(self, store: LedgerStore) -> None:
-        """Each has the state and the times of its first open delivery."""
+        """Each conversation has the state and the times of its first open delivery."""
         owner = Owner(await store.open())
         chats = [f"{n:02}#" for n in range(7)]
         for chat in reversed(chats):
@@ -259,7 +262,7 @@ class RecordsContract:
 
     @scenario
     async def test_row_77_any_text_is_stored_unchanged(self, store: LedgerStore) -> None:
-        """The test puts such text into every field that comes from outside."""
+        """The test puts unusual texts, such as control characters, into every field that comes from outside."""
         owner = Owner(await store.open())
         ledger = owner.ledger
         for text in AWKWARD:
@@ -292,14 +295,14 @@ class RecordsContract:
 
     @scenario
     async def test_a_megabyte_of_text_is_stored_unchanged(self, store: LedgerStore) -> None:
-        """The text is in a delivery, which is then adopted."""
+        """The text is recorded in a delivery, which another owner then adopts."""
         owner = Owner(await store.open())
         recorded = await owner.plan(post("t", 1, text="wörd 👍 " * 120_000))
         assert await owner.adopt() == recorded
 
     @scenario
     async def test_a_lone_surrogate_does_not_disturb_other_calls(self, store: LedgerStore) -> None:
-        """A text with a lone surrogate is stored or refused."""
+        """A text with half a character (a lone surrogate) is stored or refused; other changes succeed."""
         owner = Owner(await store.open())
         await owner.lease()
         broken = Turn(turn_id="\ud800", target=target())

@@ -24,16 +24,16 @@ DAY_S = 86_400.0
 
 
 class LedgerStore(Protocol):
-    """The place of one ledger, which can be opened several times. The ledger uses a clock that only `wait` moves."""
+    """The place of one ledger, which can be opened several times. Only `wait` moves the ledger's clock."""
 
     async def open(self) -> Ledger:
         """Open the ledger as its next owner, as after a crash. The earlier owner cannot change anything any more."""
         ...
 
     async def take_over(self) -> Ledger:
-        """An owner that can acquire every conversation at once. The earlier owner still runs and does not notice.
+        """Return an owner that can acquire every conversation at once, although the earlier owner still runs.
 
-        If only one owner can have the ledger open, it is the same owner: its next leases end its earlier ones.
+        If only one owner can have the ledger open, this is the same owner: its next leases end its earlier ones.
         """
         ...
 
@@ -42,7 +42,7 @@ class LedgerStore(Protocol):
         ...
 
     def overwrite_state(self, delivery: Delivery, state: str) -> None:
-        """Write a state of a newer version into a row. The ledger must be closed."""
+        """Write into a row the state `state`, which only a newer version knows. The ledger must be closed."""
         ...
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ class _HasStore(Protocol):
 
 
 def scenario(play: Callable[[Any, LedgerStore], Awaitable[None]]) -> Callable[[_HasStore, Path], None]:
-    """Make a test from a coroutine function that takes an empty store."""
+    """Decorate a test method, so that pytest calls it with an empty store."""
 
     def test(self: _HasStore, tmp_path: Path) -> None:
         async def through() -> None:
@@ -83,29 +83,29 @@ class Owner:
         self._leases: dict[str, asyncio.Future[Lease]] = {}
 
     async def lease(self, conversation: str = "telegram:1") -> Lease:
-        """The lease of the conversation."""
+        """The lease of the conversation. The first call acquires it."""
         if conversation not in self._leases:
             self._leases[conversation] = asyncio.ensure_future(self.ledger.acquire(conversation))
         return await self._leases[conversation]
 
     async def begin(self, turn: Turn) -> Turn:
-        """See `Ledger.begin`."""
+        """Set a turn to `running`, see `Ledger.begin`."""
         return await self.ledger.begin(await self.lease(turn.conversation), turn)
 
     async def save_snapshot(self, turn: Turn, snapshot: Snapshot) -> None:
-        """See `Ledger.save_snapshot`."""
+        """Save the current text of a running turn, see `Ledger.save_snapshot`."""
         self.ledger.save_snapshot(await self.lease(turn.conversation), turn.turn_id, snapshot)
 
     async def end(self, turn: Turn, state: TurnState, *, plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """See `Ledger.end`."""
+        """End a turn and record its last deliveries, see `Ledger.end`."""
         return await self.ledger.end(await self.lease(turn.conversation), turn, state, plan=plan)
 
     async def plan(self, *deliveries: Delivery) -> list[Delivery]:
-        """See `Ledger.plan`. All deliveries are of one conversation."""
+        """Record new deliveries, all of one conversation, see `Ledger.plan`."""
         return await self.ledger.plan(await self.lease(deliveries[0].conversation), deliveries)
 
     async def move(self, *moves: tuple[Delivery, Delivery], plan: Sequence[Delivery] = ()) -> list[Delivery]:
-        """See `Ledger.move`."""
+        """Change the states of deliveries, see `Ledger.move`."""
         return await self.ledger.move(await self.lease(moves[0][0].conversation), *moves, plan=plan)
 
     async def deliver(self, delivery: Delivery, *, now: float = 200.0) -> Delivery:
@@ -116,19 +116,19 @@ class Owner:
         return done
 
     async def adopt(self, conversation: str = "telegram:1", *, now: float = 9.0, limit: int = 99) -> list[Delivery]:
-        """See `Ledger.adopt`."""
+        """Take over the open deliveries of a conversation, see `Ledger.adopt`."""
         return await self.ledger.adopt(await self.lease(conversation), now=now, limit=limit)
 
     async def find(self, query: Query | None = None, *, limit: int = 999) -> list[Delivery]:
-        """See `Ledger.find`. Without a query: all deliveries."""
+        """The deliveries that match a query, see `Ledger.find`. Without a query, all deliveries."""
         return await self.ledger.find(query or Query(), limit=limit)
 
     async def prune(self, query: Query | None = None) -> int:
-        """See `Ledger.prune`. Without a query: all that can be deleted."""
+        """Delete what matches a query, see `Ledger.prune`. Without a query, delete all that can be deleted."""
         return await self.ledger.prune(query or Query())
 
     async def close(self) -> None:
-        """See `Ledger.close`."""
+        """Close the ledger, see `Ledger.close`."""
         await self.ledger.close()
 
 
@@ -142,28 +142,28 @@ async def assert_raises(call: Awaitable[object], *errors: type[Exception]) -> No
 
 
 def target(chat: str = "1") -> Target:
-    """The target of a chat."""
+    """A target on the channel `telegram`, with this chat."""
     return Target(channel="telegram", chat=chat)
 
 
 def turn(turn_id: str = "t", *, chat: str = "1") -> Turn:
-    """A new turn."""
+    """A new turn with this id and chat."""
     return Turn(turn_id=turn_id, target=target(chat))
 
 
 def post(turn_id: str, ordinal: int = 1, *, chat: str = "1", text: str = "hello", now: float = 100.0) -> Delivery:
-    """A new delivery."""
+    """A new delivery of a turn, which posts a text."""
     operation = Post(target=target(chat), body=Body(text=text))
     return plan(operation, turn_id=turn_id, ordinal=ordinal, policy=POLICY, now=now)
 
 
 def delivered(delivery: Delivery, *, now: float = 200.0) -> Delivery:
-    """The delivery after it arrived."""
+    """The delivery in its state after the message has arrived."""
     return moved(delivery, State.DELIVERED, now=now, receipt=Receipt(message_id=f"m{delivery.position}"))
 
 
 def inbound(event_id: str, *, chat: str = "1", account: str = "", text: str = "hi") -> InboundMessage:
-    """An incoming message."""
+    """An incoming message with this event id."""
     return InboundMessage(channel="telegram", account=account, event_id=event_id, target=target(chat), text=text)
 
 
@@ -189,7 +189,10 @@ async def use_conversation(ledger: Ledger, lease: Lease, chat: str) -> None:
 
 
 class Paused:
-    """Work that pauses after its n-th suspension until `go_on` is set. `reached`: whether it came to that point."""
+    """Runs a coroutine and pauses it when it suspends for the n-th time, until `go_on` is set.
+
+    The future `reached` gets True at that point, or False if the coroutine ends before.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, None], suspension: int) -> None:
         self.reached = asyncio.get_running_loop().create_future()
@@ -198,7 +201,7 @@ class Paused:
         self._left = suspension
 
     async def run(self) -> None:
-        """Do the work."""
+        """Run the coroutine to its end."""
         try:
             await self
         finally:

@@ -10,9 +10,8 @@ two contents. It closes streams and removes drafts when their lifetime is over, 
     repeatable   a post with a known key replaces the body of that message
     unkeyed      every post is a new message, and its key is not kept
 
-Events of people wait here until a channel has taken them. The platform reads no clock; its random numbers come from a
-seed.
-Sockets are in `tailrace.testing.platform_process`; waiting and errors are in `tailrace.testing.simulated`.
+What people do is stored as events until a channel has taken them. The platform reads no clock; its random numbers come
+from a seed. Sockets are in `tailrace.testing.platform_process`; waiting and errors are in `tailrace.testing.simulated`.
 """
 
 from __future__ import annotations
@@ -95,10 +94,10 @@ _ENDINGS: dict[type, Ending] = {ServerError: "whole", Reset: "reset", Cut: "cut"
 
 
 class SimulatedPlatform:
-    """The platform. `script` has the faults to come; `counts`, `calls` and `complaints` show what callers did.
+    """A simulated platform. `script` has the faults to come; `counts`, `calls` and `complaints` show what callers did.
 
-    A call above the declared rates is a complaint; with `enforces_rates` it also gets status 429. A call may come
-    `slack_s` too early, because calls take different times to arrive. `on_inbound` has callbacks for new events.
+    A call above the declared rates is a complaint; with `enforces_rates` the caller also gets status 429. A call may
+    come `slack_s` too early, because calls take different times to arrive. `on_inbound` has callbacks for new events.
     Without `keeps_calls`, calls, earlier versions and ended drafts are not kept, to save memory in long runs.
     """
 
@@ -126,7 +125,7 @@ class SimulatedPlatform:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all chats, events, keys, calls and complaints. Faults stay. Ids are never used again."""
+        """Forget all chats, events, keys, calls and complaints. Faults stay. Ids of the past are not used again."""
         self.counts: Counter[str] = Counter()
         self.calls: list[CallRecord] = []
         self.complaints: list[Complaint] = []
@@ -141,7 +140,7 @@ class SimulatedPlatform:
         self._drafts = Drafts(lifetime_s, keeps_past=self._keeps_calls)
 
     def history(self, chat: str | None = None) -> list[PlatformMessage]:
-        """All messages of one chat or of all, in the order in which they became visible, also deleted ones."""
+        """All messages of one chat or of all chats, in the order in which they became visible, also deleted ones."""
         chats = self._chats.values() if chat is None else [self._chats.get(chat, {})]
         return [message for messages in chats for message in messages.values()]
 
@@ -154,7 +153,7 @@ class SimulatedPlatform:
         return self._drafts.shown(chat, now)
 
     def versions(self, message_id: str) -> list[MessageVersion]:
-        """All versions of a message, the first one first."""
+        """All versions of a message, the oldest first."""
         return self._versions.get(message_id, [])
 
     def seen(self, chat: str, at: float) -> list[str]:
@@ -166,7 +165,10 @@ class SimulatedPlatform:
         return texts + [draft.text for draft in self.drafts(chat, at)]
 
     def add_inbound(self, *events: Inbound) -> None:
-        """Let people act. Even without events, waiting polls look again, for example for a new fault."""
+        """Add events: what people do.
+
+        Polls that wait are answered; even without events, they look again, as for a new fault.
+        """
         self._inbound += [Arrived(next(self._event_numbers), inbound) for inbound in events]
         for callback in self.on_inbound:
             callback()
@@ -196,7 +198,10 @@ class SimulatedPlatform:
         return Reply(self._do(request, now)) if fault is None else self._do_with_fault(fault, request, now)
 
     def advance(self, now: float) -> float | None:
-        """Do all that is due now, such as closing streams. Returns the time when more is due, or None."""
+        """Do everything that is due at the time `now`, such as closing streams.
+
+        Returns the time at which something is due next; None if nothing is.
+        """
         while self._later and self._later[0][0] <= now:
             due, _, act = heapq.heappop(self._later)
             act(due)
@@ -315,7 +320,7 @@ class SimulatedPlatform:
         )
 
     def _refusal(self, operation: Post | PostMedia | OpenStream, now: float) -> Denied | None:
-        """The refusal of a message that the platform cannot show; None if it can."""
+        """The refusal of a message that the platform cannot show; None if it can show the message."""
         target, text, limit = operation.target, _body_of(operation).text, self.capabilities.limit
         if isinstance(operation, OpenStream):
             rules = self._stream_rules
@@ -362,7 +367,7 @@ class SimulatedPlatform:
         return self._put(replace(message, body=body, streaming=not closes, tasks=tuple(tasks.values())), now)
 
     def _schedule_end(self, chat: str, stream_id: str, now: float) -> None:
-        """Schedule the end of a stream that begins now, for the end of its lifetime."""
+        """Remember to close a stream that begins now when its lifetime is over."""
         rules = self._stream_rules
         if rules is not None and rules.lifetime_s is not None:
             self._schedule(now + rules.lifetime_s, lambda due: self._end_stream(chat, stream_id, due))

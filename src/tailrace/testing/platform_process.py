@@ -63,7 +63,7 @@ _REPORTS: msgspec.json.Decoder[PlatformReport] = msgspec.json.Decoder(PlatformRe
 
 
 class _Server:
-    """The two ports of one platform."""
+    """Serves the two ports of one platform."""
 
     def __init__(self, platform: SimulatedPlatform) -> None:
         self._platform = platform
@@ -210,7 +210,7 @@ def _bound_socket(port: int) -> socket.socket:
 
 
 class PlatformProcess:
-    """A platform process of a test. It runs while the `with` block runs. The methods are not coroutines: they block.
+    """A simulated platform in its own process, which runs while the `with` block runs. All methods block.
 
     `kind` is one of the kinds of `capabilities_of`, or the capabilities themselves. `seed`, `enforces_rates` and
     `slack_s` have the same meaning as for `SimulatedPlatform`.
@@ -259,11 +259,11 @@ class PlatformProcess:
         self._ask(ClearFaults())
 
     def add_inbound(self, *events: Inbound) -> None:
-        """Let people do these things. The channel gets the events."""
+        """Let people do these things. The platform gives the events to the channel."""
         self._ask(AddInbound(events))
 
     def clear(self) -> None:
-        """Forget all messages, events and calls. Ids are never used again."""
+        """Forget all messages, events and calls. Ids of the past are not used again."""
         self._ask(Clear())
 
     def close_port(self) -> None:
@@ -283,13 +283,13 @@ class PlatformProcess:
         return [message.text for message in self.history(chat) if not message.deleted]
 
     def account(self) -> PlatformReport:
-        """A report of all messages and calls."""
+        """A report of all messages and of all calls."""
         return self._ask(Show())
 
     def wait(
         self, *, messages: int = 0, calls: int = 0, chat: str | None = None, kind: str | None = None
     ) -> PlatformReport:
-        """Wait until there are that many messages and calls. Returns a report of all messages and calls.
+        """Wait until there are at least that many messages and calls. Returns a report of all messages and calls.
 
         Raises `TimeoutError` after 30 seconds. In a coroutine, call this method through `asyncio.to_thread`.
         """
@@ -318,7 +318,7 @@ async def _serve(platform: SimulatedPlatform) -> None:
 
 
 def main() -> None:
-    """Run the process."""
+    """Run a platform until it is stopped: the program `python -m tailrace.testing.platform_process`."""
     parser = argparse.ArgumentParser(prog="python -m tailrace.testing.platform_process")
     parser.add_argument("--kind", default="unkeyed", help="keyed[:seconds], readback[:seconds], repeatable or unkeyed")
     parser.add_argument("--capabilities", help="all capabilities as JSON, instead of --kind")
