@@ -124,7 +124,7 @@ class ChannelContract:
 
     @scenario
     async def test_texts_arrive_unchanged(self, setup: ChannelSetup) -> None:
-        """The texts have graphemes, scripts from right to left, control characters, and text that looks like markup."""
+        """The test sends emoji of several parts, right-to-left scripts, control characters, and text like markup."""
         async with started(setup) as channel:
             for text in TEXTS:
                 await post(channel, setup, text)
@@ -323,7 +323,7 @@ class ChannelContract:
 
     @scenario
     async def test_events_are_valid_and_in_order(self, setup: ChannelSetup) -> None:
-        """Names of people and files are not changed, even if they look like paths."""
+        """Each event says what the person did. Names of people and files are unchanged, even those like paths."""
         inbox = RecordingInbox()
         async with started(setup, inbox) as channel:
             sent = [event for event in events_of_people(channel, setup.target) if await setup.act(event)]
@@ -348,7 +348,7 @@ class ChannelContract:
 
     @scenario
     async def test_start_to_send_takes_no_events(self, setup: ChannelSetup) -> None:
-        """They are left for a channel that receives, which may be started at the same time."""
+        """After `start_to_send`, events are left for another channel, which may be started to receive meanwhile."""
         sender, inbox = await setup.channel(), RecordingInbox()
         if not isinstance(sender, StartsToSend):
             return

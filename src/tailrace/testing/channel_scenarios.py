@@ -270,6 +270,6 @@ def text_of_size(size: int, unit: str) -> str:
 
 
 async def let_run(steps: int = 12) -> None:
-    """Let other tasks run for some steps of the event loop."""
+    """Let other tasks run for `steps` rounds of the event loop."""
     for _ in range(steps):
         await asyncio.sleep(0)

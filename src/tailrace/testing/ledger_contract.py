@@ -357,7 +357,7 @@ class LedgerContract(RecordsContract):
 
     @scenario
     async def test_a_move_needs_the_row_as_it_was_last_seen(self, store: LedgerStore) -> None:
-        """It fails if the row's state, attempt or lease has changed, or if `EDGES` does not allow the next state."""
+        """`move` fails if the row's state, attempt or lease has changed, or if `EDGES` forbids the next state."""
         owner = Owner(await store.open())
         [row] = await owner.plan(post("t", 1))
         [tried] = await owner.move((row, sending(row, now=1.0)))

@@ -78,7 +78,7 @@ class RecordsContract:
 
     @scenario
     async def test_accepted_turns_are_numbered_and_listed_by_arrival(self, store: LedgerStore) -> None:
-        """`ahead` counts the open turns of the conversation that arrived before this one, also for a known event."""
+        """`Accepted.ahead` counts the open turns of the conversation that arrived before, also for a known event."""
         ledger = await store.open()
         for event, chat, ahead in (("a", "1", 0), ("x", "2", 0), ("b", "1", 1), ("c", "1", 2)):
             assert (await ledger.accept(inbound(event, chat=chat))).ahead == ahead
@@ -179,7 +179,7 @@ class RecordsContract:
 
     @scenario
     async def test_prune_deletes_ended_turns_without_deliveries(self, store: LedgerStore) -> None:
-        """Only turns that match the query are deleted. With `bodies`, only their messages are deleted."""
+        """Only turns that match the query are deleted. With `bodies`, only the messages they answered are deleted."""
         owner = Owner(await store.open())
         ledger = owner.ledger
         names: list[str] = []
@@ -192,7 +192,7 @@ class RecordsContract:
         assert known is not None
 
         async def left() -> list[str | None]:
-            """For each turn the text of its message; "" if it has no message, None if there is no turn."""
+            """The texts of the turns' messages: "" for a deleted message, None for a deleted turn."""
             found = [await ledger.turn(name) for name in names]
             return [None if each is None else each.message.text if each.message else "" for each in found]
 
@@ -317,7 +317,7 @@ class RecordsContract:
 
     @scenario
     async def test_stored_values_are_replaced_deleted_and_kept_by_kind(self, store: LedgerStore) -> None:
-        """They are there after the next opening, sorted by key. A query sees calls that are not awaited."""
+        """Values survive a restart and are listed sorted by key. A query sees calls that are not awaited."""
         ledger = await store.open()
         values = {key: key.encode() for key in AWKWARD}
         await asyncio.gather(*(ledger.store("access", key, value) for key, value in values.items()))

@@ -60,7 +60,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_turn_has_one_start_and_one_end(self, player: Player) -> None:
-        """After the end, only results of tools may follow."""
+        """After the end, only results of tools may come."""
         turn = await _turn(player, _conversation(player))
         kinds = [type(event) for event in turn.events]
         assert kinds[0] is TurnStarted, f"a turn starts with turn_started, this one with {turn.events[0]!r}"
@@ -80,7 +80,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_stream_that_breaks_off_is_a_failure(self, player: Player) -> None:
-        """A turn without its end never counts as completed, because the most important part may be missing."""
+        """A turn without an end never counts as completed, because the most important part may be missing."""
         native = [*player.text(*FIRST), *player.tool("call-1", "sunny"), *player.text(*SECOND)]
         cuts = [[*native[:length], *player.cut()] for length in range(len(native) + 1)]
         for cut, turn in zip(cuts, await asyncio.gather(*(_turn(player, cut) for cut in cuts)), strict=True):
@@ -92,7 +92,7 @@ class RuntimeContract:
 
     @scenario
     async def test_the_text_is_what_the_agent_said(self, player: Player) -> None:
-        """This is true if the text came in pieces, as a whole, or in both ways."""
+        """Each text block of the turn has the text that the agent sent, also a long one."""
         turn = await _turn(player, _conversation(player))
         assert turn.texts == ["".join(FIRST), "".join(SECOND)], "the text is not what the agent said"
         one = await _turn(player, [*player.text(LONG_ANSWER), *player.ending()])
@@ -109,7 +109,7 @@ class RuntimeContract:
 
     @scenario
     async def test_messages_do_not_depend_on_the_deltas(self, player: Player) -> None:
-        """If the text comes by characters, by words or as a whole, people see the same messages."""
+        """Whether the text comes by characters, by words or as a whole, people see the same messages."""
         expected = [part.body.text for part in split(LONG_ANSWER, _DISCORD, dialect="discord")]
         assert len(expected) > 2
         for pieces in (list(LONG_ANSWER), words(LONG_ANSWER), [LONG_ANSWER]):
@@ -157,7 +157,7 @@ class RuntimeContract:
 
     @scenario
     async def test_a_malformed_event_in_the_middle_is_reported(self, player: Player) -> None:
-        """The runtime reports the event and keeps the text before it. It may then go on or end the turn."""
+        """The runtime reports the event and keeps the text before it. After that it may continue or end the turn."""
         native = [*player.text(*FIRST), *player.malformed(), *player.text(*SECOND), *player.ending()]
         runtime = await player.runtime(native)
         turn = await receive(runtime.run(PROMPT), max_events=_MAX_EVENTS, turn_timeout_s=player.turn_timeout_s)
@@ -169,12 +169,12 @@ class RuntimeContract:
 
     @scenario
     async def test_closing_the_turn_at_any_event_leaves_nothing(self, player: Player) -> None:
-        """Then no process runs, and no tool is shown as running."""
+        """After the turn is closed, no process runs, and no tool is shown as running."""
         await _assert_ended(player, await _leave_everywhere(player, _close_after))
 
     @scenario
     async def test_cancelling_the_reader_at_any_event_leaves_nothing(self, player: Player) -> None:
-        """Ctrl-C cancels the reader in this way while the agent thinks."""
+        """The reader is the task that reads the turn's events. Ctrl-C cancels this task while the agent thinks."""
         await _assert_ended(player, await _leave_everywhere(player, _cancel_after))
 
     # Size
@@ -190,7 +190,7 @@ class RuntimeContract:
 
 
 def words(text: str) -> list[str]:
-    """The text in pieces. Each piece is a word with the space after it."""
+    """Cut the text into pieces. Each piece is a word with the space after it."""
     *others, last = text.split(" ")
     return [*(f"{word} " for word in others), last]
 
@@ -201,7 +201,7 @@ def _conversation(player: Player) -> list[Any]:
 
 
 async def _turn(player: Player, native: Sequence[Any], *, max_events: int = _MAX_EVENTS) -> ReceivedTurn:
-    """The turn that the runtime makes from native events. Fails if it breaks the grammar of a turn."""
+    """Run a turn in which the agent sends these native events. Fails if the turn breaks the grammar of a turn."""
     turn = await receive(
         (await player.runtime(native)).run(PROMPT), max_events=max_events, turn_timeout_s=player.turn_timeout_s
     )
@@ -223,7 +223,10 @@ def _split_as_it_came(turn: ReceivedTurn) -> list[str]:
 
 
 async def _leave_everywhere(player: Player, leave: _Leaving) -> list[list[Event]]:
-    """Play turns of an agent that does not end. Leave each turn at another event. Returns the events of each turn."""
+    """Play turns of an agent that does not end, and leave each turn after another number of events.
+
+    Returns the events of each turn.
+    """
     raw: list[Event] = []
     runtime = await player.runtime(_conversation(player))
     await receive(_recorded(runtime, raw), max_events=_MAX_EVENTS, turn_timeout_s=player.turn_timeout_s)
@@ -234,7 +237,7 @@ async def _leave_everywhere(player: Player, leave: _Leaving) -> list[list[Event]
 
 
 async def _recorded(runtime: Runtime, raw: list[Event]) -> AsyncGenerator[Event, None]:
-    """Run the turn. `raw` gets the events as the runtime yielded them."""
+    """Run the turn and yield its events. Each is also added to `raw`, before anything checks or changes it."""
     async with aclosing(_closable(runtime)) as events:
         async for event in events:
             raw.append(event)
@@ -259,7 +262,7 @@ async def _close_after(runtime: Runtime, count: int, turn_timeout_s: float) -> l
 
 
 async def _cancel_after(runtime: Runtime, count: int, turn_timeout_s: float) -> list[Event]:
-    """Cancel the reader when it has `count` events. Returns the events."""
+    """Cancel the task that reads the turn when it has `count` events. Returns the events."""
     received: list[Event] = []
     enough = asyncio.Event()
 
@@ -294,7 +297,7 @@ def _closable(runtime: Runtime) -> AsyncGenerator[Event, None]:
 
 
 async def _assert_ended(player: Player, turns: list[list[Event]]) -> None:
-    """Check that the agent does not run any more, and that people see an end of each turn, without running tools."""
+    """Check that the agent does not run any more, and that people see the end of each turn and no running tools."""
     await wait_for_processes_to_end(player.turn_timeout_s)
     try:
         async with asyncio.timeout(player.turn_timeout_s):
@@ -312,7 +315,7 @@ async def _assert_ended(player: Player, turns: list[list[Event]]) -> None:
 
 
 async def _work(player: Player, native: Sequence[Any]) -> int:
-    """The number of lines that the interpreter runs for a turn."""
+    """How much work a turn takes: the number of lines that the interpreter runs for it."""
     runtime = await player.runtime([*native, *player.ending()])
     with LineCount() as count:
         turn = await receive(runtime.run(PROMPT), max_events=2 * LONG_TURN, turn_timeout_s=player.turn_timeout_s)

@@ -1,4 +1,4 @@
-"""Parts of the contract suite of runtimes: the player that you write, the received turn, and the check of processes.
+"""What the contract of runtimes uses: the player that you write, the received turn, and the check of processes.
 
 The tests are in `runtime_contract`. A player is one foreign agent. It knows the events of the agent's own stream, and
 gives them to the runtime under test through something real, such as a process, a server or an object.
@@ -48,7 +48,7 @@ LONG_ANSWER = (
 
 
 class _Stall:
-    """Used instead of a native event: from here on the agent sends nothing, and does not end."""
+    """The type of `STALL`: from this native event on, the agent sends nothing and does not end."""
 
 
 STALL = _Stall()
@@ -57,9 +57,9 @@ STALL = _Stall()
 class Player:
     """A foreign agent that plays given native events. Subclass it, and implement the methods that raise here.
 
-    Native events are the elements of your agent's own stream. `runtime` gets the events that your other methods
-    returned. One of them may be `STALL`: from there on the agent sends nothing, and does not end until the turn is
-    closed.
+    Native events are the elements of your agent's own stream, such as lines. `runtime` gets native events that your
+    other methods have returned. One of them may be `STALL`: from there on the agent sends nothing, and does not end
+    until the turn is closed.
     """
 
     names: Sequence[str] = ()
@@ -69,15 +69,21 @@ class Player:
     """How long a turn, or closing it, may take before the test fails."""
 
     async def runtime(self, *turns: Sequence[Any]) -> Runtime:
-        """Create the runtime under test. For each prompt its agent plays the next turn; the last one is repeated."""
+        """Create the runtime under test.
+
+        For each prompt, its agent plays the next of these turns; the last one is repeated.
+        """
         raise NotImplementedError
 
     def text(self, *pieces: str, is_whole: bool = True) -> list[Any]:
-        """A block of the answer in these pieces. With `is_whole` also the end of the block, if your stream marks it."""
+        """The native events of a text block of the answer, which comes in these pieces.
+
+        With `is_whole` there is also the event that marks the end of the block, if your stream has such an event.
+        """
         raise NotImplementedError
 
     def tool(self, call: str, result: str) -> list[Any]:
-        """A tool call from its start to its result."""
+        """The native events of a tool call, from its start to its result."""
         raise NotImplementedError
 
     def ending(self) -> list[Any]:
@@ -93,11 +99,11 @@ class Player:
         raise NotImplementedError
 
     def cut(self) -> list[Any]:
-        """Native events for a stream that breaks off. By default there are none: the stream just ends."""
+        """Native events at the point where a stream breaks off. By default there are none: the stream just ends."""
         return []
 
     async def wait_until_idle(self) -> None:
-        """Wait until the agent does nothing any more. The suite itself checks its processes."""
+        """Wait until the agent does nothing any more. Its processes need no check here: the tests check them."""
 
     async def close(self) -> None:
         """Release all resources. Called once, at the end of a test."""
@@ -112,7 +118,10 @@ class _HasPlayer(Protocol):
 
 
 def scenario(play: Callable[[Any, Player], Awaitable[None]]) -> Callable[[_HasPlayer, Path], None]:
-    """Make a test with its own player. After the test, no process of the agent may be left."""
+    """Decorate a test method, so that pytest calls it with a new player.
+
+    After the test, no process of the agent may run.
+    """
 
     def test(self: _HasPlayer, tmp_path: Path) -> None:
         async def run_test() -> None:
@@ -145,7 +154,7 @@ def _restore_mark(before: str | None) -> None:
 
 @dataclass
 class ReceivedTurn:
-    """A turn that the contract has checked: its events, its diagnostics, and its chunks."""
+    """A turn that the test has read: its events, the mistakes in them (`diagnostics`), and its chunks."""
 
     events: list[Event] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -153,7 +162,7 @@ class ReceivedTurn:
 
     @property
     def texts(self) -> list[str]:
-        """The blocks of the answer."""
+        """The texts of the answer, one for each block."""
         return [chunk.text for chunk in self.chunks if isinstance(chunk, TextChunk)]
 
     @property
@@ -207,12 +216,12 @@ async def replayed(events: Iterable[Event]) -> AsyncIterator[Event]:
 
 
 def messages_on_discord(events: Iterable[Event]) -> list[str]:
-    """The messages at the end of a turn, if all its events come at once."""
+    """The messages that people see on Discord at the end of a turn, if all its events come at once."""
     return [seen.body.text for moment in _on_discord(events, 0.0)[-1:] for seen in moment.chat]
 
 
 def open_tools(events: Iterable[Event]) -> list[list[str]]:
-    """The tools that are shown as running, after each change of the messages. The last entry is for the end."""
+    """The lines of tools that people see as running: a list after each change of the messages, and one at the end."""
     return [
         [line for seen in moment.chat for line in seen.body.text.splitlines() if _TOOL in line]
         for moment in _on_discord(events, _SLOW_S)

@@ -1,4 +1,4 @@
-"""Chooses the answer to a request, in the same way for every API.
+"""Chooses the answer of the scripted model to a request, in the same way for every API.
 
 An API parses a request into a `ModelRequest`: the texts of the conversation, the offered tools, and the form of the
 answer. `answer_to` finds the scenario that the newest marked prompt names (`[[scenario:NAME]]`), and counts the answers
@@ -33,7 +33,7 @@ _PLAIN: Scenario = ((Say(("Understood.",)),),)
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a request that the script needs.
+    """The part of a request that is needed to choose the answer.
 
     `said` has the turns of the conversation in order: the text of a prompt, or None for an answer of the model.
     `groups` maps the name of a tool to the name of its group, if it is offered in a group.
@@ -49,7 +49,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request."""
+    """The chosen answer to a request: the moves to make, or the HTTP error to send instead (`refusal`)."""
 
     request: ModelRequest
     number: int
@@ -60,18 +60,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The whole text."""
+        """The whole text of the answer."""
         return "".join(piece for move in self.moves if isinstance(move, Say) for piece in move.pieces)
 
     def runs(self) -> Iterator[tuple[int, Move, bool]]:
-        """Each move with its position, and whether it is complete. It is not if the answer breaks off after it."""
+        """Each move with its position, and whether it is complete: False if the answer breaks off after this move."""
         for index, move in enumerate(self.moves):
             after = self.moves[index + 1] if index + 1 < len(self.moves) else None
             yield index, move, not isinstance(after, Fail | Disconnect | Stall)
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Send nothing for some seconds."""
+    """Part of a stream: send nothing for some seconds."""
 
     seconds: float
 
@@ -81,12 +81,12 @@ Piece: TypeAlias = bytes | Stall | Disconnect | Pause
 
 
 class Api(Protocol):
-    """An API of a model: parses requests and writes answers."""
+    """The API of a model provider: parses its requests and writes answers in its format."""
 
     name: str
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request."""
+        """Parse the body of a request."""
         ...
 
     def whole(self, answer: Answer) -> dict[str, Any]:
@@ -98,12 +98,15 @@ class Api(Protocol):
         ...
 
     def refusal(self, refuse: HttpError) -> dict[str, Any]:
-        """The body of a refusal."""
+        """The body of a response that refuses the request with an HTTP error."""
         ...
 
 
 def answer_to(request: ModelRequest, scenarios: Mapping[str, Scenario], *, number: int, unmarked: str = "") -> Answer:
-    """The answer to a request. If no prompt has a mark, the scenario `unmarked` answers; without it, a fixed text."""
+    """Choose the answer to a request.
+
+    If no prompt names a scenario, `unmarked` is used, or a fixed text if that is empty.
+    """
     marks = [(at, name) for at, text in enumerate(request.said) if text is not None for name in _MARK.findall(text)]
     begun, scenario = marks[-1] if marks else (0, unmarked)
     turn = sum(text is None for text in request.said[begun:])
@@ -118,13 +121,13 @@ def answer_to(request: ModelRequest, scenarios: Mapping[str, Scenario], *, numbe
 
 
 def event(value: Mapping[str, Any] | str, name: str = "") -> bytes:
-    """One server-sent event."""
+    """Encode one server-sent event. `name` is its type."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {value if isinstance(value, str) else json.dumps(value)}\n\n".encode()
 
 
 def paced(say: Say, frames: Iterable[bytes]) -> Iterator[Piece]:
-    """The frames of a text, with a pause after each frame."""
+    """Yield the frames of a text. After each frame comes a pause, if the step has `every_s`."""
     for frame in frames:
         yield frame
         if say.every_s:
@@ -137,7 +140,7 @@ def arguments_of(call: Call) -> str:
 
 
 def in_pieces(text: str) -> list[str]:
-    """The text in small pieces, as a model sends it."""
+    """Cut a text into small pieces, as a model sends it."""
     return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
 
 

@@ -24,12 +24,12 @@ _KINDS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_
 
 
 class Anthropic:
-    """`POST /v1/messages`."""
+    """The API `POST /v1/messages`."""
 
     name = "anthropic"
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request."""
+        """Parse the body of a request."""
         thinking = body.get("thinking") or {}
         return ModelRequest(
             said=[
@@ -44,7 +44,7 @@ class Anthropic:
         )
 
     def refusal(self, refuse: HttpError) -> dict[str, Any]:
-        """The body of a refusal."""
+        """The body of a response that refuses the request with an HTTP error."""
         return {"type": "error", "error": {"type": _KINDS.get(refuse.status, "api_error"), "message": refuse.message}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:

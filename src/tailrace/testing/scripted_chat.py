@@ -29,12 +29,12 @@ _USAGE = {
 
 
 class Chat:
-    """`POST /v1/chat/completions`."""
+    """The API `POST /v1/chat/completions`."""
 
     name = "chat"
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request."""
+        """Parse the body of a request."""
         return ModelRequest(
             said=[
                 text_of(message.get("content")) if message.get("role") == "user" else None
@@ -47,7 +47,7 @@ class Chat:
         )
 
     def refusal(self, refuse: HttpError) -> dict[str, Any]:
-        """The body of a refusal."""
+        """The body of a response that refuses the request with an HTTP error."""
         return {"error": {"message": refuse.message, "type": "scripted", "code": "scripted", "param": None}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:

@@ -29,12 +29,12 @@ _ROUTING_ANSWER = {
 
 
 class Gemini:
-    """`POST /v1beta/models/MODEL:streamGenerateContent`, and `:generateContent`, which is not streamed."""
+    """The APIs `POST /v1beta/models/MODEL:streamGenerateContent`, and `:generateContent`, which is not streamed."""
 
     name = "gemini"
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request. Only its path has the name of the model, and says whether the answer is streamed."""
+        """Parse the body of a request. The name of the model is not read, because only the URL has it."""
         declared = [tool.get("functionDeclarations") or [] for tool in body.get("tools") or []]
         wanted = body.get("generationConfig") or {}
         return ModelRequest(
@@ -49,7 +49,7 @@ class Gemini:
         )
 
     def refusal(self, refuse: HttpError) -> dict[str, Any]:
-        """The body of a refusal."""
+        """The body of a response that refuses the request with an HTTP error."""
         status = _STATUSES.get(refuse.status, "INTERNAL")
         return {"error": {"code": refuse.status, "message": refuse.message, "status": status}}
 

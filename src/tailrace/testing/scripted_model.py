@@ -52,7 +52,7 @@ _MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model", "cre
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was answered, with the scenario, and the number of the answer in the scenario (`turn`, from 0)."""
+    """A request, and its answer: the name of the scenario, and the number of the answer in it (`turn`, from 0)."""
 
     api: str
     path: str
@@ -62,7 +62,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptedModel:
-    """The model. It runs in threads while the `with` block runs; at the end all connections are closed.
+    """The HTTP server of the model.
+
+    It runs in threads while the `with` block runs; at the end all connections are closed.
 
     `scenarios` are added to the built-in ones, or replace those with the same name. `unmarked` is the scenario for
     prompts that name none. `pace_s` is the time between two pieces of an answer. `requests` has all requests in order.
@@ -99,11 +101,11 @@ class ScriptedModel:
         self._server.server_close()
 
     def asked(self, scenario: str) -> list[Asked]:
-        """The requests that this scenario answered."""
+        """The requests that were answered from this scenario."""
         return [asked for asked in self.requests if asked.scenario == scenario]
 
     def answer(self, api: Api, path: str, body: dict[str, Any]) -> Answer:
-        """The answer to a request, which is added to `requests`."""
+        """Choose the answer to a request, and add the request to `requests`."""
         with self._keeping:
             request = api.parse(body)
             answer = answer_to(request, self.scenarios, number=len(self.requests) + 1, unmarked=self.unmarked)
@@ -113,7 +115,7 @@ class ScriptedModel:
 
 
 class _Server(ThreadingHTTPServer):
-    """The server. Every connection has its own thread. `hang_up` ends all of them."""
+    """The HTTP server. Every connection has its own thread."""
 
     daemon_threads = False
 
@@ -134,7 +136,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def hang_up(self) -> None:
-        """Close every connection, also one that is silent."""
+        """Close every connection, even if an answer is not finished."""
         with self._opening:
             for connection in self._open:
                 try:
@@ -158,7 +160,7 @@ class _Connection(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_HEAD(self) -> None:
-        """Answer a client that checks whether the server runs."""
+        """Answer a client that only checks whether the server runs."""
         self._send_head(200, {"Content-Length": "0"})
 
     def do_GET(self) -> None:
@@ -167,7 +169,7 @@ class _Connection(BaseHTTPRequestHandler):
         self._send_json(*((200, _MODELS) if is_list else (404, {"error": {"message": "there is nothing here"}})))
 
     def do_POST(self) -> None:
-        """Answer a request for an answer of the model, or for a number of tokens."""
+        """Answer a request for an answer of the model, or for the number of tokens in a text."""
         body = self._body()
         path = self.path.partition("?")[0]
         api = next((api for end, api in _APIS.items() if path.endswith(end)), None)
@@ -243,7 +245,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Run the model as a program, to try an agent by hand."""
+    """Run the model as a program, to try an agent by hand: `python -m tailrace.testing.scripted_model`."""
     parser = argparse.ArgumentParser(prog="python -m tailrace.testing.scripted_model")
     parser.add_argument("--port", type=int, default=0, help="where to listen; any free port if it is left out")
     parser.add_argument("--pace", type=float, default=0.03, help="seconds between two pieces of an answer")

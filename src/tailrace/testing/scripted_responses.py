@@ -30,12 +30,12 @@ _USAGE = {
 
 
 class Responses:
-    """`POST /v1/responses`."""
+    """The API `POST /v1/responses`."""
 
     name = "responses"
 
     def parse(self, body: Mapping[str, Any]) -> ModelRequest:
-        """Read a request."""
+        """Parse the body of a request."""
         items = body.get("input") or []
         tools = [tool for group in body.get("tools") or [] for tool in (group, *(group.get("tools") or []))]
         named = [group for group in body.get("tools") or [] if group.get("tools")]
@@ -48,7 +48,7 @@ class Responses:
         )
 
     def refusal(self, refuse: HttpError) -> dict[str, Any]:
-        """The body of a refusal."""
+        """The body of a response that refuses the request with an HTTP error."""
         return {"error": {"message": refuse.message, "type": "scripted", "code": "scripted", "param": None}}
 
     def whole(self, answer: Answer) -> dict[str, Any]:
@@ -89,7 +89,10 @@ class Responses:
 
 
 def _said(items: list[dict[str, Any]]) -> list[str | None]:
-    """The turns of the conversation. Items of the model that follow each other are one answer, which is one turn."""
+    """The turns of the conversation: the text of each prompt, and None for each answer of the model.
+
+    Items of the model that follow each other are one answer.
+    """
     said: list[str | None] = []
     was_model = False
     for item in items:

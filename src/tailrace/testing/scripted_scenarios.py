@@ -1,9 +1,9 @@
 """The scenarios of the scripted model: plain values, the same for every API.
 
 A scenario is a list of answers: the first answers the prompt, the next one the results of the tools, and so on. The
-last one is repeated. An answer is a list of steps. Agents name their tools differently, so a step names a purpose, and
-`carried_out` finds the tool for it among those that the agent offers. The APIs write the answers in their own formats
-(`tailrace.testing.scripted_anthropic` and others).
+last answer is repeated. An answer is a list of steps. Agents name their tools differently, so a step says only what a
+tool is for, such as running a command, and `carried_out` finds such a tool among those that the agent offers. The APIs
+write the answers in their own formats (`tailrace.testing.scripted_anthropic` and others).
 """
 
 from __future__ import annotations
@@ -17,62 +17,65 @@ SIGNATURE = "c2lnbmVkLWJ5LW5vYm9keQ=="
 
 
 class Say(msgspec.Struct, frozen=True):
-    """Send a text in these pieces. `every_s`: the seconds between two pieces."""
+    """The model sends a text in these pieces. `every_s`: the seconds between two pieces."""
 
     pieces: tuple[str, ...]
     every_s: float = 0.0
 
 
 class Think(msgspec.Struct, frozen=True):
-    """Send a thought in these pieces. The client must send its signature back with the next request."""
+    """The model sends reasoning in these pieces. The client must send its `signature` back with the next request."""
 
     pieces: tuple[str, ...]
     signature: str = SIGNATURE
 
 
 class Recall(msgspec.Struct, frozen=True):
-    """Name the earlier scenarios of this conversation. Only a client that sends its history gets the right answer."""
+    """The model names the earlier scenarios of this conversation.
+
+    So a client that sends no history gets a wrong answer.
+    """
 
 
 class Shell(msgspec.Struct, frozen=True):
-    """Run a command with the tool that the agent has for commands."""
+    """The model runs a command, with the tool that the agent has for commands."""
 
     command: str
     about: str = "a command"
 
 
 class Delegate(msgspec.Struct, frozen=True):
-    """Give the task to a subagent."""
+    """The model gives a task to a subagent, with the tool that the agent has for that."""
 
     task: str
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Call a tool by its name. Arguments that are a text are sent unchanged, even if they are not JSON."""
+    """The model calls the tool with this name. If `arguments` is a text, it is sent unchanged, even if not JSON."""
 
     name: str
     arguments: dict[str, Any] | str = {}
 
 
 class HttpError(msgspec.Struct, frozen=True):
-    """Send only this HTTP status, and no answer."""
+    """The model sends no answer, only this HTTP status and message."""
 
     status: int
     message: str
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """Report an error in the middle of the answer, and send nothing after it."""
+    """The model reports an error in the middle of the answer, and sends nothing after it."""
 
     message: str = "the scripted model fails here"
 
 
 class Disconnect(msgspec.Struct, frozen=True):
-    """Close the connection in the middle of the answer."""
+    """The model closes the connection in the middle of the answer."""
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """Send nothing more until the client closes the connection."""
+    """The model sends nothing more, and waits until the client closes the connection."""
 
 
 Step: TypeAlias = Say | Think | Recall | Shell | Delegate | Call | HttpError | Fail | Disconnect | Stall
@@ -87,7 +90,7 @@ def say(*pieces: str) -> Say:
 
 
 def think(*pieces: str, signature: str = SIGNATURE) -> Think:
-    """Create a step that sends a thought in these pieces."""
+    """Create a step that sends reasoning in these pieces."""
     return Think(pieces, signature)
 
 
@@ -143,7 +146,10 @@ _SUBAGENTS: dict[str, Callable[[Delegate], dict[str, Any]]] = {
 
 
 def carried_out(step: Step, tools: Collection[str], earlier: Collection[str]) -> Move:
-    """The step with tools of this agent. `earlier` are the scenarios before this one in the conversation."""
+    """Convert a step to what the model sends: for `Shell` and `Delegate`, a call of a fitting tool among `tools`.
+
+    `earlier` are the names of the earlier scenarios in the conversation, which `Recall` needs.
+    """
     match step:
         case Shell():
             return _called(step, _SHELLS, tools)

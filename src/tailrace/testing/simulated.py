@@ -69,7 +69,7 @@ class SimulatorAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Calls:
-    """The methods of a channel. A subclass sends the requests and polls to the platform."""
+    """The methods of a channel to a simulated platform. A subclass sends the requests and polls to the platform."""
 
     name = "simulated"
 
@@ -86,13 +86,13 @@ class _Calls:
         self._receiving = asyncio.create_task(self._receive(inbox))
 
     async def stop(self) -> None:
-        """Stop receiving. Other calls still work, because they need no state."""
+        """Stop receiving. Sending still works, because it needs no connection."""
         if self._receiving is not None and not self._receiving.done():
             self._receiving.cancel()
             await asyncio.wait([self._receiving])
 
     async def wait_closed(self) -> None:
-        """Wait until the channel receives no more events. Raises the reason if it is an error, as `AccessLost`."""
+        """Wait until the channel receives no more events. If an error such as `AccessLost` is the reason, raise it."""
         if self._receiving is not None:
             await asyncio.wait([self._receiving])
             if not self._receiving.cancelled():
@@ -142,19 +142,19 @@ class _Calls:
         return await self._perform(op, key)
 
     async def append_stream(self, op: AppendStream) -> None:
-        """Append text and show tasks."""
+        """Append text to an open stream, and show the tasks of the agent."""
         await self._perform(op)
 
     async def close_stream(self, op: CloseStream) -> Receipt:
-        """Close the stream; its message then has this body."""
+        """Close a stream. Its message then shows the body of the operation."""
         return await self._perform(op)
 
     async def draft(self, op: Draft) -> None:
-        """Show a text that is not a message yet."""
+        """Show a draft: a text that is not a message yet."""
         await self._perform(op)
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
-        """Show the person that the press was received."""
+        """Show the person that the press of a button was received."""
         await self._perform(Acknowledge(target=press.target, event_id=press.event_id, text=text))
 
 
@@ -222,7 +222,7 @@ class SimulatedReadableChannel(SimulatedChannel, _Finds):
 
 
 class InProcessChannel(_Calls):
-    """A channel that calls a platform in this process. A request takes `request_s` seconds, an answer `answer_s`.
+    """A channel to a platform in this process. A request takes `request_s` seconds to arrive, an answer `answer_s`.
 
     With a `source` of random numbers, each of these times is multiplied by a number from 0.5 to 1.5.
     """
@@ -268,11 +268,11 @@ class InProcessChannel(_Calls):
 
 
 class InProcessReadableChannel(InProcessChannel, _Finds):
-    """A channel in this process whose platform can look up keys."""
+    """A channel to a platform in this process that can look up keys."""
 
 
 def simulated_channel(address: SimulatorAddress | None = None) -> SimulatedChannel:
-    """The channel to a platform process. Without `address`, the setting `TAILRACE_SIMULATOR` has the address.
+    """Create the channel to a platform process. `address` is by default read from the setting `TAILRACE_SIMULATOR`.
 
     Raises `UsageError` if both are missing.
     """
@@ -290,7 +290,7 @@ def in_process_channel(
     answer_s: float = 0.0,
     source: random.Random | None = None,
 ) -> InProcessChannel:
-    """The channel to a platform in this process, with `ReadsBack` if the platform can look up keys."""
+    """Create the channel to a platform in this process. It has `ReadsBack` if the platform can look up keys."""
     readable = isinstance(platform.capabilities.idempotency, Readback)
     kind = InProcessReadableChannel if readable else InProcessChannel
     return kind(platform, clock, request_s=request_s, answer_s=answer_s, source=source)
@@ -306,7 +306,7 @@ def _address(setting: str) -> SimulatorAddress:
 
 
 def _receipt(answer: Answer, operation: Operation | Find | Acknowledge) -> Receipt:
-    """The receipt for the platform's answer. Raises an error if the call failed. The statuses are those of HTTP."""
+    """Convert the platform's answer to a receipt. Raises an error for an answer with a failure, by its HTTP status."""
     match answer:
         case Done():
             return Receipt(message_id=answer.message_id)

@@ -40,7 +40,7 @@ class VirtualClock:
         self._offset = wall - loop.time()
 
     def wall(self) -> float:
-        """Seconds since 1970, by the clock that people set."""
+        """Seconds since 1970, by the clock that shows the date and can be set."""
         return self._loop.time() + self._offset
 
     def monotonic(self) -> float:
@@ -61,7 +61,7 @@ class VirtualClock:
 
 
 class Simulation(msgspec.Struct, frozen=True):
-    """What a run in virtual time gets: the clock, and random numbers that depend on the seed only."""
+    """What `run` gives to its coroutine: the clock, and random numbers that depend on the seed only."""
 
     clock: VirtualClock
     source: random.Random
@@ -93,7 +93,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._virtual_selector)
 
     def time(self) -> float:
-        """The virtual time."""
+        """The virtual time in seconds."""
         return self._virtual_selector.now
 
     def suspend(self, seconds: float) -> None:
@@ -111,7 +111,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _VirtualSelector(selectors.DefaultSelector):
-    """The selector of the loop: it does not wait, it only advances the time."""
+    """The selector of the loop: instead of waiting for the next timer, it moves the time forward."""
 
     def __init__(self, loop: VirtualLoop, *, sockets: bool) -> None:
         super().__init__()

@@ -20,13 +20,13 @@ NOT_MODIFIED, WRONG, NO_ACCESS, GONE, NOT_STREAMING, TOO_LONG, TOO_MANY = 304, 4
 
 
 class Find(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="find"):
-    """Look up the message that was sent with the key of the request."""
+    """Look up the message that was sent with the key of the `Request`."""
 
     target: Target
 
 
 class Acknowledge(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag="acknowledge"):
-    """Show a short text to the person who pressed a button. The id is that of the event of this press."""
+    """Show a short text to the person who pressed a button. `event_id` is the id of the press."""
 
     target: Target
     event_id: str
@@ -34,7 +34,7 @@ class Acknowledge(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", tag
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="request", tag="call"):
-    """One call. The key is valid in `scope`, the account or device that makes the call."""
+    """One call of a channel. Its key counts only in `scope`, the account or device that makes the call."""
 
     operation: Operation | Find | Acknowledge
     key: str = ""
@@ -42,13 +42,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class Poll(msgspec.Struct, frozen=True, tag_field="request", tag="poll"):
-    """Ask for the next event of people. The platform may then forget the events up to the number `taken`."""
+    """Ask for the next event, something that a person did. The platform may forget the events up to `taken`."""
 
     taken: int = 0
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="answer", tag="done"):
-    """The call succeeded. If it concerns a message, the id is that of the message."""
+    """The call succeeded. `message_id` is the message that it created or changed, if any."""
 
     message_id: str = ""
 
@@ -58,7 +58,10 @@ class Absent(msgspec.Struct, frozen=True, tag_field="answer", tag="absent"):
 
 
 class Denied(msgspec.Struct, frozen=True, tag_field="answer", tag="denied", omit_defaults=True):
-    """The call was not performed. `retry_after` is the header as the platform wrote it."""
+    """The platform refused the call, or failed. After a status 5xx other than 503 the call may have been performed.
+
+    `retry_after` is the header as the platform wrote it.
+    """
 
     status: int
     reason: str
@@ -67,7 +70,7 @@ class Denied(msgspec.Struct, frozen=True, tag_field="answer", tag="denied", omit
 
 
 class Arrived(msgspec.Struct, frozen=True, tag_field="answer", tag="arrived"):
-    """An event of a person, and its number: the next event has a higher one."""
+    """An event, something that a person did, and its number. Later events have higher numbers."""
 
     number: int
     inbound: Inbound
@@ -78,7 +81,7 @@ Ending: TypeAlias = Literal["whole", "cut", "reset", "never", "unreachable"]
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer, how much of it the channel gets, and after how many seconds."""
+    """The platform's answer to a call, how much of the answer the channel gets, and after how many seconds."""
 
     answer: Answer
     ending: Ending = "whole"
@@ -134,7 +137,7 @@ class ShownDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that was made. `fault` is the tag of the fault that applied to the call."""
+    """A call that the platform got. `fault` is the tag of the fault that applied to it."""
 
     kind: str
     chat: str
@@ -153,23 +156,23 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddFaults(msgspec.Struct, frozen=True, tag_field="control", tag="faults"):
-    """Add rules after the existing ones."""
+    """Tell the platform to add rules for faults after the existing ones."""
 
     rules: tuple[Rule, ...]
 
 
 class ClearFaults(msgspec.Struct, frozen=True, tag_field="control", tag="clear_faults"):
-    """Remove all rules."""
+    """Tell the platform to remove all rules for faults."""
 
 
 class AddInbound(msgspec.Struct, frozen=True, tag_field="control", tag="inbound"):
-    """Let people do these things. The channel gets the events."""
+    """Tell the platform that people do these things. It gives the events to the channel."""
 
     events: tuple[Inbound, ...]
 
 
 class Clear(msgspec.Struct, frozen=True, tag_field="control", tag="clear"):
-    """Forget all messages, events and calls."""
+    """Tell the platform to forget all messages, events and calls."""
 
 
 class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
@@ -186,7 +189,7 @@ class Show(msgspec.Struct, frozen=True, tag_field="control", tag="show"):
 
 
 class SetPort(msgspec.Struct, frozen=True, tag_field="control", tag="port"):
-    """Accept connections, or refuse all connections like a closed port."""
+    """Tell the platform process to accept connections, or to refuse all connections like a closed port."""
 
     open: bool
 
@@ -195,7 +198,7 @@ Control: TypeAlias = AddFaults | ClearFaults | AddInbound | Clear | Show | SetPo
 
 
 class PlatformReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The messages, the calls that were made, and the rules that are still in force.
+    """The messages and calls of a platform, and the rules for faults that may still apply.
 
     Only the answer to `Show` has these. The answer to any other control is empty, or has only a `problem`.
     """
@@ -210,9 +213,10 @@ class PlatformReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def capabilities_of(kind: str, *, per_chat: Rate | None = None, limit: int = 4096) -> Capabilities:
-    """The capabilities of a simulated platform of this kind: `keyed`, `readback`, `repeatable` or `unkeyed`.
+    """The capabilities of a simulated platform. `kind` is `keyed`, `readback`, `repeatable` or `unkeyed`.
 
-    `keyed:60` keeps keys for 60 seconds (the default is 300), `readback:2` shows a message 2 seconds after its post.
+    The kind may have a number: `keyed:60` keeps keys for 60 seconds (the default is 300), `readback:2` lets a lookup
+    find a message 2 seconds after its post.
     """
     name, _, seconds = kind.partition(":")
     idempotency: dict[str, Idempotency] = {

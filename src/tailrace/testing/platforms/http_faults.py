@@ -28,14 +28,14 @@ _SLOW_PIECES = 10
 
 
 def is_performed(fault: Fault | None) -> bool:
-    """The platform performs the call."""
+    """Whether the platform performs a call to which this fault applies."""
     if isinstance(fault, ServerError | Reset | Cut | NoAnswer):
         return fault.applied
     return not isinstance(fault, Refuse | LoseAccess | TooMany | Unreachable)
 
 
 def is_silent(fault: Fault | None) -> bool:
-    """The caller gets no whole answer."""
+    """Whether the caller gets no complete answer."""
     if isinstance(fault, Late):
         return not fault.answered
     return isinstance(fault, Unreachable | Reset | Cut | NoAnswer)
@@ -44,7 +44,7 @@ def is_silent(fault: Fault | None) -> bool:
 async def send_bytes(
     request: web.Request, status: int, content: bytes, headers: dict[str, str], fault: Fault | None
 ) -> web.StreamResponse:
-    """Answer with these bytes, or with as much of them as the fault leaves."""
+    """Send this answer, changed as the fault says: late, in small pieces, only half of it, or not at all."""
     if isinstance(fault, Unreachable | Reset):
         _reset(request)
     elif isinstance(fault, NoAnswer | Late) and is_silent(fault):

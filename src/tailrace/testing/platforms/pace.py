@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class CallPace:
-    """The latest calls of each scope, such as one chat or the whole bot. A call may come `slack_s` too early.
+    """Counts the calls of a bot against several rates. Each rate has a scope, such as one chat or the whole bot.
 
-    A call that has to wait blocks the scope: every call before the end of that time has to wait too.
+    A call may come `slack_s` seconds too early. After a refused call, `block` refuses all calls of its scopes for a
+    time.
     """
 
     def __init__(self, *, slack_s: float) -> None:
@@ -23,7 +24,7 @@ class CallPace:
         self._blocked_until: dict[str, float] = {}
 
     def wait(self, rates: Mapping[str, Rate], now: float) -> float:
-        """The seconds until a call may be made that counts in all these scopes. If that is now, it is counted."""
+        """The seconds until all these rates, given by their scopes, allow a call. If that is 0, the call is counted."""
         wait = max(self._wait(scope, rate, now) for scope, rate in rates.items())
         if wait == 0.0:
             for scope, rate in rates.items():
@@ -31,7 +32,10 @@ class CallPace:
         return wait
 
     def block(self, rates: Mapping[str, Rate], now: float, *, for_s: float) -> None:
-        """Block those of the scopes that let a call wait now, unless they are blocked already."""
+        """For `for_s` seconds, refuse all calls in those of these scopes that allow no call now.
+
+        A scope that is already blocked stays blocked as long as before.
+        """
         for scope, rate in rates.items():
             if self._wait(scope, rate, now) > 0.0 and self._blocked_until.get(scope, 0.0) <= now:
                 self._blocked_until[scope] = now + for_s

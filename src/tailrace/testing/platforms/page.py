@@ -1,6 +1,6 @@
-"""The page of a simulator: its chats with the look of a chat, to read, write, press and send files in a browser.
+"""The web page of a simulator: in a browser, people can read its chats, write, press buttons and send files.
 
-The page loads nothing from elsewhere. Its script (`page.html`) asks for the conversation again whenever something has
+The page loads nothing from elsewhere. Its script (`page.html`) requests the conversation again whenever something has
 changed, and sends what people do as JSON. All texts are escaped here, or were escaped by the platform (`html`).
 """
 
@@ -20,14 +20,15 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def page(title: str) -> str:
-    """The whole page, without a conversation: the script gets it."""
+    """The HTML of the page, without the messages of a chat: its script loads them."""
     return _TEMPLATE.read_text(encoding="utf-8").replace("{{title}}", escape(title))
 
 
 def conversation(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
-    """The messages of a chat and what is being written in it; in templates, what belongs elsewhere on the page.
+    """The HTML of a chat, as the script of the page requests it: its messages and drafts.
 
-    `chats` are all chats, each with its id, title and type.
+    Templates follow, which the script puts elsewhere on the page: the links to all chats, the title, and the choices of
+    person, topic and command. `chats` are all chats, each with its id, title and type.
     """
     shown = [(message.at, _message(chat, message)) for message in chat.messages]
     shown += [

@@ -1,7 +1,7 @@
-"""What people see in a chat at some time, as values that every platform fills, and as text.
+"""What people see in a chat at some time: values that the simulator of any platform can fill, and their form as text.
 
-The values are the JSON that a simulator shows: a field without a value is left out. `tailrace.testing.platforms.page`
-shows them in a browser.
+A simulator shows these values as JSON; a field without a value is left out. `tailrace.testing.platforms.page` shows
+them in a browser.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class SeenButton(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message. `edits` are its earlier versions, `notified` the first lines that notifications about it showed."""
+    """A message as people see it. `edits` are its earlier versions.
+
+    `notified` has the first lines of the notifications about it.
+    """
 
     id: int
     sender: str
@@ -49,7 +52,7 @@ class SeenMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SeenDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A text that is being written. An empty one shows a placeholder."""
+    """A draft: a text that is not sent yet. For an empty text, people see a placeholder."""
 
     id: int
     text: str
@@ -59,7 +62,7 @@ class SeenDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SeenNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A short text that one person saw, such as the answer to a button."""
+    """A short text that only one person saw, such as the answer to a press of a button."""
 
     at: float
     user: str
@@ -68,9 +71,10 @@ class SeenNotice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SeenChat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A chat as its members see it. `doing` is what the bot seems to do, such as typing.
+    """A chat as its members see it.
 
-    `commands` are those in the menu of the bot, each with its description.
+    `doing` are the signs of what the bot does, such as "typing". `commands` are the commands in the menu of the bot,
+    each with its description.
     """
 
     id: int
@@ -86,7 +90,7 @@ class SeenChat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def as_text(chat: SeenChat) -> str:
-    """The chat as text, one line for each line that people see, and remarks in brackets below."""
+    """The chat as plain text: the lines that people see, and remarks about each message in brackets below it."""
     lines = [f"== {chat.title} ({chat.type}, {chat.id})"]
     for message in chat.messages:
         begin = f"{_clock(message.at)} {message.id:>4} "

@@ -1,6 +1,6 @@
-"""What people can do in the chats, as values. `tailrace.testing.platforms.telegram.people` does it.
+"""What people can do in the chats, as values. `tailrace.testing.platforms.telegram.people` performs these actions.
 
-An action without a `chat` is done in the first chat of the world, and one without a `user` by its first member.
+An action without a `chat` is done in the first chat of the simulator, and one without a `user` by its first member.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class _Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class WriteMessage(_Action, frozen=True, tag="write"):
-    """Write a message."""
+    """A person writes a message."""
 
     text: str
     thread: int | None = None
@@ -24,14 +24,14 @@ class WriteMessage(_Action, frozen=True, tag="write"):
 
 
 class EditMessage(_Action, frozen=True, tag="edit"):
-    """Edit an own message."""
+    """A person changes the text of a message that this person has written."""
 
     message_id: int
     text: str
 
 
 class SendFile(_Action, frozen=True, tag="send_file"):
-    """Send a file, or a photo."""
+    """A person sends a file; with `photo` it is sent as a photo."""
 
     name: str
     content: bytes
@@ -41,21 +41,24 @@ class SendFile(_Action, frozen=True, tag="send_file"):
 
 
 class PressButton(_Action, frozen=True, tag="press"):
-    """Press the button with this text under the message, or under the latest message that has it."""
+    """A person presses the button with the text `button`.
+
+    `message_id` is the message with the button; by default it is the latest message that has such a button.
+    """
 
     button: str
     message_id: int | None = None
 
 
 class ShowReactions(_Action, frozen=True, tag="react"):
-    """React to a message with these emoji, instead of the earlier ones."""
+    """A person reacts to a message with these emoji, which replace the person's earlier ones."""
 
     message_id: int
     emoji: tuple[str, ...] = ()
 
 
 class StopDraft(_Action, frozen=True, tag="stop"):
-    """Press the stop button of a draft, or of the latest one that has it."""
+    """A person presses the stop button of a draft; by default of the latest draft that has such a button."""
 
     draft_id: int | None = None
 
@@ -71,19 +74,19 @@ class LeaveChat(_Action, frozen=True, tag="leave"):
 
 
 class ChangeBotStatus(_Action, frozen=True, tag="bot_status"):
-    """Let the bot be `member`, `administrator`, `left` or `kicked`. In a private chat, `kicked` blocks it."""
+    """The bot becomes `member`, `administrator`, `left` or `kicked`. In a private chat, `kicked` means blocked."""
 
     status: str
 
 
 class AddTopic(_Action, frozen=True, tag="add_topic"):
-    """Make a topic in a forum."""
+    """A person makes a topic in a forum."""
 
     title: str
 
 
 class MigrateGroup(_Action, frozen=True, tag="migrate"):
-    """Make the group a supergroup, which is another chat."""
+    """A person makes the group a supergroup. That is another chat, with another id."""
 
 
 Action: TypeAlias = (

@@ -1,7 +1,7 @@
-"""All methods that the simulator knows, by name; and those that send no message.
+"""All methods of the Bot API that the simulator knows, by name. Methods that send or edit messages are in `sending`.
 
-`perform` takes the fields of a call as they came, in any of the encodings of HTTP, and returns the result of the method
-or raises an `ApiRefusal`. Updates and webhooks are answered by the server, because they wait.
+`perform` takes the decoded fields of an HTTP request, and returns the result of the method or raises an `ApiRefusal`.
+Updates and webhooks are handled by the server, because they wait.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_COMMANDS, _LONGEST_DESCRIPTION = 100, 256  # TG-API setMyCommands, BotComm
 
 
 class Upload(msgspec.Struct, frozen=True):
-    """A file that came with a call, and the name that its sender gave it."""
+    """A file that was uploaded with a call, and its name."""
 
     name: str
     content: bytes
@@ -181,14 +181,14 @@ _BY_LOWER_NAME = {name.lower(): name for name in (*_METHODS, *_OF_SERVER)}
 
 
 def method_named(name: str) -> str:
-    """The name of the method as the Bot API writes it. The platform ignores the case of letters."""
+    """The name of the method as the Bot API writes it: calls may write it in other letter case."""
     if name.lower() not in _BY_LOWER_NAME:
         raise ApiRefusal("method_unknown")
     return _BY_LOWER_NAME[name.lower()]
 
 
 def decoded(fields: Mapping[str, Any], kind: type[msgspec.Struct]) -> Any:
-    """The fields of a call, as the values that its method takes. Unknown fields are ignored."""
+    """Convert the fields of a call to the struct `kind` of its method. Unknown fields are ignored."""
     try:
         read = {
             name: msgspec.json.decode(value) if name in _OBJECTS and isinstance(value, str) and value else value
@@ -203,7 +203,7 @@ def decoded(fields: Mapping[str, Any], kind: type[msgspec.Struct]) -> Any:
 def perform(
     world: TelegramWorld, method: str, fields: Mapping[str, Any], uploads: Mapping[str, Upload], now: float
 ) -> Any:
-    """Perform the method. `uploads` are the files of the call, by the names of their fields."""
+    """Perform a method and return its result. `uploads` are the files of the call, by the names of their fields."""
     kind, handler = _METHODS[method]
     read = dict(fields)
     for name in ("photo", "document"):

@@ -1,7 +1,7 @@
-"""Texts with entities: checked ranges, detected commands and links, and the sizes of texts.
+"""Texts with entities: checks the ranges, detects commands and links, and measures texts.
 
-Offsets and lengths count UTF-16 code units, and the limits of texts count code points. `tailrace.testing.platforms.
-telegram.markup` reads texts with a parse mode.
+An entity is a range of a text with a style or a meaning. Offsets and lengths count UTF-16 code units, and the limits of
+texts count code points. `tailrace.testing.platforms.telegram.markup` reads texts with a parse mode.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MessageEntity(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def end(self) -> int:
-        """The offset behind the range."""
+        """The offset of the first unit after the range."""
         return self.offset + self.length
 
 
@@ -57,12 +57,12 @@ class FormattedText(msgspec.Struct, frozen=True):
 
 
 def utf16_length(text: str) -> int:
-    """The number of UTF-16 code units."""
+    """The length of the text in UTF-16 code units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def checked(text: str, entities: Iterable[MessageEntity]) -> FormattedText:
-    """The text with these entities, all of which lie inside it."""
+    """Check that these entities lie inside the text. Raises `ApiRefusal` for an entity that the platform refuses."""
     units = text.encode("utf-16-le", "surrogatepass")
     kept = []
     for entity in entities:
@@ -83,7 +83,7 @@ def checked(text: str, entities: Iterable[MessageEntity]) -> FormattedText:
 
 
 def finished(content: FormattedText, *, entity_limit: int) -> FormattedText:
-    """The text as the platform keeps it: without white space at its end, with detected entities."""
+    """The text as the platform stores it: without white space at its end, and with entities that it detects."""
     text = content.text.rstrip(" \n\t\r\u200b")
     size = utf16_length(text)
     entities = [

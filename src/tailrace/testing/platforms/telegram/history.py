@@ -63,7 +63,7 @@ def seen_chat(world: TelegramWorld, chat: TelegramChat, at: float) -> SeenChat:
 
 
 def formatted(text: str, entities: Iterable[MessageEntity]) -> str:
-    """The text with its entities as HTML that is safe inside a page."""
+    """The text with its entities, as HTML. The text is escaped, so the HTML is safe inside a page."""
     units = text.encode("utf-16-le", "surrogatepass")
     open_entities: list[MessageEntity] = []
     parts: list[str] = []
@@ -130,7 +130,10 @@ def _seen(world: TelegramWorld, chat: TelegramChat, message: TelegramMessage, at
 
 
 def _notified(world: TelegramWorld, message: TelegramMessage, at: float) -> tuple[str, ...]:
-    """The first lines that notifications showed. A message without sound notifies silently, which is not counted."""
+    """The first lines of the notifications about a message.
+
+    Empty for a silent message, although it notifies without sound.
+    """
     if message.sender != world.bot or message.is_silent or message.service:
         return ()
     settings: TelegramSettings = world.settings
@@ -161,7 +164,10 @@ def _topic(chat: TelegramChat, thread: int | None) -> str:
 
 
 def _commands(world: TelegramWorld, chat: TelegramChat) -> tuple[tuple[str, str], ...]:
-    """The menu of the bot: that of the kind of chat, or the one for all chats. Channels have none."""
+    """The commands in the menu of the bot: those for this kind of chat, or else those for all chats.
+
+    Channels have none.
+    """
     scope = "all_private_chats" if chat.type == "private" else "all_group_chats"
     commands = [] if chat.type == "channel" else world.commands.get(scope, world.commands.get("default", []))
     return tuple((command["command"], command["description"]) for command in commands)

@@ -51,7 +51,7 @@ _LANGUAGE = re.compile(r"([^\s`]+)(?=\s)")
 
 
 def parsed(source: str, parse_mode: str) -> FormattedText:
-    """The text and the entities that this source describes."""
+    """Parse a text in MarkdownV2 or HTML. Returns the plain text and its entities."""
     match parse_mode.lower():
         case "":
             return FormattedText(source)
@@ -64,7 +64,7 @@ def parsed(source: str, parse_mode: str) -> FormattedText:
 
 
 class _Reading:
-    """A source while it is read: the text so far, and the entities that are open and closed."""
+    """The state while a text is parsed: the plain text so far, and the entities that have ended or are open."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -142,7 +142,10 @@ def _ends_line(source: str, position: int) -> bool:
 
 
 def _quote_step(reading: _Reading, position: int) -> int | None:
-    """Begin, continue or end a quote at the start of a line. Returns the position behind its mark, if there is one."""
+    """Begin, continue or end a quote at the start of a line.
+
+    Returns the position behind the mark; None if there is none.
+    """
     quoted = reading.innermost.endswith("blockquote")
     if reading.source.startswith("**>", position):
         if quoted:

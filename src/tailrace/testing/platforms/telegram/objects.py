@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def user_object(user: TelegramUser) -> dict[str, Any]:
-    """A `User`."""
+    """A `User` of the Bot API."""
     return {"is_bot": False, **msgspec.to_builtins(user)}
 
 
 def chat_object(chat: TelegramChat) -> dict[str, Any]:
-    """A `Chat`."""
+    """A `Chat` of the Bot API."""
     name = "first_name" if chat.type == "private" else "title"
     found: dict[str, Any] = {"id": chat.id, "type": chat.type, name: chat.title}
     if chat.username:
@@ -35,12 +35,12 @@ def chat_object(chat: TelegramChat) -> dict[str, Any]:
 
 
 def file_object(file: StoredFile) -> dict[str, Any]:
-    """What `File`, `Document` and `PhotoSize` have in common."""
+    """The fields that `File`, `Document` and `PhotoSize` of the Bot API have in common."""
     return {"file_id": file.file_id, "file_unique_id": f"unique-{file.file_id}", "file_size": len(file.content)}
 
 
 def member_object(user: TelegramUser, status: str) -> dict[str, Any]:
-    """A `ChatMember`."""
+    """A `ChatMember` of the Bot API."""
     found: dict[str, Any] = {"status": status, "user": user_object(user)}
     if status == "kicked":
         found["until_date"] = 0
@@ -57,7 +57,7 @@ _ADMIN_RIGHTS = _RIGHT_NAMES.split()
 
 
 def message_object(chat: TelegramChat, message: TelegramMessage) -> dict[str, Any]:
-    """A `Message`, with the message that it replies to."""
+    """A `Message` of the Bot API. If it replies to another message, it contains that message."""
     found = _message_object(chat, message)
     reply = chat.messages.get(message.reply_to or 0)
     if reply is not None and reply.deleted_at is None:

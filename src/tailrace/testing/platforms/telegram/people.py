@@ -1,4 +1,4 @@
-"""Let people act in the chats: what an action changes, and the update that the bot gets for it."""
+"""Performs the actions of people: changes the chats, and adds the updates that the bot gets."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ from tailrace.testing.platforms.telegram.world import (
 
 
 class ActionProblem(ValueError):
-    """This person cannot do that. The message says why."""
+    """An action that this person cannot do. The message says why."""
 
 
 def act(world: TelegramWorld, action: Action, now: float) -> int:
-    """Let a person act. Returns the id of the message, topic, draft, person or chat that the action made or changed."""
+    """Perform an action of a person.
+
+    Returns the id of the message, topic, draft, person or chat that was made or changed.
+    """
     chat = _find(world.chats, action.chat, "chat")
     user = _find(chat.members, action.user, f"member of the chat {chat.id}")
     world.version += 1
@@ -47,7 +50,7 @@ def act(world: TelegramWorld, action: Action, now: float) -> int:
 
 
 class _Scene(msgspec.Struct, frozen=True):
-    """Where, by whom and when something is done."""
+    """An action: the chat, the person and the time."""
 
     world: TelegramWorld
     chat: TelegramChat

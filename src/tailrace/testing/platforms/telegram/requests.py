@@ -11,20 +11,20 @@ from tailrace.testing.platforms.telegram.rich import InputRichMessage
 
 
 class ReplyParameters(msgspec.Struct, frozen=True):
-    """To which message a message replies."""
+    """The message to which a new message replies."""
 
     message_id: int | None = None
     allow_sending_without_reply: bool = False
 
 
 class InChat(msgspec.Struct, frozen=True, kw_only=True):
-    """The field that names the chat: its id, or its @username."""
+    """The base of calls that concern a chat. `chat_id` is its id or its @username."""
 
     chat_id: int | str
 
 
 class Sending(InChat, frozen=True, kw_only=True):
-    """The fields that every message has."""
+    """The fields that all methods have that send a message."""
 
     message_thread_id: int | None = None
     disable_notification: bool = False
@@ -56,7 +56,7 @@ class SendRichMessage(Sending, frozen=True, kw_only=True):
 
 
 class Editing(InChat, frozen=True, kw_only=True):
-    """The fields that every edit has."""
+    """The fields that all methods have that edit a message."""
 
     message_id: int
     reply_markup: dict[str, Any] | None = None
@@ -72,14 +72,14 @@ class EditMessageText(Editing, frozen=True, kw_only=True):
 
 
 class EditMessageCaption(Editing, frozen=True, kw_only=True):
-    """The fields of `editMessageCaption`, and without the caption those of `editMessageReplyMarkup`."""
+    """The fields of `editMessageCaption`. Without `caption` they are those of `editMessageReplyMarkup`."""
 
     caption: str = ""
     caption_entities: list[MessageEntity] = []
 
 
 class SendMessageDraft(InChat, frozen=True, kw_only=True):
-    """The fields of `sendMessageDraft`, and with `rich_message` those of `sendRichMessageDraft`."""
+    """The fields of `sendMessageDraft`. With `rich_message` they are those of `sendRichMessageDraft`."""
 
     draft_id: int
     message_thread_id: int | None = None

@@ -1,7 +1,7 @@
-"""Rich messages: which markup the platform takes, their limits (channel facts 1), and how people see them.
+"""Rich messages: which markup the platform accepts, the limits of their sizes, and how people see them.
 
-A message in Markdown becomes HTML first, as GitHub's dialect has it; one of blocks is shown as their texts. What people
-see is HTML again, of tags that are safe inside a page.
+A message in GitHub's Markdown is first converted to HTML. Of a message made of blocks, only the texts are shown. What
+people see is written as HTML with tags that are safe inside a page.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class InputRichMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RichContent(msgspec.Struct, frozen=True):
-    """What people see of a rich message, as text and as HTML that is safe inside a page."""
+    """What people see of a rich message: as plain text, and as HTML that is safe inside a page."""
 
     text: str
     html: str
@@ -61,7 +61,7 @@ class _Sizes(msgspec.Struct):
 
 
 def read_rich(rich: InputRichMessage, settings: TelegramSettings, *, in_draft: bool = False) -> RichContent:
-    """What people see, if the platform takes the content."""
+    """Convert a rich message to what people see. Raises `ApiRefusal` for markup or sizes that the platform refuses."""
     if sum(form is not None for form in (rich.html, rich.markdown, rich.blocks)) != 1:
         raise ApiRefusal("rich_content_wrong")
     if rich.blocks is None:
@@ -94,7 +94,7 @@ def read_rich(rich: InputRichMessage, settings: TelegramSettings, *, in_draft: b
 
 
 class _HtmlReader(HTMLParser):
-    """Reads HTML, measures it, and writes down what of it people see."""
+    """Parses HTML: measures it, and collects what people see of it as text and as safe HTML."""
 
     def __init__(self, *, takes_any_tag: bool) -> None:
         super().__init__(convert_charrefs=False)
@@ -107,7 +107,7 @@ class _HtmlReader(HTMLParser):
         self._text: list[str] = []
 
     def end(self) -> RichContent:
-        """What people see, when all was read."""
+        """End the parsing. Returns what people see. Raises `ApiRefusal` if a tag is still open."""
         self.close()
         if self._open:
             raise ApiRefusal("rich_markup_wrong", detail=f'can\'t find end tag of "{self._open[-1]}"')
@@ -174,7 +174,7 @@ class _HtmlReader(HTMLParser):
 
 
 def _measure_blocks(value: object, sizes: _Sizes, depth: int) -> None:
-    """Each object with a `type` counts as a block, each list of lists as a table."""
+    """Add the sizes of these blocks. An object with a `type` counts as a block, and so does each row of a table."""
     if isinstance(value, str):
         sizes.characters += len(value)
     elif isinstance(value, list):

@@ -1,10 +1,10 @@
-"""What the simulated Telegram enforces: its numbers, and each refusal with the fact that it follows.
+"""What the simulated Telegram enforces: its numbers, and the refusals with the sources that state them.
 
-`fact` names the section and the row of the collected channel facts, or the public source where they are silent:
-TG-API is the text of the Bot API 10.3, TG-RICH its section on rich messages, TG-BAS the source of the Bot API server,
-TG-TD that of TDLib, PTB the constants of python-telegram-bot. `confidence` is V (read in a primary source or measured),
-M (measured by others), T (stated by others), K (commonly known) or U (unverified). It is that of the rule; `worded` is
-that of the exact words.
+`fact` is such a source. TG-API is the text of the Bot API 10.3, TG-RICH its section on rich messages, TG-BAS the source
+of the Bot API server, TG-TD that of TDLib, PTB the constants of python-telegram-bot. A number alone is a section of the
+project's notes on chat platforms, with the row in that section. `confidence` is V (read in a primary source or
+measured), M (measured by others), T (stated by others), K (commonly known) or U (unverified). It says how sure the rule
+is; `worded` says the same of its exact words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ UnverifiedBool = Annotated[bool, _UNVERIFIED]
 
 
 class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of the platform, with the section of the channel facts that states them."""
+    """The numbers of the platform.
+
+    The comment at each names the source; a number is a section as in `PlatformRule.fact`.
+    """
 
     text_limit: int = 4096  # 1: code points after the entities are parsed
     raw_text_limit: int = 32_768  # 1: bytes of UTF-8, with the markup
@@ -65,13 +68,13 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unverified_settings() -> list[str]:
-    """The settings whose value no source states."""
+    """The names of the settings whose values are guesses, because no source states them."""
     hints = get_type_hints(TelegramSettings, include_extras=True)
     return [name for name, hint in hints.items() if get_origin(hint) is Annotated and _UNVERIFIED in get_args(hint)]
 
 
 class PlatformRule(msgspec.Struct, frozen=True):
-    """A refusal: its status and words, the fact that it follows, and how sure that fact and the words are."""
+    """A refusal of the platform: its HTTP status and words, its source, and how sure the rule and the words are."""
 
     status: int
     description: str
@@ -81,7 +84,7 @@ class PlatformRule(msgspec.Struct, frozen=True):
 
 
 class ApiRefusal(Exception):
-    """The platform refuses a call. `rule` is a key of `RULES`; `parameters` are sent with the answer."""
+    """The platform refuses a call. `rule` is a key of `RULES`; `parameters` are sent to the bot with the refusal."""
 
     def __init__(self, rule: str, *, parameters: dict[str, object] | None = None, **details: object) -> None:
         self.rule = rule

@@ -1,7 +1,7 @@
-"""The methods that send, edit and delete messages, with their drafts: what each checks, and what it changes.
+"""The methods that send, edit and delete messages and show drafts: what each checks, and what it changes.
 
-A method checks what it can know without the chat, then the chat and the pace, then the rest: so a refused text costs
-no pace, and a call that reaches the chat does.
+A method first checks what it can check without the chat, then the chat, and then counts the call against the rates of
+the platform. So a call that is refused for its text is not counted, and a call that reaches the chat is.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 
 def send_message(world: TelegramWorld, call: SendMessage, now: float) -> dict[str, Any]:
-    """Send a text."""
+    """The method `sendMessage`: send a text."""
     text = _read(call.text, call.parse_mode, call.entities, world.settings, is_caption=False)
     content = TelegramContent(text=text.text, entities=text.entities, keyboard=_keyboard(call.reply_markup, world))
     return _send(world, call, content, now)
 
 
 def send_media(world: TelegramWorld, call: SendMedia, now: float) -> dict[str, Any]:
-    """Send a photo or a document, which was stored before or is uploaded with this call."""
+    """The methods `sendPhoto` and `sendDocument`. The file was stored before, or is uploaded with this call."""
     given = call.photo or call.document
     if not given:
         raise ApiRefusal("file_missing", kind="file")
@@ -64,13 +64,13 @@ def send_media(world: TelegramWorld, call: SendMedia, now: float) -> dict[str, A
 
 
 def send_rich_message(world: TelegramWorld, call: SendRichMessage, now: float) -> dict[str, Any]:
-    """Send a rich message."""
+    """The method `sendRichMessage`: send a text with headings, lists and tables."""
     rich = read_rich(call.rich_message, world.settings)
     return _send(world, call, TelegramContent(rich=rich, keyboard=_keyboard(call.reply_markup, world)), now)
 
 
 def edit_message_text(world: TelegramWorld, call: EditMessageText, now: float) -> dict[str, Any]:
-    """Replace the text of an own message, or its rich content."""
+    """The method `editMessageText`: replace the text or the rich content of a message of the bot."""
     keyboard = _keyboard(call.reply_markup, world)
     if call.rich_message is not None:
         content = TelegramContent(rich=read_rich(call.rich_message, world.settings), keyboard=keyboard)
@@ -84,7 +84,7 @@ def edit_message_text(world: TelegramWorld, call: EditMessageText, now: float) -
 
 
 def edit_message_caption(world: TelegramWorld, call: EditMessageCaption, now: float) -> dict[str, Any]:
-    """Replace the caption of an own message with a file."""
+    """The method `editMessageCaption`: replace the caption of a file that the bot has sent."""
     text = _read(call.caption, call.parse_mode, call.caption_entities, world.settings, is_caption=True)
     chat, message = _own_message(world, call)
     if message.content.file is None:
@@ -95,14 +95,14 @@ def edit_message_caption(world: TelegramWorld, call: EditMessageCaption, now: fl
 
 
 def edit_message_reply_markup(world: TelegramWorld, call: EditMessageCaption, now: float) -> dict[str, Any]:
-    """Replace the buttons of an own message."""
+    """The method `editMessageReplyMarkup`: replace the buttons of a message of the bot."""
     keyboard = _keyboard(call.reply_markup, world)
     chat, message = _own_message(world, call)
     return _edit(world, chat, message, replace(message.content, keyboard=keyboard), now)
 
 
 def delete_message(world: TelegramWorld, call: DeleteMessage, now: float) -> bool:
-    """Delete a message."""
+    """The method `deleteMessage`. A bot may delete its own messages, and others where it has the right to."""
     chat = chat_of(world, call.chat_id)
     message = chat.messages.get(call.message_id)
     if message is None or message.deleted_at is not None:
@@ -116,7 +116,7 @@ def delete_message(world: TelegramWorld, call: DeleteMessage, now: float) -> boo
 
 
 def send_message_draft(world: TelegramWorld, call: SendMessageDraft, now: float) -> bool:
-    """Show a draft, instead of the earlier one with the same id."""
+    """The methods `sendMessageDraft` and `sendRichMessageDraft`: show a draft, or replace one with the same id."""
     if call.rich_message is not None:
         content = TelegramContent(rich=read_rich(call.rich_message, world.settings, in_draft=True))
     elif call.text.strip():
@@ -147,7 +147,7 @@ def send_message_draft(world: TelegramWorld, call: SendMessageDraft, now: float)
 
 
 def chat_of(world: TelegramWorld, chat_id: int | str) -> TelegramChat:
-    """The chat with this id or @username, if the bot may write there."""
+    """Find a chat by its id or @username. Raises `ApiRefusal` if there is none, or if the bot may not write there."""
     wanted = str(chat_id)
     chat = world.chats.get(int(wanted)) if wanted.removeprefix("-").isdecimal() else None
     if wanted.startswith("@"):
@@ -164,7 +164,7 @@ def chat_of(world: TelegramWorld, chat_id: int | str) -> TelegramChat:
 
 
 def thread_of(chat: TelegramChat, thread: int | None) -> int | None:
-    """The topic with this id, if it is open."""
+    """Check the id of a topic. Raises `ApiRefusal` if there is no such topic, or if it is closed for the bot."""
     if thread is None:
         return None
     topic = chat.topics.get(thread)
@@ -238,7 +238,7 @@ def _read(
 
 
 def _keyboard(markup: dict[str, Any] | None, world: TelegramWorld) -> dict[str, Any] | None:
-    """The buttons under the message. Other keyboards are no part of a message."""
+    """The buttons under a message. None for the other kinds of keyboards, which are not part of a message."""
     rows = (markup or {}).get("inline_keyboard")
     if not rows:
         return None

@@ -1,7 +1,7 @@
-"""The HTTP side of the simulated Telegram: the Bot API, downloads, and the page for people.
+"""The HTTP server of the simulated Telegram: the Bot API and the download of files.
 
-It reads a call, lets a fault apply to it, and writes the answer of the world, or as much of it as the fault leaves. It
-is built on aiohttp, which the SDKs of Telegram, Discord and Slack bring: nobody installs a web framework to test a bot.
+It reads a call, performs it, and writes the answer, or what a fault leaves of the answer. It is built on aiohttp, which
+the SDKs of Telegram, Discord and Slack install too: to test a bot, no web framework must be installed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _SERVER_ERRORS = {500: "Internal Server Error", 502: "Bad Gateway", 503: "Servic
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call of the bot. `rule` names its refusal, `fault` the fault that applied. Status 0: it got no answer."""
+    """A call of the bot, with its outcome. `status` is the HTTP status, or 0 if the bot got no answer.
+
+    `rule` names the rule by which the call was refused, `fault` the fault that applied; both may be empty.
+    """
 
     method: str
     chat: str
@@ -50,7 +53,7 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What the platform says to a call."""
+    """The platform's answer to a call: HTTP status and body. `rule` names the rule by which the call was refused."""
 
     status: int
     body: dict[str, Any]
@@ -63,7 +66,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class _Made:
-    """A call while it is answered."""
+    """A call that is being answered."""
 
     def __init__(self, method: str, at: float) -> None:
         self.method = method
@@ -85,7 +88,7 @@ class _PollCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BotApi:
-    """The Bot API of one world. `changed` wakes everything that waits for a change."""
+    """The Bot API for the chats of one world. `changed` is notified after each change, for those who wait for one."""
 
     def __init__(self, world: TelegramWorld, faults: Script, clock: Callable[[], float]) -> None:
         self._world = world
@@ -98,7 +101,7 @@ class BotApi:
         self._late: set[asyncio.Task[_Answer]] = set()
 
     def routes(self) -> list[web.RouteDef]:
-        """The addresses that bots use."""
+        """The HTTP routes that bots use: the calls of methods, and the download of files."""
         return [
             web.route("*", "/bot{token}/{method}", self._call),
             web.get("/file/bot{token}/{path:.*}", self._download),
@@ -106,11 +109,11 @@ class BotApi:
 
     @property
     def is_polled(self) -> bool:
-        """A bot waits for updates."""
+        """Whether a call of the bot waits for updates now."""
         return self._poll is not None
 
     async def notify(self) -> None:
-        """Wake everything that waits for a change."""
+        """Wake all code that waits for a change."""
         self.webhook.wake()
         async with self.changed:
             self.changed.notify_all()
@@ -153,7 +156,7 @@ class BotApi:
         await self.notify()
 
     async def close(self) -> None:
-        """Drop the calls that would be performed late."""
+        """Cancel the calls that wait because a fault delays them."""
         for late in self._late:
             late.cancel()
         await asyncio.gather(*self._late, return_exceptions=True)
@@ -185,7 +188,10 @@ class BotApi:
         return True
 
     async def _get_updates(self, fields: dict[str, Any], fault: Fault | None) -> _Answer:
-        """The updates of the bot, as soon as there are any. A newer poll ends this one."""
+        """The method `getUpdates`: wait until there are updates, and return them.
+
+        A newer call of this method ends the wait.
+        """
         call: _PollCall = decoded(fields, _PollCall)
         if self.webhook.is_set:
             raise ApiRefusal("webhook_is_set")
@@ -227,7 +233,7 @@ class BotApi:
         return _done([update.shown for update in batch])
 
     def _instead(self, fault: Fault | None, answer: _Answer, chat: str) -> _Answer:
-        """What the platform says when this fault applies to the call."""
+        """The answer that the fault puts in the place of `answer`; `answer` itself if the fault does not change it."""
         body: dict[str, Any] = {}
         match fault:
             case Refuse():
@@ -264,7 +270,7 @@ class BotApi:
 
 
 async def _read(request: web.Request, limit: int) -> tuple[dict[str, Any], dict[str, Upload]]:
-    """The fields and the files of a call: in the address, as JSON, or as a form."""
+    """The fields and the uploaded files of a call. Fields may come in the URL, as JSON, or as a form."""
     fields: dict[str, Any] = dict(request.query)
     uploads: dict[str, Upload] = {}
     if (request.content_length or 0) > limit + 1_000_000:

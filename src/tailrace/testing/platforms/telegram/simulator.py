@@ -1,7 +1,8 @@
-"""A simulated Telegram on a port of this machine, inside the process of a test or of the command.
+"""A simulated Telegram on a port of this machine, inside the process of a test or of `tailrace simulate`.
 
-`TelegramSimulator` starts the server and lets a test act and look. `tailrace.testing.platforms.telegram.server` has the
-Bot API; this file adds the page for people and what the page and other processes use to act and look.
+`TelegramSimulator` starts the server. A test lets people act, and looks at what they see. The Bot API is in
+`tailrace.testing.platforms.telegram.server`. This file adds the web page, and the URLs by which the page and other
+processes do the same.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class TelegramSimulator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables that lead a bot to this simulator."""
+        """The environment variables with which a bot calls this simulator instead of Telegram."""
         return {"TELEGRAM_API_BASE": self.url, "TELEGRAM_BOT_TOKEN": self.token}
 
     async def __aenter__(self) -> Self:
@@ -92,31 +93,37 @@ class TelegramSimulator:
 
     @property
     def calls(self) -> list[ApiCall]:
-        """The calls of the bot, in order. One that waits for updates is added when it is answered."""
+        """The calls of the bot, in order. A call that waits for updates is added when it is answered."""
         return self._api.calls
 
     @property
     def is_polled(self) -> bool:
-        """The bot waits for updates."""
+        """Whether the bot waits for updates now."""
         return self._api.is_polled
 
     def add_faults(self, *rules: Rule | Fault) -> None:
-        """Add rules behind the existing ones. A bare fault applies to the next call that is no poll."""
+        """Add rules after the existing ones.
+
+        A fault without a rule applies to the next call that does not ask for updates.
+        """
         self.faults.add(*rules)
 
     async def act(self, action: Action) -> int:
-        """Let a person act. Returns the id of the message that the action made or changed."""
+        """Perform an action of a person.
+
+        Returns the id of the message, topic, draft, person or chat that was made or changed.
+        """
         result = act(self.world, action, self.clock())
         await self._api.notify()
         return result
 
     async def revoke_token(self, *, valid: bool = False) -> None:
-        """Refuse every call of the bot from now on, or no longer."""
+        """Make the token of the bot invalid, so that every call is refused. `valid=True` makes it valid again."""
         self.world.token_is_valid = valid
         await self._api.notify()
 
     def seen(self, chat: int = PRIVATE, *, at: float | None = None) -> SeenChat:
-        """What people see in the chat, now or at that time."""
+        """What people see in the chat now, or saw at the time `at`."""
         return seen_chat(self.world, self.world.chats[chat], self.clock() if at is None else at)
 
     def texts(self, chat: int = PRIVATE) -> list[str]:
@@ -125,7 +132,7 @@ class TelegramSimulator:
         return [message.text for message in seen if message.is_bot and message.deleted_at is None]
 
     async def wait_until(self, is_reached: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Wait until that is true. It is asked after every call and every action."""
+        """Wait until `is_reached` returns True. It is called after each call of the bot and each action of a person."""
         async with asyncio.timeout(timeout_s), self._api.changed:
             await self._api.changed.wait_for(is_reached)
 
@@ -144,7 +151,7 @@ class TelegramSimulator:
         ]
 
     def _seen_by(self, request: web.Request) -> list[SeenChat]:
-        """The chats that the request asks for, at the time that it asks for."""
+        """The chats that a request of the page names, at the time that it names."""
         at = float(request.query["at"]) if "at" in request.query else None
         wanted = [int(request.query["chat"])] if "chat" in request.query else list(self.world.chats)
         return [self.seen(chat, at=at) for chat in wanted if chat in self.world.chats]
@@ -206,7 +213,10 @@ class TelegramSimulator:
 async def _only_this_machine(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Refuse what a foreign page in the browser of this machine could send: people's actions must be JSON."""
+    """Refuse actions that are not sent as JSON.
+
+    Otherwise any web page that is open in a browser on this machine could send actions by a form.
+    """
     is_form = request.method == "POST" and request.content_type != "application/json"
     if request.path.startswith("/simulator/") and is_form:
         raise web.HTTPUnsupportedMediaType(text="send JSON, with the header Content-Type: application/json\n")

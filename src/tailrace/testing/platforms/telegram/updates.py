@@ -1,4 +1,4 @@
-"""The queue of updates of one bot: their ids, who may read them, and when they are forgotten."""
+"""The queue of updates of a bot: which ids they get, which kinds the bot wants, and when they are forgotten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _ONLY_ON_REQUEST = frozenset({"chat_member", "message_reaction", "message_reacti
 
 
 class QueuedUpdate(msgspec.Struct, frozen=True):
-    """An update, and the time when it happened. `content` is the value of its field `kind`."""
+    """An update for the bot, and the time when it happened.
+
+    `kind` is the name of the field that says what happened, such as `message`; `content` is the value of that field.
+    """
 
     update_id: int
     kind: str
@@ -26,7 +29,7 @@ class QueuedUpdate(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The update as the bot gets it."""
+        """The update as the JSON object that the bot gets."""
         return {"update_id": self.update_id, self.kind: self.content}
 
 
@@ -46,7 +49,7 @@ class UpdateQueue:
         return len(self._waiting)
 
     def add(self, kind: str, content: dict[str, Any], now: float) -> None:
-        """Add an update, if the bot has asked for that kind."""
+        """Add an update, unless the bot has asked for other kinds only."""
         if (kind not in self.allowed) if self.allowed else kind in _ONLY_ON_REQUEST:
             return
         if self._latest_at is not None and now - self._latest_at >= self._settings.update_ids_restart_s:
@@ -56,7 +59,10 @@ class UpdateQueue:
         self._next_id += 1
 
     def confirm(self, offset: int) -> None:
-        """Forget the updates with a lower id. A negative offset keeps that many of the latest."""
+        """Forget the updates whose ids are lower than `offset`.
+
+        A negative offset keeps only so many of the latest updates.
+        """
         if offset < 0:
             offset = self._waiting[offset].update_id if len(self._waiting) >= -offset else 0
         forgotten = [update for update in self._waiting if update.update_id < offset]
@@ -65,15 +71,15 @@ class UpdateQueue:
             self._waiting = [update for update in self._waiting if update.update_id >= offset]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all updates."""
         self._waiting.clear()
 
     def batch(
         self, now: float, *, limit: int = 100, repeats: bool = False, reverses: bool = False
     ) -> Sequence[QueuedUpdate]:
-        """The first updates that wait. They wait on until they are confirmed.
+        """The oldest unconfirmed updates, at most `limit`. They stay in the queue until they are confirmed.
 
-        `repeats` puts the updates before them that were confirmed last, `reverses` turns their order.
+        `repeats` adds before them the updates that were confirmed last; `reverses` reverses the order.
         """
         while self._waiting and now - self._waiting[0].at > self._settings.updates_kept_s:
             del self._waiting[0]

@@ -1,4 +1,4 @@
-"""The webhook of the bot: updates are sent one after the other, and again until the bot has taken them."""
+"""The webhook of the bot: sends the updates to the bot one after the other, each until the bot has accepted it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WebhookCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhook:
-    """Sends the updates to the address of the bot, while one is set. `run` does it until it is cancelled."""
+    """Sends the updates to the URL of the webhook, while one is set. `run` does this until it is cancelled."""
 
     def __init__(self, world: TelegramWorld, faults: Script, clock: Callable[[], float]) -> None:
         self._world = world
@@ -48,11 +48,11 @@ class Webhook:
 
     @property
     def is_set(self) -> bool:
-        """The bot has a webhook, so it cannot poll."""
+        """Whether the bot has a webhook. Then it cannot poll."""
         return bool(self._call.url)
 
     def set(self, call: WebhookCall) -> None:
-        """Send updates to this address from now on."""
+        """The method `setWebhook`: send the updates to this URL from now on. An empty URL removes the webhook."""
         if call.url and not (call.url.startswith("https://") or _is_on_this_machine(call.url)):
             raise ApiRefusal("webhook_not_https")
         if call.secret_token and not _SECRET.fullmatch(call.secret_token):
@@ -65,7 +65,7 @@ class Webhook:
         self.wake()
 
     def info(self) -> dict[str, Any]:
-        """A `WebhookInfo`."""
+        """A `WebhookInfo` of the Bot API."""
         found: dict[str, Any] = {
             "url": self._call.url,
             "has_custom_certificate": False,
@@ -78,7 +78,7 @@ class Webhook:
         return found | self._problem
 
     def wake(self) -> None:
-        """Look for updates again."""
+        """Look for updates to send, because something has changed."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -93,11 +93,14 @@ class Webhook:
                     self._world.updates.confirm(batch[0].update_id + 1)
 
     def _is_repeated(self) -> bool:
-        """A fault sends the update again, although the bot has taken it."""
+        """Whether a fault says to send this update again, although the bot has accepted it."""
         return isinstance(self._faults.next("webhook", "", self._clock()), RepeatUpdates)
 
     async def _deliver(self, session: aiohttp.ClientSession, update: QueuedUpdate) -> bool:
-        """Send the update until it is taken, given up, or the webhook changes. Returns whether it is done with."""
+        """Send an update again and again until the bot accepts it, it is too old, or the webhook changes.
+
+        Returns False only if the webhook has changed: the update must then be sent to the new one.
+        """
         settings, call, step = self._world.settings, self._call, self._world.settings.webhook_retry_first_s
         while self._call is call:
             wait = await self._post(session, call, update)
@@ -112,7 +115,10 @@ class Webhook:
         return False
 
     async def _post(self, session: aiohttp.ClientSession, call: WebhookCall, update: QueuedUpdate) -> float | None:
-        """Send it once. None says that the bot took it, a number how long it wants us to wait; 0 if it does not say."""
+        """Send an update once. Returns None if the bot has accepted it.
+
+        Otherwise returns the seconds that the bot asks to wait before the next try, or 0 if the bot does not say.
+        """
         headers = {"X-Telegram-Bot-Api-Secret-Token": call.secret_token} if call.secret_token else {}
         timeout = aiohttp.ClientTimeout(total=self._world.settings.webhook_timeout_s)
         try:
@@ -129,7 +135,7 @@ class Webhook:
 
 
 def _is_on_this_machine(url: str) -> bool:
-    """The platform demands HTTPS; on this machine plain HTTP is accepted, so that a test needs no certificate."""
+    """Whether a URL leads to this machine. The platform demands HTTPS, but here a test may use plain HTTP."""
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback

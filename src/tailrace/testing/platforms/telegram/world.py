@@ -1,8 +1,8 @@
 """The chats of the simulated Telegram: people, members, topics, messages with all their versions, drafts and files.
 
-The world holds what is true and nothing that a caller said wrong: `tailrace.testing.platforms.telegram.methods` checks
-the calls of the bot, `people` lets people act, and `history` shows what people see. Every change gets the time as an
-argument, so the world reads no clock.
+The world stores the state. It does not check the calls of the bot: `calls` and `sending` do. `people` performs the
+actions of people, and `history` shows what they see. Every change gets the time as an argument, so the world reads no
+clock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TelegramUser(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file on the platform. `width` and `height` are those of a photo."""
+    """A file on the platform. `width` and `height` are set for a photo."""
 
     file_id: str
     name: str
@@ -48,7 +48,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TelegramContent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message shows. With a file the text is its caption. `rich` is the content of a rich message."""
+    """What a message shows. If it has a file, the text is the caption. `rich` is the content of a rich message."""
 
     text: str = ""
     entities: tuple[MessageEntity, ...] = ()
@@ -65,7 +65,7 @@ class ContentVersion(msgspec.Struct, frozen=True):
 
 
 class TelegramMessage(msgspec.Struct, kw_only=True):
-    """A message. `service` is what it says if it is no message of a person, such as that a member joined.
+    """A message. If it reports an event, such as a new member, `service` has the fields that describe the event.
 
     `reactions` has an entry for each change: its time, the user, and the emoji that the user shows from then on.
     """
@@ -83,7 +83,7 @@ class TelegramMessage(msgspec.Struct, kw_only=True):
 
     @property
     def content(self) -> TelegramContent:
-        """What it shows now."""
+        """What the message shows now: its last version."""
         return self.versions[-1].content
 
 
@@ -100,7 +100,7 @@ class DraftVersion(msgspec.Struct, kw_only=True):
 
 
 class ChatAction(msgspec.Struct):
-    """What the bot seemed to do, such as typing, from the time `at` to the time `until`."""
+    """A sign of what the bot does, such as "typing…", which people saw from the time `at` to the time `until`."""
 
     action: str
     thread: int | None
@@ -109,7 +109,7 @@ class ChatAction(msgspec.Struct):
 
 
 class CallbackQuery(msgspec.Struct, kw_only=True):
-    """A pressed button. `answer` is None until the bot has answered."""
+    """A press of a button. `answer` is None until the bot has answered."""
 
     query_id: str
     user: TelegramUser
@@ -128,10 +128,10 @@ class ForumTopic(msgspec.Struct):
 
 
 class TelegramChat(msgspec.Struct, kw_only=True):
-    """A chat. `bot_status` is that of the bot in it: `member`, `administrator`, `left` or `kicked`.
+    """A chat. `bot_status` is the bot's role in it: `member`, `administrator`, `left` or `kicked`.
 
-    In a private chat, `kicked` says that the person has blocked the bot. `live` are the drafts and actions that can
-    still be shown, `drafts` and `actions` are all that ever were.
+    In a private chat, `kicked` says that the person has blocked the bot. `live` has the drafts and actions that may be
+    shown now; `drafts` and `actions` have all of them, also those of the past.
     """
 
     id: int
@@ -152,7 +152,7 @@ class TelegramChat(msgspec.Struct, kw_only=True):
 
 
 class TelegramWorld:
-    """All chats of one bot. `version` counts the changes."""
+    """The state of the simulated platform: all chats of one bot. `version` grows with each change."""
 
     def __init__(self, *, token: str, settings: TelegramSettings | None = None, seed: int = 0) -> None:
         if not _TOKEN.fullmatch(token):
@@ -181,7 +181,7 @@ class TelegramWorld:
         return chat
 
     def new_number(self) -> int:
-        """A number that no other file, query or topic has."""
+        """A new number for the id of a file or of a button press."""
         self._next_number += 1
         return self._next_number
 
@@ -206,7 +206,7 @@ class TelegramWorld:
         return message
 
     def add_topic(self, chat: TelegramChat, by: TelegramUser, title: str, now: float) -> TelegramMessage:
-        """Add a topic. Its id is that of the message that says so."""
+        """Add a topic, and the message that announces it. The id of the topic is the id of that message."""
         topic = {"name": title, "icon_color": 7322096}
         message = self.new_message(chat, by, TelegramContent(), now, service={"forum_topic_created": topic})
         message.thread = message.message_id
@@ -214,7 +214,7 @@ class TelegramWorld:
         return message
 
     def show(self, chat: TelegramChat, shown: DraftVersion | ChatAction) -> None:
-        """Show a draft or an action, instead of the earlier one of the same draft or action and topic."""
+        """Show a draft or an action in a chat. It replaces the earlier text of the same draft, or the same action."""
         if isinstance(shown, DraftVersion):
             key: tuple[object, ...] = ("draft", shown.draft_id, shown.thread)
             chat.drafts.append(shown)
@@ -233,7 +233,7 @@ class TelegramWorld:
         self.version += 1
 
     def store(self, name: str, content: bytes, *, is_photo: bool = False) -> StoredFile:
-        """Keep a file. The path to download it holds nothing of its name but a plain ending."""
+        """Store a file. Its download path does not contain its name, only the ending of the name."""
         number = self.new_number()
         ending = name.rpartition(".")[2].lower()
         ending = ending if ending.isascii() and ending.isalnum() and ending != name.lower() else "bin"
@@ -252,9 +252,9 @@ class TelegramWorld:
         return file
 
     def spend(self, chat: TelegramChat, now: float, *, of: Literal["message", "draft", "action"] = "message") -> None:
-        """Count a call against the pace of the platform (facts 6). Refuses it if it comes too early.
+        """Count a call against the rates of the platform. Raises `ApiRefusal` if the call comes too early.
 
-        Deletions, reactions and answers to buttons are not counted: no source says whether the platform does.
+        Deletions, reactions and answers to buttons are not counted: no source says whether the platform counts them.
         """
         settings = self.settings
         if not settings.enforces_pace:
