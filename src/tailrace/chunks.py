@@ -47,7 +47,11 @@ class _Growing:
 
 
 def _pieces(holder: object, name: str) -> list[str]:
-    """The pieces of a growing attribute. They are not declared on the class: that would make them a dataclass field."""
+    """The list of pieces of a growing attribute.
+
+    It is an attribute of the instance that the class does not declare, because a declared one would be a dataclass
+    field.
+    """
     pieces: list[str] = getattr(holder, f"_{name}")
     return pieces
 

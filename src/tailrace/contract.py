@@ -173,7 +173,7 @@ async def checked(
 
 
 class _Turn:
-    """Follows one turn through the grammar, and adds the events that are missing."""
+    """Checks the events of one turn against the grammar, and adds the events that the runtime left out."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _Turn:
             self._failure = TurnFailed(code="runtime_raised", message=replace_surrogates(reason))
 
     def end(self) -> list[Event]:
-        """The events that the consumer still needs when the stream has ended."""
+        """The events to yield after the last one of the stream, so that the turn is complete."""
         missing: list[Event] = []
         if self.state is GrammarState.NOT_STARTED:
             missing.append(TurnStarted(turn_id=self._turn_id))
@@ -234,7 +234,7 @@ class _Turn:
         return missing
 
     async def close(self, source: AsyncIterator[Event] | None, index: int) -> None:
-        """Close the stream if it has `aclose`."""
+        """Close the stream of the runtime, if it has a method `aclose`."""
         aclose = getattr(source, "aclose", None)
         if aclose is None:
             return

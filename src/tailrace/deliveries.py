@@ -144,7 +144,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def channel(self) -> str:
-        """The name of its channel."""
+        """The name of the channel that sends the delivery."""
         return self.operation.target.channel
 
     @property

@@ -55,7 +55,7 @@ class TailraceError(Exception):
 
 
 class ContractViolation(TailraceError):
-    """An event breaks the contract of `tailrace.events`. `diagnostic` says which one, where, and what to change."""
+    """An event breaks the contract of `tailrace.events`. `diagnostic` names the event and says what to change."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic.message)
@@ -79,7 +79,7 @@ class PluginNotFound(UsageError):
 
 
 class TurnMismatch(UsageError):
-    """A delivery with that id is already recorded with other content. One id always means one content."""
+    """The ledger has a delivery with this id and another content. One id always means one content."""
 
     def __init__(self, delivery_id: str) -> None:
         super().__init__(

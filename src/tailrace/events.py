@@ -191,7 +191,7 @@ class TurnCompleted(_Event, frozen=True, kw_only=True, tag="turn_completed"):
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn_failed"):
-    """The turn failed. The text before it stays."""
+    """The turn failed. The text that came before stays in the answer."""
 
     message: str
     code: str | None = None

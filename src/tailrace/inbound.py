@@ -72,7 +72,7 @@ class InboundMessage(_Inbound, frozen=True, kw_only=True, tag="message"):
 
 
 class ButtonPress(_Inbound, frozen=True, kw_only=True, tag="press"):
-    """A person pressed one of our buttons. `value` is that of the button, `message_id` that of its message."""
+    """A person pressed one of our buttons: the one with this `value`, below the message with this `message_id`."""
 
     value: str
     sender: Sender

@@ -62,7 +62,7 @@ class Runtime(Protocol):
 
 @runtime_checkable
 class ChannelProvider(Protocol):
-    """A channel of an extension that shows a finished answer in its own way."""
+    """A channel of an extension that gets the whole answer at once, and shows it in its own way."""
 
     name: str
 
@@ -86,7 +86,7 @@ class StreamingChannelProvider(Protocol):
         ...
 
     async def on_stream_chunk(self, user_id: str, chunk: str) -> None:
-        """Show the next piece of the answer, as it is."""
+        """Show the next piece of the answer. It may end anywhere, also within a word."""
         ...
 
     async def on_stream_status(self, user_id: str, status: str) -> None:
@@ -211,7 +211,7 @@ class SendsMedia(Protocol):
     """A channel that can send pictures, sounds and files."""
 
     async def post_media(self, media: PostMedia, *, key: str) -> Receipt:
-        """Send the file as a new message with its caption. `key` is used as in `post`."""
+        """Send the file as a new message with its caption. `key` is as in `Channel.post`."""
         ...
 
 
@@ -220,7 +220,10 @@ class StreamsNatively(Protocol):
     """A channel whose platform has streams: messages to which text can be appended."""
 
     async def open_stream(self, opening: OpenStream, *, key: str) -> Receipt:
-        """Start a message. The receipt's id is the id of the stream. `key` is used as in `post`."""
+        """Open a message to which text can be appended. The receipt's id is the id of the stream.
+
+        `key` is as in `Channel.post`.
+        """
         ...
 
     async def append_stream(self, appended: AppendStream) -> None:

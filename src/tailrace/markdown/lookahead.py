@@ -80,7 +80,10 @@ class Lookahead:
 
     @cached_property
     def kept_styles(self) -> tuple[str, ...]:
-        """Those styles of the opening that the text closes or may still close. The others must not be opened again."""
+        """The styles that the beginning of the part opens again and that its text closes, or may still close.
+
+        The other styles must not be opened again, because they would stay open.
+        """
         if not self.opening.styles:
             return ()
         unmatched = set(self.outline.unmatched)
@@ -107,9 +110,9 @@ class Lookahead:
             self._text_end = len(self.source)
 
     def _close_open_styles(self) -> None:
-        """Parse the text with all open styles closed at its end.
+        """Parse the text as if all open styles were closed at its end.
 
-        The cut cannot wait until the text itself closes them, so they are assumed to be real styles.
+        The decision cannot wait for the text that closes them, so this assumes that it will come.
         """
         leaf = next((block for block in reversed(self.outline.blocks) if block.kind == "paragraph"), None)
         if leaf is None or self.paragraph_ended(leaf):

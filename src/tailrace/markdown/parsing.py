@@ -27,7 +27,7 @@ _TABLE_PARTS = frozenset(("TableHead", "TableRow", "TableCell"))
 
 
 def parse(source: str) -> tree.Blocks:
-    """The top-level blocks of a text. Blocks that have ended are cached."""
+    """Parse a text and return its top-level blocks. Blocks that later text cannot change are cached."""
     return tuple(chain.from_iterable(_pieces(source)))
 
 
@@ -60,7 +60,7 @@ class _Frame:
         self.inlines.append(inline)
 
     def take_inlines(self) -> tree.Inlines:
-        """Return the inlines so far and remove them from the frame."""
+        """Return the inlines (text, styles, links) that were collected so far, and remove them from the frame."""
         self._join_words()
         taken = tuple(self.inlines)
         self.inlines.clear()
