@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """Host and port. Raises `ValueError`, which says what is expected; port 0 is a free port."""
+    """Host and port of an address such as `127.0.0.1:8766`. Port 0 means any free port.
+
+    Raises `ValueError`, which says what is expected.
+    """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
         raise ValueError("expected host:port, such as 127.0.0.1:8766")

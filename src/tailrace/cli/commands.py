@@ -1,4 +1,4 @@
-"""The command line of `tailrace`: one file per command, put together here."""
+"""The command line `tailrace`: puts its commands together. Each command has a file of its own."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _text(piece: _Piece) -> str:
 
 
 class Recorder:
-    """Writes each turn to its own file in a folder, while the events come."""
+    """Writes the events of each turn to a file of its own in a folder, while the events come."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Reads events from standard input: one JSON object per line, each yielded as soon as its line is complete.
+"""Reads events from standard input: one JSON object per line. Each event is yielded as soon as its line is complete.
 
 A line may also be from a recording; its time is then ignored. If a line is not an event, the turn fails, and `problem`
 has the reason and the line number.

@@ -1,4 +1,4 @@
-"""Turns of an agent, one after the other on one event loop. Ctrl-C can end each of them.
+"""Runs turns of an agent, one after the other on one event loop. Ctrl-C can end each of them.
 
 The event loop runs only during a turn; between turns the main thread waits for input. An agent may ignore a request to
 stop, so during a turn each further Ctrl-C does more:

@@ -27,7 +27,7 @@ class ExplainedValue(NamedTuple):
 
 
 def refuse_unknown(prefix: str, table: Table, *kinds: type[msgspec.Struct], others: Sequence[str] = ()) -> None:
-    """Raise `UsageError` for a key that none of the structs has as a field."""
+    """Raise `UsageError` if the table has a key that is neither a field of these structs nor in `others`."""
     known = [*others, *(field.encode_name for kind in kinds for field in fields(kind))]
     for name, value in table.items():
         if name not in known:
@@ -73,7 +73,7 @@ def converted(value: SourcedValue, kind: Any, key: str) -> Any:
 def explained(
     kind: type[msgspec.Struct], values: Mapping[str, Any], prefix: str, table: Table
 ) -> Iterator[ExplainedValue]:
-    """Each key of the struct with its value, or else its default, and its origin."""
+    """Each key of the struct with its origin and its value, which is the default if no source has the key."""
     for field in fields(kind):
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         shown = _shown(values.get(field.name, default))
@@ -81,7 +81,7 @@ def explained(
 
 
 def origin_of(name: str, table: Table) -> str:
-    """The origin of a key of this table."""
+    """Where the value of this key comes from: `default`, the file, `env` or `--set`."""
     return table[name].source.origin if name in table else "default"
 
 

@@ -68,13 +68,13 @@ class Settings:
         return self._names("channels")
 
     def agents(self) -> dict[str, AgentSettings]:
-        """The tables `[agents.NAME]` by name."""
+        """The settings of each agent: the tables `[agents.NAME]` by their names."""
         return dict(self._agents)
 
     def schedules(self) -> dict[str, ScheduleSettings]:
-        """The tables `[schedule.NAME]` by name.
+        """The settings of each schedule: the tables `[schedule.NAME]` by their names.
 
-        Raises `UsageError` if one names a channel without a table, or an agent that is not among those with tables.
+        Raises `UsageError` if a schedule names a channel or an agent that has no table.
         """
         for name, schedule in self._schedules.items():
             if schedule.channel not in self.channels():
@@ -106,9 +106,9 @@ class Settings:
         return ConfiguredChannel(name, kind, settings, options, values)
 
     def agent_of(self, key: str) -> str:
-        """The name of the agent of a table such as `channels.telegram` or `schedule.morning`.
+        """The name of the agent that a table such as `channels.telegram` or `schedule.morning` uses.
 
-        It may be left out if there is one agent. Raises `UsageError` if there is no such agent.
+        If there is only one agent, the table need not name it. Raises `UsageError` if there is no such agent.
         """
         table = self._layers.table(key)
         if "agent" in table:
@@ -126,7 +126,7 @@ class Settings:
                 raise UsageError(f"{key}.agent is missing: choose one of {', '.join(several)}")
 
     def is_set(self, key: str) -> bool:
-        """Whether a source has a value for this key, such as `gateway.health`."""
+        """Whether a source sets this key, such as `gateway.health`. A default does not count."""
         table, _, name = key.rpartition(".")
         return name in self._layers.table(table)
 

@@ -39,7 +39,7 @@ class Source(NamedTuple):
 
 
 class SourcedValue(NamedTuple):
-    """A value as it was written, and its source."""
+    """A value as it was written in a source, and the source."""
 
     value: Any
     source: Source
@@ -51,7 +51,10 @@ Layer: TypeAlias = dict[str, Table]
 
 
 class Layers(NamedTuple):
-    """The sources in the order of precedence. `folder` is that of the file, or the working directory without a file."""
+    """What each source of the settings sets. A later layer wins: the file, the environment, `--set`.
+
+    `folder` is the folder of the file, or the working directory if there is no file.
+    """
 
     file: Layer
     environment: Layer
@@ -60,18 +63,21 @@ class Layers(NamedTuple):
     folder: Path
 
     def table_keys(self) -> list[str]:
-        """The tables that the file or `--set` has; without a file also those of the environment."""
+        """The names of the tables in the file and in `--set`.
+
+        If there is no file, those of the environment are included.
+        """
         layers = [self.file, self.assigned] if self.has_file else [self.environment, self.assigned]
         return list({key: None for layer in layers for key in layer})
 
     def table(self, key: str) -> Table:
-        """A table with the values of the latest sources."""
+        """The table of this name with the values of all sources; a value of a later source wins."""
         layers = (self.file, self.environment, self.assigned)
         return {name: value for layer in layers for name, value in layer.get(key, {}).items()}
 
 
 def read_layers(path: Path | None, assignments: Sequence[str], environment: Mapping[str, str]) -> Layers:
-    """Read all sources; `assignments` are the texts `KEY=VALUE` of `--set`. Raises `UsageError`."""
+    """Read the settings of each source; `assignments` are the texts `KEY=VALUE` of `--set`. Raises `UsageError`."""
     has_file = path is not None or Path(FILE_NAME).exists()
     path = path or Path(FILE_NAME)
     here = Path()  # the working directory, which may not exist any more

@@ -64,7 +64,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A table `[agents.NAME]`. `use` is the name of the agent as on a command line."""
+    """A table `[agents.NAME]`. `use` names the agent in the same way as a command line: `claude`, `module:object`."""
 
     use: str
     permissions: Literal["ask", "allow", "deny"] = "ask"
@@ -105,7 +105,10 @@ class ScheduleSettings(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
 
     def next_run(self, after: float) -> float:
-        """The first time to run after this one, both in seconds since 1970; `every` counts from `after`."""
+        """The first time after `after` at which the schedule runs. Both are in seconds since 1970.
+
+        With `every`, the interval is counted from `after`.
+        """
         if self.every is not None:
             return after + interval_seconds(self.every)
         assert self.cron is not None, "a schedule has every or cron"
@@ -113,10 +116,10 @@ class ScheduleSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def presentation_of(channel: ChannelSettings, agent: AgentSettings | None) -> Presentation | None:
-    """How answers appear; None for the presentation of the channel type.
+    """The presentation of the answers in a channel; None means the presentation of the channel type.
 
-    The agent's presentation overrides the channel's. `streaming_enabled = false` is the presentation `final` of the
-    channel.
+    The agent's setting wins over the channel's. A channel with `streaming_enabled = false` has the presentation
+    `final`.
     """
     if agent is not None and agent.presentation is not None:
         return agent.presentation

@@ -14,7 +14,7 @@ _LONGEST_S = 366 * 86_400
 
 
 def interval_seconds(text: str) -> int:
-    """The seconds of an interval. Raises `ValueError`, which says what is expected."""
+    """The number of seconds of an interval such as `5m`. Raises `ValueError`, which says what is expected."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text, re.ASCII)
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0
     if not 0 < seconds <= _LONGEST_S:
@@ -23,7 +23,10 @@ def interval_seconds(text: str) -> int:
 
 
 def next_cron_time(expression: str, after: float) -> float:
-    """The first time after this one, both in seconds since 1970. Raises `ValueError` for a wrong expression."""
+    """The first time after `after` that matches the cron expression. Both are in seconds since 1970.
+
+    Raises `ValueError` if the expression is wrong.
+    """
     from cronsim import CronSim, CronSimError  # noqa: PLC0415 -- only a schedule with cron needs it
 
     if len(expression.split()) != 5:

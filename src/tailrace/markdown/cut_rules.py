@@ -1,8 +1,8 @@
-"""The rules that forbid a cut at a place, and the rule that more text is needed for a decision. Each is one function.
+"""The rules that forbid a cut at a place, or say that more text is needed to decide. Each rule is one function.
 
 Each function takes the lookahead (the text from which the cut is decided), a cut point and its kind of boundary. It
-returns a `NoCut`, or None if it allows the cut. The rules look at structure only: `cutting` parses both sides to see
-whether a cut changes how the text reads.
+returns a `NoCut`, or None if it allows the cut. The rules look at structure only. Whether a cut changes what people
+read, `cutting` finds out by parsing both sides.
 """
 
 from __future__ import annotations
@@ -163,10 +163,9 @@ def _should_move(ahead: Lookahead, point: CutPoint, _boundary: Boundary) -> NoCu
 
 
 def _is_too_early(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Wait for more text if the text so far does not show how a cut would read.
+    """Wait for more text if it is still unknown what a cut at this point would do to the text.
 
-    How it would read is unknown while a style or link may still be open at the point, or while the kind of the next
-    block is unknown.
+    That is unknown while a style or link may be open at the point, or while the kind of the next block is unknown.
     """
     if ahead.must_decide:
         return None

@@ -103,7 +103,7 @@ def closing_fence(outline: Outline) -> str:
 class _CutSearch:
     """The search for one cut. `fallback` is a cut that is used only if there is no better one.
 
-    It changes how the text reads, but leaves no code fence open.
+    With `fallback`, people would read the text differently, but no code fence stays open.
     """
 
     def __init__(self, ahead: Lookahead) -> None:
@@ -189,7 +189,7 @@ class _CutSearch:
         return visible if no_room and not in_fence else markup.resume
 
     def _cannot_change_text(self, point: CutPoint) -> bool:
-        """Whether it is clear without another parse that the text reads the same after a cut at this point."""
+        """Whether it is clear without parsing that people read the same text after a cut at this point."""
         if point.containers or point.styles or self.ahead.hides_wrapper:
             return False
         leaf = point.leaf

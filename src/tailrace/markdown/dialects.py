@@ -71,8 +71,7 @@ def render(text: str, dialect: str) -> Body:
 class Measurer:
     """Renders a text for one dialect and compares the result with a limit.
 
-    With `lines`, a body may have at most that many lines. To count this with the same number, each line takes at least
-    `limit / lines` of the limit.
+    With `lines`, a body with more lines than that exceeds the limit too: each line counts as at least `limit / lines`.
     """
 
     def __init__(self, limit: int, unit: str, dialect: str, *, lines: int | None = None) -> None:

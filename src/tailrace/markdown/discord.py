@@ -32,9 +32,9 @@ _LINE_MARK = re.compile(r"^( *(?:\d+(?=\.))?)(?=(?:#{1,3}|-#|>(?:>>)?|[-+]|\.) )
 
 
 def _begins(word: str) -> str:
-    """A pattern for a word or the beginning of one at the end of a text: `here` also matches a final `he`.
+    """A regular expression for a word. At the end of a text its beginning is enough: `here` also matches a final `he`.
 
-    The beginning counts too, because later text may complete the word.
+    Later text may complete the word.
     """
     return rf"{word}|(?:{'|'.join(word[:length] for length in range(len(word)))})\Z"
 

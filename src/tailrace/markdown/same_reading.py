@@ -1,4 +1,4 @@
-"""Compare how two texts read, to find out whether a cut changes the text for people.
+"""Compare two texts as people see them after rendering, to find out whether a cut changes the text.
 
 Line ends are ignored, because a cut may change them.
 """

@@ -1,8 +1,8 @@
 """Split a text that arrives in pieces of any size into parts that fit.
 
-This module owns the text that has arrived. As long as there is not enough text for a decision, it decides after how
-many more characters `cutting` is asked again. These numbers, and so the parts too, depend only on the text and not on
-the pieces in which the text arrived.
+This module owns the text that has arrived. As long as there is too little text to decide on a cut, this module decides
+how much more text must arrive before `cutting` is asked again. These lengths, and so the parts too, depend only on the
+text and not on the pieces in which it arrived.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Splitter:
 
     @property
     def open_text(self) -> str:
-        """The text after the last cut, as Markdown that is valid at its beginning: the cut's markup comes first."""
+        """The text after the last cut. Before it is the markup that the cut added, so that it is valid Markdown."""
         self._join_pending()
         return self._opening.text + self._text[self._start :]
 
@@ -227,7 +227,7 @@ class Splitter:
                 self._step *= 2
 
     def _skip_delimiters(self, available: int) -> None:
-        """Make the lookahead longer if it ends between delimiters, because half of a `**` would close a `*`."""
+        """Do not let the text of the next decision end inside a `**`, because half of a `**` would close a `*`."""
         while self._lookahead < min(self._max_lookahead, available + 1):
             if self._text[self._start + self._lookahead - 1] not in "*_~`":
                 break
@@ -314,9 +314,9 @@ class Splitter:
         return None
 
     def _last_break(self, text: str) -> TopLevelBreak | None:
-        """The last blank line between top-level blocks with a text before it that fits.
+        """The last blank line between two top-level blocks, with text before it that fits.
 
-        The last one in the whole lookahead is tried first, because the text before it often fits.
+        The last one of all is tried first, because the text before it often fits.
         """
         found = last_top_level_break(text, len(text) - 1)
         if found is None or (found.is_last and self._measurer.fits(text[: found.end])):

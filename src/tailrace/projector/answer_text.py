@@ -231,7 +231,7 @@ class AnswerText:
     def cut(self) -> bool:
         """End the message that is being written at the best boundary of its text so far.
 
-        Returns False if there is none.
+        Returns False if there is no good boundary.
         """
         if self.run.cut():
             self._lay_out()
@@ -254,7 +254,7 @@ class AnswerText:
         return self._blocks is not None and (self._blocks.has_waiting or self.run.has_sealed_tail)
 
     def complete(self, text: str | None, *, is_cancelled: bool = False) -> None:
-        """Complete the answer.
+        """Complete the answer, because the turn has ended.
 
         `text` is the whole answer for a turn in which no text came before; otherwise it is ignored.
         """
@@ -266,7 +266,7 @@ class AnswerText:
         self._end_run()
 
     def end(self) -> None:
-        """End the answer.
+        """End the answer: nothing is added after this.
 
         Messages that a crashed process sent and that the answer does not need are removed from the chat.
         """

@@ -61,9 +61,9 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     posted_length: int = 0  # the length of the text in the operation that began it
 
     def unsent_part(self, text: str) -> str:
-        """That part of `text`, the source of this message, that is in no post of the message.
+        """Leave out of `text`, the source of this message, what a post of the message may have sent.
 
-        The beginning of the text is left out if a post with it is pending, or if it is unknown whether such a post
+        That is the beginning of the text, if a post with it is pending, or if it is unknown whether such a post
         arrived.
         """
         may_be_there = self.message_id is None and (self.pending is not None or self.lost)
@@ -236,7 +236,10 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
 
 
 class BodyHash(NamedTuple):
-    """Hashes of a body that was sent, to recognise the same body later. The bodies would take too much memory."""
+    """Hashes of a body that was sent, to recognise the same body later. The bodies would take too much memory.
+
+    `text` is the hash of the text alone, `whole` that of the whole body, and `size` the length of the text.
+    """
 
     text: int
     whole: int

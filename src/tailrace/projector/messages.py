@@ -102,12 +102,12 @@ class TurnMessages:
         self._sealed = self._finished = 0
 
     def drop_unsealed(self) -> None:
-        """Drop the messages after the last medium or note that no text is left for."""
+        """Drop the messages after the last medium or note for which no text is left."""
         for message in self._of_run[self._sealed :]:
             message.drop()
 
     def reopen_dropped(self) -> None:
-        """Keep the first message that no text was left for, because later text may be written into it."""
+        """Keep the first message for which no text was left, because later text may be written into it."""
         message = self._of_run[self._sealed] if self._sealed < len(self._of_run) else None
         if message is not None and self._can_become(message, None):
             message.unseal()
@@ -120,7 +120,7 @@ class TurnMessages:
                 message.drop()
 
     def drop_unposted(self) -> None:
-        """Drop the messages that are not in the chat or would have to be posted anew.
+        """Drop the messages that are not in the chat yet, or that only a new post could finish.
 
         A message with a pending operation is not dropped.
         """

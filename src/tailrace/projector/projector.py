@@ -8,8 +8,8 @@ shown (the one that is still being written).
     while the turn runs    messages with final text are sent in order; the open one is updated at an interval
     after the turn         all messages have their final text; the last operations come without a pause
 
-A process may crash and a new one resume the turn. The events are then fed again from the first one. No message is
-changed before as much text was fed again as the crashed process had sent.
+A process may crash or be stopped, and a new process may resume the turn. The events are then fed again from the first
+one. No message is changed before as much text was fed again as the crashed process had sent.
 
 Several durable operations can be pending, because the sender performs them in order. At most one interim operation is
 pending, and never together with a durable one. The sender keeps the rate limits of the chat. The projector keeps the
@@ -78,7 +78,10 @@ CUT_OFF = "The answer ended before it was complete."
 
 
 class Projector:
-    """Shows one turn in one chat. `earlier` are the messages that a crashed process sent of it (see `resuming`)."""
+    """Shows one turn in one chat.
+
+    If a process that crashed or was stopped has sent a part of the turn, `earlier` are its messages (see `resuming`).
+    """
 
     def __init__(
         self,
@@ -230,10 +233,10 @@ class Projector:
 
     @property
     def unsent(self) -> Snapshot | None:
-        """The text that no durable operation contains yet, and the live message that shows it: it is saved for a crash.
+        """The text that no durable operation contains yet, and the live message that shows it.
 
-        None while a resumed turn repeats messages that the crashed process sent: what that process saved is still
-        valid.
+        It is saved in the ledger, so that it is not lost in a crash. None while a resumed turn repeats messages that
+        the crashed process sent: what that process saved is still valid.
         """
         self._feed_new_text(self._new_text_at)
         if self._answer.messages.has_earlier:

@@ -298,7 +298,7 @@ class SpeechFilter:
         self._state = _State.IN_LINE if self._fence else _State.LINE_START
 
     def _take_back(self) -> None:
-        """Make reasoning of all text of the block, because it ends with a closing tag."""
+        """Make reasoning of all text of the block so far, because it ends with a closing tag such as `</think>`."""
         before, new = "".join(self._out[: self._out_start]), "".join(self._out[self._out_start :])
         tag = (before + new).rindex("<")
         self._reasoning.append(new[: max(tag - len(before), 0)])

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class TextRun:
-    """One run of text. `parts` are the parts of its text that will not change; `tail` is the text after them."""
+    """The text of an answer between two messages that are not text.
+
+    `parts` do not change any more; `tail` is the rest.
+    """
 
     def __init__(self, make_splitter: Callable[[], Splitter]) -> None:
         self._make_splitter = make_splitter
@@ -122,7 +125,7 @@ class TextRun:
         self.feed(text)
 
     def retract(self) -> None:
-        """Remove the text of the present segment."""
+        """Remove the text since the last call of `end_segment`."""
         self._truncate(self._segment_start)
 
     def clear(self) -> None:
@@ -164,7 +167,7 @@ class TextRun:
         return bool(parts)
 
     def end_part(self) -> bool:
-        """Make parts of all text if its last block is complete. Returns False if the block is open.
+        """Make parts of the whole text, if its last block is complete. Returns False if that block is still open.
 
         If the text is cut again later, a part will end here too.
         """

@@ -103,7 +103,7 @@ class _NestedCall(ToolLine):
 
 
 class ToolCalls:
-    """The tool calls of one turn."""
+    """The tool calls of one turn, as far as they are shown."""
 
     __slots__ = ("_calls", "_changed", "_count", "_open", "left_out")
 

@@ -123,7 +123,7 @@ class ChannelPreview(msgspec.Struct, frozen=True, kw_only=True):
         return f"{name}{processing}", str(self.size_of(message)), edits
 
     def size_of(self, message: VisibleMessage) -> MessageSize:
-        """The size of a message as the platform counts it."""
+        """The size of a message as its platform counts it, and the limits for it."""
         limits = self.capabilities
         if message.media:
             size, limit, max_lines = units.size(message.body.text, limits.unit), limits.caption_limit, None
