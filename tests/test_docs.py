@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import fields
 
 from tailrace.config import (
+    DESCRIPTIONS,
     ENVIRONMENT,
     AgentSettings,
     ChannelSettings,
@@ -91,18 +92,26 @@ def test_every_setting_state_and_presentation_is_documented() -> None:
     assert {name for name in settings if f"| `{name}` |" not in page("presentations")} == set()
 
 
-SETTING_ROW = r"(?m)^\| `(\w+)` \| .* \| (.*) \| `(.*)` \|$"
+SETTING_ROW = r"(?m)^\| `(\w+)` \| (.*) \| (.*) \| `(.*)` \|$"
 
 
 def documented_settings(section: str, struct: type[msgspec.Struct]) -> dict[str, str]:
     """The example of each key in a section of the page on settings, which has all keys with their defaults."""
     [found] = re.findall(rf"(?ms)^#+ {re.escape(section)}$.*?(?=^#|\Z)", page("settings"))
-    rows = {key: (default, example) for key, default, example in re.findall(SETTING_ROW, found) if key != "type"}
+    rows = {key: (default, example) for key, _, default, example in re.findall(SETTING_ROW, found) if key != "type"}
     assert list(rows) == list(struct.__struct_fields__)
     for field in fields(struct):
         if field.default not in (None, msgspec.NODEFAULT):
             assert rows[field.name][0] == f"`{msgspec.json.encode(field.default).decode()}`"
     return {key: example for key, (_, example) in rows.items()}
+
+
+def test_editors_show_the_descriptions_of_the_page_on_settings() -> None:
+    for table, descriptions in DESCRIPTIONS.items():
+        [found] = re.findall(rf"(?ms)^## `\[{table}(?:\.NAME)?\]`$.*?(?=^#|\Z)", page("settings"))
+        rows = re.findall(SETTING_ROW, found)
+        plain = {key: re.sub(r", see \[.*?\)|; needed|`", "", meaning) for key, meaning, *_ in rows}
+        assert plain == descriptions
 
 
 def assignments(table: str, examples: dict[str, str]) -> list[str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,7 +31,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-KEYWORDS = {"type", "properties", "required", "additionalProperties", "items", "title", "description", "default"}
+ANNOTATIONS = {"$schema", "title", "description", "default", "discriminator", "$defs"}
 
 
 @cache
@@ -36,29 +40,47 @@ def schema(name: str) -> dict[str, Any]:
     return document
 
 
+def has_type(value: Any, kind: str) -> bool:
+    return isinstance(value, TYPES[kind]) and (not isinstance(value, bool) or kind == "boolean")
+
+
+def object_fits(value: dict[str, Any], part: dict[str, Any], whole: dict[str, Any]) -> bool:
+    properties, rest = part.get("properties", {}), part.get("additionalProperties", True)
+    parts = [(item, properties.get(name, rest)) for name, item in value.items()]
+    return all(other if isinstance(other, bool) else fits(item, other, whole) for item, other in parts)
+
+
+RULES: dict[str, Callable[[Any, Any], bool]] = {
+    "type": has_type,
+    "enum": lambda value, options: value in options,
+    "const": lambda value, constant: value == constant,
+    "pattern": lambda value, pattern: not isinstance(value, str) or re.search(pattern, value) is not None,
+    "required": lambda value, names: set(names) <= value.keys(),
+    "exclusiveMinimum": lambda value, limit: value > limit,
+    "exclusiveMaximum": lambda value, limit: value < limit,
+    "maximum": lambda value, limit: value <= limit,
+}
+
+
 def fits(value: Any, part: dict[str, Any], whole: dict[str, Any]) -> bool:
     """Whether a value is valid by a schema. It knows the keywords that our schemas use, and refuses others."""
-    if "$ref" in part:
-        part = whole["$defs"][part["$ref"].removeprefix("#/$defs/")]
-    if options := part.get("oneOf", part.get("anyOf")):
-        fitting = sum(fits(value, option, whole) for option in options)
-        return fitting == 1 if "oneOf" in part else fitting > 0
-    if "enum" in part:
-        return value in part["enum"]
-    assert part.keys() <= KEYWORDS
-    kind = part.get("type")
-    if kind and (not isinstance(value, TYPES[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return False
-    if isinstance(value, list):
-        return all(fits(item, part.get("items", {}), whole) for item in value)
-    if not isinstance(value, dict) or "properties" not in part:
-        return True
-    properties = part["properties"]
-    return (
-        set(part.get("required", ())) <= value.keys()
-        and (part.get("additionalProperties", True) or value.keys() <= properties.keys())
-        and all(fits(item, properties[name], whole) for name, item in value.items() if name in properties)
-    )
+    for keyword, rule in part.items():
+        match keyword:
+            case "$ref":
+                valid = fits(value, whole["$defs"][rule.removeprefix("#/$defs/")], whole)
+            case "oneOf":
+                valid = sum(fits(value, option, whole) for option in rule) == 1
+            case "anyOf":
+                valid = any(fits(value, option, whole) for option in rule)
+            case "items":
+                valid = all(fits(item, rule, whole) for item in value)
+            case "properties" | "additionalProperties":
+                valid = object_fits(value, part, whole)
+            case _:
+                valid = keyword in ANNOTATIONS or RULES[keyword](value, rule)
+        if not valid:
+            return False
+    return True
 
 
 def test_schema_of_events_is_a_union_tagged_by_type() -> None:
@@ -102,3 +124,48 @@ def test_every_chunk_fits_the_schema(of_a_turn: list[events.Event]) -> None:
     for chunk in folded:
         assert fits(json.loads(msgspec.json.encode(chunk)), whole, whole), chunk
     assert not fits({"text": "a"}, whole, whole)
+
+
+DOCUMENTED = Path(__file__).parent.parent.parent / "docs" / "settings.md"
+
+
+def documented_settings() -> dict[str, Any]:
+    [toml] = re.findall(r"(?ms)^```toml\n(.*?)^```$", DOCUMENTED.read_text(encoding="utf-8"))
+    return tomllib.loads(toml)
+
+
+def test_the_settings_of_the_documentation_fit_the_schema() -> None:
+    whole = schema("config")
+    assert fits(documented_settings(), whole, whole)
+    assert fits({}, whole, whole)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "agent = 1",
+        "[gatewy]",
+        "[gateway]\nmax_queue_size = 0",
+        "[gateway]\nledger = 'postgresql://h'",
+        "[agents.main]",
+        "[agents.main]\nuse = 'demo'\npermissions = 'yes'",
+        "[agents.main]\nuse = 'demo'\nmiddleware = 'my_app'",
+        "[channels.telegram]\nbusy = 'wait'",
+        "[channels.telegram]\ntype = 'terminal'",
+        "[channels.mine]\ntoken = 'env:T'",
+        "[channels.mine]\ntype = 'terminal'\ntoken = 'env:T'",
+        "[shadow]\nshare = 0.1",
+        "[shadow]\npresentation = 'live'\nshare = 1.5",
+        "[schedule.a]\nprompt = 'x'\nchannel = 'c'\nto = '1'",
+        "[schedule.a]\nprompt = 'x'\nchannel = 'c'\nto = '1'\nevery = '1d'\ncron = '0 8 * * *'",
+        "[schedule.a]\nprompt = 'x'\nchannel = 'c'\nto = '1'\nevery = '1 day'",
+    ],
+)
+def test_wrong_settings_do_not_fit_the_schema(wrong: str) -> None:
+    whole = schema("config")
+    assert not fits(tomllib.loads(wrong), whole, whole)
+
+
+def test_every_key_of_the_gateway_has_a_description() -> None:
+    properties = schema("config")["properties"]["gateway"]["properties"]
+    assert [key for key, part in properties.items() if not part.get("description")] == []

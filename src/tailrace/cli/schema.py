@@ -11,7 +11,14 @@ import typer
 
 from tailrace.chunks import Chunk
 from tailrace.cli.failures import errors_in_one_line
-from tailrace.config import ChannelSettings, GatewaySettings
+from tailrace.config import (
+    DESCRIPTIONS,
+    AgentSettings,
+    ChannelSettings,
+    GatewaySettings,
+    LiveShadowSettings,
+    ScheduleSettings,
+)
 from tailrace.errors import UsageError
 from tailrace.events import Event
 from tailrace.plugins import channel_settings, known
@@ -30,6 +37,12 @@ class _SchemaName(StrEnum):
 _UNIONS: dict[_SchemaName, tuple[str, Any]] = {
     _SchemaName.EVENTS: ("One event of a tailrace turn", Event),
     _SchemaName.CHUNKS: ("One chunk of a tailrace message", Chunk),
+}
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "gateway": GatewaySettings,
+    "agents": AgentSettings,
+    "shadow": LiveShadowSettings,
+    "schedule": ScheduleSettings,
 }
 
 
@@ -51,8 +64,7 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
     """The schema of a union of structs. The field `type` says which member of the union a value is."""
     members, definitions = msgspec.json.schema_components(get_args(union), ref_template="#/$defs/{name}")
     for definition in definitions.values():
-        # The later paragraphs of a docstring are for readers of the Python code.
-        definition["description"] = " ".join(definition["description"].split("\n\n")[0].split())
+        definition["description"] = _first_paragraph(definition["description"])
     mapping = {}
     for member in members:
         definition = definitions[member["$ref"].rpartition("/")[2]]
@@ -72,30 +84,41 @@ def _schema(title: str, union: Any) -> dict[str, Any]:
     }
 
 
-def _settings_schema() -> dict[str, Any]:
-    """The schema of `tailrace.toml`, with the keys of all channel types that can be imported on this machine.
+def _first_paragraph(docstring: str) -> str:
+    """The later paragraphs are for readers of the Python code."""
+    return " ".join(docstring.split("\n\n", maxsplit=1)[0].split())
 
-    No key is required, because its value may come from the environment.
+
+def _settings_schema() -> dict[str, Any]:
+    """The schema of `tailrace.toml`, with the channel types that can be imported here.
+
+    No key of a channel is required: the environment may have it.
     """
     types = {kind: found for kind in known("channel") if (found := _settings_of(kind)) is not None}
+    structs = (*_TABLES.values(), ChannelSettings, *types.values())
     members, definitions = msgspec.json.schema_components(
-        (GatewaySettings, ChannelSettings, *types.values()),
-        schema_hook=lambda _: {"type": "string"},
-        ref_template="#/$defs/{name}",
+        structs, schema_hook=lambda _: {"type": "string"}, ref_template="#/$defs/{name}"
     )
     names = [member["$ref"].rpartition("/")[2] for member in members]
-    gateway, shared, *own = (definitions[name]["properties"] for name in names)
-    tables = {
-        kind: _closed(shared | properties | {"type": {"const": kind}})
-        for kind, properties in zip(types, own, strict=True)
-    }
-    with_type = [{**table, "required": ["type"]} for table in tables.values()]
-    channels = {"type": "object", "properties": tables, "additionalProperties": {"anyOf": with_type}}
+    parts = [definitions[name] for name in names]
+    gateway, agent, shadow, schedule = map(_table, _TABLES, parts)
+    schedule["oneOf"] = [{"required": ["every"]}, {"required": ["cron"]}]
+    shared, *own = parts[len(_TABLES) :]
+    channels = {kind: _channel(kind, shared, part) for kind, part in zip(types, own, strict=True)}
+    with_type = [{**table, "required": ["type"]} for table in channels.values()]
     return {
         "$schema": _DIALECT,
         "title": "The settings of tailrace",
-        **_closed({"gateway": _closed(gateway), "channels": channels}),
-        "$defs": {name: found for name, found in definitions.items() if name not in names},
+        "type": "object",
+        "properties": {
+            "gateway": gateway,
+            "agents": {"type": "object", "additionalProperties": agent},
+            "channels": {"type": "object", "properties": channels, "additionalProperties": {"anyOf": with_type}},
+            "shadow": shadow,
+            "schedule": {"type": "object", "additionalProperties": schedule},
+        },
+        "additionalProperties": False,
+        "$defs": {name: definition for name, definition in definitions.items() if name not in names},
     }
 
 
@@ -106,5 +129,35 @@ def _settings_of(kind: str) -> type[msgspec.Struct] | None:
         return None  # its SDK is not installed
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+def _channel(kind: str, shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    of_type = {"type": {"const": kind, "description": DESCRIPTIONS["channels"]["type"]}}
+    properties = of_type | own["properties"] | shared["properties"]
+    return _table("channels", {"properties": properties, "description": own.get("description", "")})
+
+
+def _table(name: str, struct: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a table: that of its struct, with descriptions, and without other keys."""
+    described = {
+        key: _without_null(part) | ({"description": text} if (text := DESCRIPTIONS[name].get(key)) else {})
+        for key, part in struct["properties"].items()
+    }
+    required = {"required": struct["required"]} if struct.get("required") else {}
+    return {
+        "type": "object",
+        "description": _first_paragraph(struct.get("description", "")),
+        "properties": described,
+        **required,
+        "additionalProperties": False,
+    }
+
+
+def _without_null(part: dict[str, Any]) -> dict[str, Any]:
+    """A key that may be missing: its type without null, which TOML does not have."""
+    if part.get("default", part) is None:
+        part = {key: value for key, value in part.items() if key != "default"}
+    if {"type": "null"} in part.get("anyOf", ()):
+        [only] = [option for option in part["anyOf"] if option != {"type": "null"}]
+        return {**{key: value for key, value in part.items() if key != "anyOf"}, **only}
+    if None in part.get("enum", ()):
+        return {**part, "enum": [value for value in part["enum"] if value is not None]}
+    return part

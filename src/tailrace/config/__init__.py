@@ -1,6 +1,7 @@
 """The settings: the file `tailrace.toml`, the environment and `--set`, decoded strictly, each value with its origin."""
 
 from tailrace.config.decoding import ExplainedValue
+from tailrace.config.descriptions import DESCRIPTIONS
 from tailrace.config.settings import ConfiguredChannel, Settings, read_settings
 from tailrace.config.sources import ENVIRONMENT, FILE_NAME
 from tailrace.config.tables import (
@@ -14,6 +15,7 @@ from tailrace.config.tables import (
 )
 
 __all__ = [
+    "DESCRIPTIONS",
     "ENVIRONMENT",
     "FILE_NAME",
     "AgentSettings",

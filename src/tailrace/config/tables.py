@@ -35,10 +35,14 @@ def _check_object_path(text: str) -> None:
 
 
 # A field with "check" is a text that this function accepts; the function raises ValueError for any other.
-_Interval: TypeAlias = Annotated[str, msgspec.Meta(extra={"check": interval_seconds})]
+_Interval: TypeAlias = Annotated[
+    str, msgspec.Meta(extra={"check": interval_seconds}, extra_json_schema={"pattern": "^[0-9]+[smhd]$"})
+]
 _Cron: TypeAlias = Annotated[str, msgspec.Meta(extra={"check": _check_cron})]
 _Address: TypeAlias = Annotated[str, msgspec.Meta(extra={"check": _check_address})]
-_ObjectPath: TypeAlias = Annotated[str, msgspec.Meta(extra={"check": _check_object_path})]
+_ObjectPath: TypeAlias = Annotated[
+    str, msgspec.Meta(extra={"check": _check_object_path}, extra_json_schema={"pattern": "^[^:]+:.+$"})
+]
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
