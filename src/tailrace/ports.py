@@ -217,7 +217,7 @@ class SendsMedia(Protocol):
 
 @runtime_checkable
 class StreamsNatively(Protocol):
-    """A channel whose platform has streams: messages to which text can be appended."""
+    """A channel that has streams: messages to which text can be appended."""
 
     async def open_stream(self, opening: OpenStream, *, key: str) -> Receipt:
         """Open a message to which text can be appended. The receipt's id is the id of the stream.
@@ -240,7 +240,7 @@ class StreamsNatively(Protocol):
 
 @runtime_checkable
 class ShowsDrafts(Protocol):
-    """A channel whose platform shows drafts: text that is not a message yet."""
+    """A channel that can show drafts: text that is not a message yet."""
 
     async def draft(self, draft: Draft) -> None:
         """Show the draft. It replaces the earlier text of the same draft. The platform removes it after a while."""
@@ -283,7 +283,7 @@ class Checks(Protocol):
 
 @runtime_checkable
 class DiffersByChat(Protocol):
-    """A channel whose capabilities depend on the chat: for example, groups have other limits than private chats."""
+    """A channel with capabilities that depend on the chat: for example, groups have other limits than private chats."""
 
     def capabilities_of(self, target: Target) -> Capabilities:
         """What the channel can do in this chat. Answers at once, without a call to the platform."""
@@ -419,7 +419,7 @@ class Ledger(Protocol):
         ...
 
     async def interrupted_turns(self, *, conversation: str | None = None, limit: int = 256) -> list[Turn]:
-        """Running turns whose lease has ended, in the order in which they were begun. Damaged turns are left out.
+        """Running turns without a valid lease, in the order in which they were begun. Damaged turns are left out.
 
         With `conversation`, only turns of that conversation: for its owner, these are the turns of earlier leases.
         """

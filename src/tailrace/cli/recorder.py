@@ -108,8 +108,8 @@ class Recorder:
     def _write_waiting(self) -> None:
         """Write the waiting events.
 
-        A secret may be spread over several events of one source, such as a call. If their joined text has a secret, the
-        first of these events gets the whole text, redacted, and the others are left out.
+        A secret may be spread over several events of one source (the agent, a subagent or a tool). If their joined text
+        has a secret, the first of these events gets the whole text, redacted, and the others are left out.
         """
         redacted: dict[_Source, str | None] = {}
         for source in {_source(event) for _, event in self._waiting if isinstance(event, _Piece)}:

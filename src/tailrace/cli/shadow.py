@@ -1,7 +1,7 @@
 """`tailrace shadow`: present recorded turns in two ways and compare what people would see.
 
-Nothing is sent: both are dry runs. Use it to test other settings, another projector or another path to the same agent
-with real turns.
+Nothing is sent: both are dry runs. Use it to test other settings, another projector or another runtime for the same
+agent with real turns.
 """
 
 from __future__ import annotations

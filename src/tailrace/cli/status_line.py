@@ -36,7 +36,10 @@ class StatusLine:
                     self._lines.add("status", line, style=DIM)
 
     def count(self, action: str, done: int) -> None:
-        """Show how many are done in the status line. Without a status line, write a line after each thousand."""
+        """Show a count in the status line, such as `deleted: 3000`.
+
+        Without a status line, write a line after each thousand.
+        """
         text = f"{action}: {done}"
         if self.is_live:
             self.show(text)

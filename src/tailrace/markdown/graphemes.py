@@ -50,7 +50,7 @@ def skip_spaces(text: str, at: int) -> int:
 
 
 def _never_join(before: str, after: str) -> bool:
-    """Whether these two characters are always two grapheme clusters, whatever text is around them."""
+    """Whether a boundary is always between these two characters, in any text."""
     if before.isascii() and after.isascii():
         return not (before == "\r" and after == "\n")
     return _is_unjoined(before) and _is_unjoined(after)

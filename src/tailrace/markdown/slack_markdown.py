@@ -85,7 +85,10 @@ class _Link:
         return self.kind == "Inline" and shows_all and bool(self.text.strip()) and self.can_be_link
 
     def rewritten(self) -> str:
-        """The link in its simplest form; if Slack would not accept a link here, its text and its target as text."""
+        """The link in its simplest form.
+
+        If it must not be a link (see `can_be_link`), its text and its target as text.
+        """
         target = visible_target(self.url)
         if not self.can_be_link:
             return _literal(link_as_text(self.text, target))

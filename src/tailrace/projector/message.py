@@ -37,9 +37,9 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
     """One message of a turn.
 
     `body` is its final text, or None while that is not known; `media` is set if it is a medium. `sent` is the last body
-    of a durable operation, `shown` the last body that people may see. `pending` is the durable operation whose outcome
-    is not known yet. A `frozen` message gets no more previews, only its final text. A `dropped` message should not
-    exist in the chat.
+    of a durable operation, `shown` the last body that people may see. `pending` is the durable operation that has no
+    outcome yet. A `frozen` message gets no more previews, only its final text. A `dropped` message should not exist in
+    the chat.
     """
 
     body: Body | None = None

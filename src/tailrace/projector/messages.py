@@ -46,9 +46,9 @@ class TurnMessages:
         return bool(self._earlier)
 
     def covers_earlier(self, length: int) -> bool:
-        """Whether a text of this length is at least as long as all that a crashed process sent.
+        """Whether a text of this length is at least as long as all text that a crashed process sent.
 
-        This is only known if that process sent one text message and nothing more.
+        This is only known if that process sent one text message and nothing more; otherwise the result is False.
         """
         sent = self._earlier[0].sent if len(self._earlier) == 1 else None
         return sent is not None and length >= sent.size

@@ -48,8 +48,9 @@ _MARKS = "*_\"'“”‘’«»()\\[\\]"
 class FilteredText(msgspec.Struct, frozen=True):
     """What the filter found in one piece: visible `text` and `reasoning`.
 
-    `retract`: the text of the block that people see already was reasoning; `reasoning_in` gives it. `tag_length`: how
-    many characters at the end of that text belong to the closing tag.
+    `retract`: the visible text that the filter returned for this block before is reasoning after all, and must be
+    removed; `reasoning_in` gives the reasoning in it. `tag_length`: how many characters at the end of that text belong
+    to the closing tag.
     """
 
     text: str = ""
@@ -170,7 +171,7 @@ class SpeechFilter:
     def close(self, *, is_cancelled: bool = False) -> FilteredText:
         """End the turn and its last block.
 
-        Reasoning whose closing tag never came is the answer if there is no other text, except in a cancelled turn.
+        If the turn has only reasoning without a closing tag, that reasoning is the answer, except in a cancelled turn.
         """
         last = self.end_block()
         if self._has_text or self._has_word or (is_cancelled and self._unclosed):

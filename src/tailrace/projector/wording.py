@@ -1,6 +1,6 @@
 """Makes lines that are safe to show from text of others (tool names, arguments, reasoning, errors); formats durations.
 
-This module shortens such a text to one line, removes control characters and redacts secrets. `activity`, `tool_calls`
+This module shortens such a text to one line, replaces control characters and redacts secrets. `activity`, `tool_calls`
 and `processing_text` decide which lines there are.
 """
 
@@ -78,10 +78,9 @@ def _escaped_start(found: re.Match[str]) -> str:
 
 
 def main_argument(arguments: Any, names: Sequence[str] = MAIN_ARGUMENTS) -> str:
-    """The value of the first of these arguments that the call has, on one line; "" if it has none of them.
+    """The value of the first of these arguments that the call has, on one line: `{"command": "ls"}` gives `ls`.
 
-    `arguments` is a mapping, a mapping as JSON (perhaps incomplete), or anything else. For `{"command": "ls"}` the
-    result is `ls`.
+    `arguments` is a mapping or the JSON of a mapping. For anything else, also for incomplete JSON, the result is "".
     """
     if isinstance(arguments, str):
         arguments = _decoded(arguments)

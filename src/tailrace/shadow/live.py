@@ -2,8 +2,8 @@
 
 A shadow gets only values: the events of the turn, and the ledger's records of its deliveries. It has no channel, no
 sender and no ledger, so it cannot send anything. While the turn runs, the shadow only stores these values. The
-comparison is made in a thread after the turn. If it fails or takes too long, it is given up. If too many turns run at
-once, some are not compared at all. Both are counted, and neither affects the live turn.
+comparison is made in a thread after the turn. A comparison that fails or takes too long is given up. If too many turns
+run at once, some are not compared at all. Both are counted, and neither affects the live turn.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def replay(
 class Summary:
     """The sum of many comparisons. For each kind of difference it has the first example and the id of its turn.
 
-    `same` counts the turns whose text was the same, `given_up` those whose comparison failed, `dropped` those that were
-    not compared because too many turns ran at once.
+    `same` counts the turns with the same text, `given_up` those without a result, `dropped` those that were not
+    compared because too many turns ran at once.
     """
 
     def __init__(self) -> None:

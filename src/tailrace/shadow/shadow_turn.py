@@ -28,9 +28,9 @@ _MAX_VALUES = 10_000
 
 
 class ShadowTurn:
-    """A live turn that is stored for a comparison, from `begin` until its `with` block ends.
+    """A live turn for a comparison: its events and deliveries are stored from `begin` until the `with` block ends.
 
-    Without `begin`, nothing is. `given_up` is the reason why the turn cannot be compared, or "" if it can.
+    If `begin` is never called, nothing is stored. `given_up` is the reason why the turn cannot be compared, or "".
     """
 
     def __init__(self, turn_id: str, target: Target, clock: Clock) -> None:

@@ -196,7 +196,7 @@ class _Builder:
             self._messages[self._last] = replace(message, completion=Completion.ANEW)
 
     def _merged(self, before: ShownMessage, message: ShownMessage) -> ShownMessage:
-        """Return `message`. If it repeats the message before it, which the platform refused, remove that one."""
+        """Return `message`. Remove the message before it, if that one was refused and `message` repeats its text."""
         beginning = before.text.rstrip()
         if before.arrival is not Arrival.REFUSED or not beginning or not message.text.startswith(beginning):
             return message

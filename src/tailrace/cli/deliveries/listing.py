@@ -82,7 +82,7 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
 async def _find(path: Path, query: Query, limit: int) -> tuple[list[Delivery], list[str], list[LedgerUnusable]]:
     """Read up to `limit` + 1 deliveries; one more than `limit` shows that there are more.
 
-    Also returns the ids of those that did not arrive and were not sent again, and the rows that are damaged.
+    Also returns the ids of those that may be missing and were not sent again, and the rows that are damaged.
     """
     async with read_ledger(path) as reader:
         found, damaged = await reader.find_readable(query, limit=limit + 1)

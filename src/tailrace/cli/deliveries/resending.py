@@ -84,7 +84,7 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
 async def _choose(path: Path, ids: list[str], query: Query) -> list[str]:
     """The ids of the deliveries to send again, for the ids or the options that the person gave.
 
-    Options do not choose the lines that told people of a missing part, unless such a line is still to be sent.
+    Options do not choose the notices about a missing part, unless such a notice is still to be sent.
     """
     async with read_ledger(path) as reader:
         if ids:

@@ -53,7 +53,7 @@ class _Writer(HTMLParser):
         self._text = Text()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a block or a style."""
+        """Begin the block or the style that this tag opens."""
         attributes = dict(attrs)
         if tag == "tr":
             self._blocks[-1].rows.append([])
@@ -69,7 +69,7 @@ class _Writer(HTMLParser):
             self._styles.append((tag, attributes.get("href")))
 
     def handle_endtag(self, tag: str) -> None:
-        """End a block or a style."""
+        """End the block or the style that this tag closes."""
         if tag in _CONTAINERS:
             self._end_text()
             self._end_block(self._blocks.pop())
