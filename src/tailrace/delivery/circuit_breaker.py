@@ -17,7 +17,7 @@ _LONGEST_PAUSE_S = 60.0
 
 
 class CircuitBreaker:
-    """Stops the calls to one platform after several failures in a row, and lets one through later to test it."""
+    """Stops the calls to one platform after several failures in a row. Later it allows one call as a test."""
 
     def __init__(self) -> None:
         self._failures = 0

@@ -187,7 +187,7 @@ class ConversationSender:
         return recorded
 
     async def _recover(self, resumed: str = "") -> None:
-        """Close the interrupted turns of earlier owners, except the `resumed` one, and adopt their open rows."""
+        """Close the turns that earlier owners left unfinished, except `resumed`, and take over their open rows."""
         async with self._recovering:
             turns = list(self._given_up)
             # Read the turns again: a turn may have ended, or may have been begun again, since its caller gave it up.

@@ -145,10 +145,10 @@ class Courier:
         await self._sender(turn.conversation).wait_until_final(deliveries)
 
     def show(self, operation: Interim) -> Shown:
-        """Show an interim operation without recording it. It is dropped if a newer one or a delivery comes first.
+        """Show an interim operation (a preview, a draft, typing) without recording it.
 
-        The future gets the outcome, never an exception; the caller need not wait for it. `NotNow` means that the
-        operation was dropped.
+        The operation is dropped if a newer one or a delivery comes first. The future gets the outcome, never an
+        exception; the caller need not wait for it. `NotNow` means that the operation was dropped.
         """
         if self._context.draining:
             return not_shown()

@@ -47,11 +47,11 @@ class RateLimitQueue:
         self._timer: asyncio.TimerHandle | None = None
 
     def try_call(self, chat: str, urgency: Urgency, *, group: bool = False) -> bool:
-        """Whether the call is allowed now. If so, it is counted."""
+        """Count a call and return True, if the rate limits allow it now. Otherwise return False."""
         return self.limiter.try_call(chat, urgency, self._clock.monotonic(), group=group)
 
     def enqueue(self, chat: str, urgency: Urgency, *, group: bool = False) -> PendingCall:
-        """Add a call that waits."""
+        """Queue a call that the rate limits do not allow yet. `wait` waits for it."""
         call = self.limiter.enqueue(chat, urgency, self._clock.monotonic(), group=group)
         self._futures[call] = asyncio.get_running_loop().create_future()
         self._grant_due()
@@ -62,7 +62,7 @@ class RateLimitQueue:
         return await self._futures[call]
 
     def cancel(self, call: PendingCall) -> None:
-        """Remove a call that waits. May be called twice."""
+        """Remove a call from the queue, because it is not needed any more. May be called twice."""
         self.limiter.cancel(call)
         future = self._futures.pop(call, None)
         if future is not None and not future.done():

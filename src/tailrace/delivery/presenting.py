@@ -144,7 +144,10 @@ class _Presentation:
                 self._show(step)
 
     def _collect_durable(self, first: Durable) -> tuple[list[Durable], bool]:
-        """Collect the operations to record in one commit with the first. Also returns whether they end the turn."""
+        """Collect `first` and the durable operations that follow it at once, to record all of them in one commit.
+
+        Also returns whether they end the turn.
+        """
         operations = [first]
         while True:
             step = self._projector.next(self._clock.monotonic())
@@ -220,7 +223,7 @@ async def _stop_reading(reading: asyncio.Task[None]) -> None:
 
 
 def _outcome(delivery: Delivery) -> Outcome:
-    """The outcome that the projector gets for a final delivery."""
+    """Convert a final delivery to the outcome that the projector gets."""
     if delivery.state is State.DELIVERED and delivery.receipt is not None:
         return Delivered(delivery.receipt)
     if delivery.state is State.UNKNOWN:

@@ -35,7 +35,7 @@ _Pending: TypeAlias = tuple[Interim, Shown]
 
 
 def not_shown() -> Shown:
-    """A future with the outcome of an operation that is not shown."""
+    """A future that already has its outcome: the operation is not shown (`NotNow`)."""
     shown: Shown = asyncio.get_running_loop().create_future()
     shown.set_result(_NOT_SHOWN)
     return shown
@@ -75,7 +75,10 @@ class PreviewSlot:
         self._stop_waiting()
 
     async def show(self, channels: dict[str, PacedChannel]) -> None:
-        """Show the most urgent operation when the rate limit allows it. Shows nothing if it was dropped meanwhile."""
+        """Wait for the rate limit, then show the most urgent operation.
+
+        Does nothing if that was dropped during the wait.
+        """
         subject, pending = min(self._pending.items(), key=lambda item: urgency_of(item[1][0][0]))
         operation = pending[0][0]
         channel = channels.get(operation.target.channel)
@@ -110,7 +113,7 @@ class PreviewSlot:
             channel.queue.cancel(call)
 
     def _take(self, subject: tuple[type, str], capabilities: Capabilities) -> list[_Pending]:
-        """Remove the first pending operations, as many as fit into one call."""
+        """Remove and return the oldest operations on this message or stream, as many as fit into one call."""
         pending = self._pending[subject]
         fitting = _fitting(pending, capabilities)
         if fitting < len(pending):

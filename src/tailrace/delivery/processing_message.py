@@ -1,7 +1,8 @@
 """The processing message for programs that send messages themselves: one message per turn, updated on a timer.
 
-It decides when the adapter is called: one call at a time, at most one per interval, and only if the text has changed.
-`tailrace.projector.processing_text` makes the text. A failed call does not stop the turn: the next call shows all text.
+This module decides when the program's adapter is called, which creates and updates the message: one call at a time, at
+most one per interval, and only if the text has changed. `tailrace.projector.processing_text` makes the text. A failed
+call does not stop the turn: the next call shows all text.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class ConversationQueue:
         self._waiters.clear()
 
     async def adopt(self) -> None:
-        """Take over the first open rows from the ledger."""
+        """Take over the first open rows of the conversation from the ledger, which earlier owners may have left."""
         lease, clock, version = await self.own(), self._context.clock, self._version
         now, asked_at = clock.wall(), clock.monotonic()
         rows = await self._context.retry_while_unavailable(self._ledger.adopt, lease, now=now, limit=PAGE)
@@ -158,7 +158,10 @@ class ConversationQueue:
         self.replace(states[0], states[-1], recorded[len(states) - 1 :])
 
     async def move_to_sending(self, before: Delivery, sending: Delivery, *, hold_s: float) -> None:
-        """Record that a row is being sent. Not retried: if the ledger is unavailable, the caller decides again."""
+        """Record that a row is being sent. The lease then lasts at least `hold_s` more seconds.
+
+        This is not retried: if the ledger is unavailable, the caller decides again.
+        """
         await self._ledger.move(await self.own(), (before, sending), hold_s=hold_s)
         self.replace(before, sending)
 

@@ -143,7 +143,7 @@ class _Chat(_Limit):
         return None
 
     def remove(self, call: PendingCall) -> None:
-        """Remove a call."""
+        """Remove a call from the queue of the chat."""
         call.is_waiting = False
         self.waiting -= 1
         if not self.waiting:
@@ -174,7 +174,7 @@ class RateLimiter:
         self._ageing: deque[PendingCall] = deque()
 
     def is_free(self, chat: str, now: float, *, group: bool = False) -> bool:
-        """Whether a call to the chat is allowed now and does not overtake a pending one."""
+        """Whether a call to the chat is allowed now, and no queued call must go before it."""
         if not self._is_paced and not self._chats:
             return self._overall.held_until <= now
         if self._overall.due() > now or (self._overall.rates and self._is_contested(now)):
@@ -194,7 +194,7 @@ class RateLimiter:
             known.calls[-1] = now
 
     def try_call(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> bool:
-        """Whether the call is allowed now. If so, it is counted."""
+        """Count a call and return True, if the rate limits allow it now. Otherwise return False."""
         is_free = self.is_free(chat, now, group=group)
         if is_free and urgency is not Urgency.TYPING:
             self.count_call(chat, now, group=group)
@@ -206,7 +206,7 @@ class RateLimiter:
         return overall if known is None else max(overall, known.expected_at(known.waiting, now))
 
     def enqueue(self, chat: str, urgency: Urgency, now: float, *, group: bool = False) -> PendingCall:
-        """Add a call that waits."""
+        """Queue a call that the rate limits do not allow yet. `grant` returns it later."""
         limit = self._chat(chat, now, group=group)
         call = PendingCall(limit, urgency, next(self._numbers), now)
         if not limit.waiting:
@@ -221,13 +221,13 @@ class RateLimiter:
         return call
 
     def cancel(self, call: PendingCall) -> None:
-        """Remove a call that waits. A call that `grant` has already returned stays counted."""
+        """Remove a call from the queue. A call that `grant` has already returned stays counted."""
         if call.is_waiting:
             call.chat.remove(call)
             self._waiting -= 1
 
     def grant(self, now: float) -> list[PendingCall]:
-        """The calls that are allowed now, in this order. They are counted."""
+        """Take the queued calls that are allowed now from the queue, count them, and return them in order."""
         self._age(now)
         while self._resting and self._resting[0][0] <= now:
             entry = heappop(self._resting)

@@ -140,7 +140,7 @@ class Recovery:
                 stuck.add(name)
 
     async def _prune(self) -> None:
-        """Delete old deliveries that cannot change any more, in small steps."""
+        """Delete old final deliveries in small steps."""
         before = self._courier.clock.wall() - self._settings.retention_s
         while await self._ledger.prune(Query(before=before)):
             pass

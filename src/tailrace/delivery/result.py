@@ -52,7 +52,7 @@ class LookUp(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Wait this long, then call `next_step(..., waited=True)`."""
+    """Wait `seconds`, then call `next_step(..., waited=True)`."""
 
     seconds: float
 
@@ -169,7 +169,10 @@ def concluded(*states: Delivery) -> Conclusion:
 def after_call(
     delivery: Delivery, outcome: Outcome, *, now: float, jitter: float, in_doubt: bool = False
 ) -> tuple[Delivery, ...]:
-    """The next states of a delivery after an attempt, in order; usually one. The arguments are as in `conclusion`."""
+    """The next states of a delivery after an attempt, in order; usually one state.
+
+    The arguments are as in `conclusion`.
+    """
     match outcome:
         case Delivered():
             return (_delivered(delivery, outcome.receipt, now=now),)

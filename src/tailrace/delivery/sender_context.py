@@ -63,7 +63,7 @@ class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SenderContext:
-    """The ledger, the clock and the channels.
+    """What all senders of a courier share: the ledger, the clock, the channels and the settings.
 
     `jitter` gives a random number from 0 to 1. `on_change` is called with each delivery after it was recorded.
     `draining` is true when no sender may start anything new. `fenced` counts the senders that lost their lease.

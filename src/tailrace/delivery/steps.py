@@ -83,7 +83,10 @@ class SendSteps:
         self._waited_for: Delivery | None = None
 
     def decide_at_once(self, new: Delivery) -> Intent | None:
-        """Set a new delivery to `sending` if it can be sent at once. That saves one write to the ledger."""
+        """Set a new delivery to `sending` before it is recorded, if it can be sent at once.
+
+        That saves a write to the ledger.
+        """
         target, context = new.operation.target, self._context
         channel = context.channels.get(target.channel)
         if channel is None or context.draining or new.turn_id in self.cancelled_turns or self.intent is not None:
@@ -235,7 +238,7 @@ class SendSteps:
         await self._conclude(sending, outcome, in_doubt=in_doubt)
 
     async def _conclude_stopped(self, call: PlatformCall, sending: Delivery, *, in_doubt: bool) -> None:
-        """Stop a call whose task was cancelled, and record its outcome."""
+        """Stop a platform call, because the task that waited for it was cancelled. Record the outcome of the call."""
         await self._conclude(sending, await call.stop(), in_doubt=in_doubt)
 
     async def _conclude(self, sending: Delivery, outcome: Outcome, *, in_doubt: bool = False) -> None:

@@ -24,7 +24,7 @@ RowChange: TypeAlias = tuple[Delivery | None, Delivery]
 
 
 class BatchRefused(Exception):
-    """One statement was to change several rows, and at least one of them was refused."""
+    """A statement that changes several rows was refused for at least one of them, so the transaction must be undone."""
 
 
 class LedgerChange(msgspec.Struct, eq=False):

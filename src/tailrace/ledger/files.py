@@ -33,7 +33,7 @@ for _flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"):  # the first two exist on 
 
 
 def data_directory() -> Path:
-    """The directory for the data of programs of this user, on this operating system."""
+    """The directory in which programs of this user store data, on this operating system."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     elif sys.platform == "darwin":
@@ -49,7 +49,7 @@ def default_path() -> Path:
 
 
 def wal_of(path: Path) -> Path:
-    """The write-ahead log of SQLite, with the latest commits."""
+    """The path of SQLite's write-ahead log, which has the latest commits."""
     return path.with_name(f"{path.name}-wal")
 
 

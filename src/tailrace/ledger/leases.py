@@ -45,7 +45,7 @@ class Leases:
             raise Fenced(f"the lease of {lease.conversation} with epoch {lease.epoch} has ended")
 
     def epochs(self, conversation: str | None) -> list[int]:
-        """The epochs of the current leases: of one conversation, or of all."""
+        """The epochs of the current leases: of this conversation, or with None of all conversations."""
         if conversation is None:
             return list(self._epochs.values())
         return [self._epochs[conversation]] if conversation in self._epochs else []

@@ -161,7 +161,7 @@ class MemoryLedger:
         return self.another_owner()
 
     def _open_contents(self, lease: Lease | None = None, *, hold_s: float = 0.0) -> _Contents:
-        """The contents, for a change under the lease. Checks the lease and renews it."""
+        """The shared contents, for a change under this lease. Checks the lease and renews it."""
         if self._is_closed:
             raise LedgerClosed("the ledger in memory is closed")
         if lease is not None:
@@ -440,7 +440,7 @@ class MemoryLedger:
         return len(matching)
 
     async def store(self, kind: str, key: str, value: bytes | None) -> None:
-        """See `Ledger.store`."""
+        """Record a small value under its kind and key, see `Ledger.store`."""
         values = self._open_contents().stored.setdefault(kind, {})
         if value is None:
             values.pop(key, None)
@@ -449,7 +449,7 @@ class MemoryLedger:
         await asyncio.sleep(0)
 
     async def stored(self, kind: str) -> dict[str, bytes]:
-        """See `Ledger.stored`."""
+        """All values of a kind, see `Ledger.stored`."""
         values = self._open_contents().stored.get(kind, {})
         found = {key: values[key] for key in sorted(values)}
         await asyncio.sleep(0)

@@ -153,7 +153,7 @@ class SqliteReader:
         return to_turn(rows[0], path=self._path) if rows else None
 
     async def stored(self, kind: str) -> dict[str, bytes]:
-        """See `Ledger.stored`."""
+        """All values of a kind, see `Ledger.stored`."""
         return dict(await self._query("stored", (kind,)))
 
     async def check(self) -> None:

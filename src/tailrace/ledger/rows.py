@@ -60,7 +60,7 @@ def next_position(highest: int) -> int:
 
 
 def positions_behind(position: int) -> range:
-    """The positions between this row and the next one, for replacements and notices."""
+    """The free positions between this row and the next row, for replacements and notices."""
     return range(position + 1, next_position(position))
 
 

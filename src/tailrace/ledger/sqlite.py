@@ -205,11 +205,11 @@ class SqliteLedger:
         return await self._change(change, compound=True)
 
     async def store(self, kind: str, key: str, value: bytes | None) -> None:
-        """See `Ledger.store`."""
+        """Record a small value under its kind and key, see `Ledger.store`."""
         await self._change(partial(self._rows.store, kind, key, value))
 
     async def stored(self, kind: str) -> dict[str, bytes]:
-        """See `Ledger.stored`."""
+        """All values of a kind, see `Ledger.stored`."""
         await self._wait_for_submitted()
         return await self._reader.stored(kind)
 

@@ -58,7 +58,10 @@ _log = logging.getLogger(__name__)
 
 
 class RowWriter:
-    """Changes the rows. Only the writer thread uses it. New deliveries already have the epoch of their lease."""
+    """Applies the changes to the rows of the database. Only the writer thread uses it.
+
+    New deliveries already have the epoch of their lease.
+    """
 
     def __init__(self, connection: apsw.Connection, path: Path, *, restored_epoch: int) -> None:
         self._connection = connection
@@ -227,7 +230,7 @@ class RowWriter:
         return row
 
     def store(self, kind: str, key: str, value: bytes | None) -> None:
-        """Record a small value, or delete it."""
+        """Record a small value under its kind and key. None deletes it."""
         if value is None:
             self._change("delete_stored", (kind, key))
         else:
@@ -278,7 +281,7 @@ def refusal(before: Delivery, *, is_cancelled: bool) -> Exception:
 
 
 def check_plan(lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
-    """Give new deliveries the epoch of the lease. Raises `ValueError` for one that cannot be recorded under it."""
+    """Give new deliveries the epoch of the lease. Raises `ValueError` for a delivery that this lease cannot record."""
     for index, delivery in enumerate(deliveries):
         if delivery.state is not State.PLANNED and (index or delivery.state is not State.SENDING):
             raise ValueError(f"{delivery.id} cannot be recorded as {delivery.state}: a new delivery is planned")

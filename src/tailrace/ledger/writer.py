@@ -96,7 +96,7 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many changes wait."""
+        """How many changes wait to be written."""
         return self._queue.qsize()
 
     def submit(
