@@ -104,12 +104,16 @@ class Post(_Operation, frozen=True, kw_only=True, tag="post"):
 
 
 class PostMedia(_Operation, frozen=True, kw_only=True, tag="post_media"):
-    """Send a picture, a sound or a file as a new message, from a `url` or from a `path` on this machine."""
+    """Send a picture, a sound or a file as a new message, from a `url` or from a `path` on this machine.
+
+    The caption is rendered, as a `Body` is; `entities` are the styles of its ranges.
+    """
 
     url: str | None = None
     path: str | None = None
     mime: str = ""
     caption: str = ""
+    entities: tuple[Entity, ...] = ()
 
 
 class Edit(_Operation, frozen=True, kw_only=True, tag="edit"):

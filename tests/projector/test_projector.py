@@ -31,6 +31,7 @@ from tailrace.operations import (
     Delivered,
     Draft,
     Edit,
+    Entity,
     NotNow,
     OpenStream,
     Post,
@@ -347,6 +348,15 @@ def test_messages_of_a_whole_turn(name: str) -> None:
     operations = turn.end(*events, *([] if has_end else [DONE]))
     assert {type(operation) for operation in operations} <= {Post, PostMedia}
     assert [text_of(operation) for operation in operations] == texts
+
+
+def test_caption_is_rendered_and_measured_as_people_see_it() -> None:
+    turn = Turn(replace(TELEGRAM, caption_limit=6))
+    [styled] = turn.say(Media(url="u", caption="A **mill**"))
+    assert styled == PostMedia(
+        target=PRIVATE, url="u", caption="A mill", entities=(Entity(type="bold", offset=2, length=4),)
+    )
+    assert shown(turn.say(Media(url="v", caption="The **mill**"))) == ["PostMedia", "Post The mill"]
 
 
 def test_turn_without_a_terminal_event_says_that_it_was_cut_off() -> None:

@@ -221,7 +221,7 @@ class _Chat:
         self.draft = None
         if isinstance(operation, PostMedia):
             media = operation.url or operation.path or ""
-            message = VisibleMessage(message_id=message_id, body=Body(text=operation.caption), media=media)
+            message = VisibleMessage(message_id=message_id, body=Body(text=operation.caption, entities=operation.entities), media=media)
         else:
             is_processing = isinstance(operation, Post) and operation.is_processing
             is_stream = isinstance(operation, OpenStream)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.deliveries import Snapshot
-from tailrace.markdown import units
+from tailrace.markdown import render, units
 from tailrace.markdown.splitter import Splitter
 from tailrace.operations import PostMedia
 from tailrace.projector.blocks import Blocks
@@ -201,14 +201,16 @@ class AnswerText:
         self._media = addresses | (self._media or set())
         self._end_run()
         limits = self._limits
-        fits = units.size(media.caption, limits.unit) <= (limits.caption_limit or limits.limit)
+        caption = render(media.caption, limits.dialect)
+        fits = units.size(caption.text, limits.unit) <= (limits.caption_limit or limits.limit)
         self.messages.add_media(
             PostMedia(
                 target=self._target,
                 url=media.url,
                 path=media.path,
                 mime=media.mime,
-                caption=media.caption if fits else "",
+                caption=caption.text if fits else "",
+                entities=caption.entities if fits else (),
             )
         )
         if not fits:

@@ -467,7 +467,9 @@ _SIZES: dict[str, Callable[[str], int]] = {
 
 
 def _body_of(operation: Post | PostMedia | OpenStream) -> Body:
-    return Body(text=operation.caption) if isinstance(operation, PostMedia) else operation.body
+    if isinstance(operation, PostMedia):
+        return Body(text=operation.caption, entities=operation.entities)
+    return operation.body
 
 
 def _key_of(request: Request) -> tuple[str, str, str]:

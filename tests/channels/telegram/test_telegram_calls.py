@@ -97,10 +97,13 @@ def test_rich_messages_are_html_where_there_is_some() -> None:
 
 
 def test_media() -> None:
-    media = PostMedia(target=TOPIC, url="https://example.org/a.png", caption="A mill")
-    photo = calls.media_call(media, TOPIC.chat, as_photo=True)
+    url, bold = "https://example.org/a.png", Entity(type="bold", offset=2, length=4)
+    photo = calls.media_call(
+        PostMedia(target=TOPIC, url=url, caption="A mill", entities=(bold,)), TOPIC.chat, as_photo=True
+    )
     assert photo.method == "sendPhoto"
-    assert fields(photo) == ADDRESS | {"photo": "https://example.org/a.png", "caption": "A mill"}
+    caption = {"caption": "A mill", "caption_entities": [{"type": "bold", "offset": 2, "length": 4}]}
+    assert fields(photo) == ADDRESS | {"photo": url} | caption
     file = calls.media_call(PostMedia(target=TOPIC, path="a.pdf"), TOPIC.chat, as_photo=False)
     assert file.method == "sendDocument"
     assert file.fields == ADDRESS  # the file itself goes beside the fields

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tailrace.channels.telegram.client import MethodCall
 from tailrace.channels.telegram.limits import MAX_ANSWER, MAX_CALLBACK
 from tailrace.errors import SendRefused
@@ -15,7 +17,7 @@ from tailrace.errors import SendRefused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.operations import Body, Button, Draft, Edit, Post, PostMedia
+    from tailrace.operations import Body, Button, Draft, Edit, Entity, Post, PostMedia
 
 _ROW_LENGTH = 36  # characters of the labels that fit into one row on a phone
 
@@ -50,6 +52,8 @@ def media_call(media: PostMedia, chat: str, *, as_photo: bool) -> MethodCall:
     fields = chat_fields(chat, media.target.thread)
     if media.caption:
         fields["caption"] = media.caption
+    if media.entities:
+        fields["caption_entities"] = _entities(media.entities)
     if media.url is not None:
         fields["photo" if as_photo else "document"] = media.url
     return MethodCall("sendPhoto" if as_photo else "sendDocument", fields)
@@ -102,17 +106,15 @@ def _text(body: Body, *, rich: bool) -> dict[str, Any]:
         return {"rich_message": {"html": body.html}}
     fields: dict[str, Any] = {"text": body.text}
     if body.entities:
-        fields["entities"] = [_entity(entity) for entity in body.entities]
+        fields["entities"] = _entities(body.entities)
     return fields
 
 
-def _entity(entity: Any) -> dict[str, Any]:
-    fields = {"type": entity.type, "offset": entity.offset, "length": entity.length}
-    if entity.url is not None:
-        fields["url"] = entity.url
-    if entity.language is not None:
-        fields["language"] = entity.language
-    return fields
+def _entities(entities: Sequence[Entity]) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in msgspec.structs.asdict(entity).items() if value is not None}
+        for entity in entities
+    ]
 
 
 def _keyboard(buttons: Sequence[Button]) -> list[list[dict[str, str]]]:
