@@ -308,6 +308,22 @@ class Reacts(Protocol):
         ...
 
 
+class MenuCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that people can choose from a menu. `name` is without the slash: letters a-z, digits and _."""
+
+    name: str
+    description: str
+
+
+@runtime_checkable
+class ShowsCommands(Protocol):
+    """A channel whose platform shows a menu of the bot's commands."""
+
+    async def show_commands(self, commands: Sequence[MenuCommand]) -> None:
+        """Show these commands in the menu, instead of the earlier ones; none removes the menu. Idempotent."""
+        ...
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One result of a check. If `ok` is false, `text` says what is missing and where to switch it on."""
 

@@ -19,7 +19,7 @@ from tailrace.inbound import ButtonPress, Inbound, InboundMessage
 from tailrace.operations import Receipt, Target
 from tailrace.ports import Channel
 from tailrace.testing.channel_contract import ChannelContract
-from tailrace.testing.channel_scenarios import RETRY_AFTER_S, ChannelSetup, Failure
+from tailrace.testing.channel_scenarios import RETRY_AFTER_S, ChannelSetup, Failure, Signs
 from tailrace.testing.faults import Fault, LoseAccess, NoAnswer, Refuse, Reset, Rule, TooMany, Unreachable
 from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.platform_process import PlatformProcess
@@ -180,7 +180,13 @@ class WrongSetup(InProcessSetup):
         self.channel_class = channel_class
 
     async def channel(self) -> Channel:
-        return self.channel_class(self.platform, RealClock())
+        self.latest = self.channel_class(self.platform, RealClock())
+        return self.latest
+
+    async def signs(self) -> Signs:
+        drafts = tuple(draft.body.text for draft in self.platform.drafts("here", time.monotonic()))
+        buttons = tuple(button.label for message in self.platform.history("here") for button in message.body.buttons)
+        return Signs(buttons=buttons, reactions=self.latest.reactions, drafts=drafts, commands=self.latest.commands)
 
 
 class SuiteOf(ChannelContract):
@@ -200,12 +206,16 @@ class TestRightChannel(ChannelContract):
 
 WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
     "test_stop_ends_wait_closed": [
+        (wrong.HasNoEnd, "must have all members"),
         (wrong.NeedsStart, "stop without start"),
         (wrong.StopsOnce, "stop was called twice"),
         (wrong.IsClosedAtOnce, "before stop"),
         (wrong.IsNeverClosed, "not done after"),
     ],
-    "test_wait_closed_raises_the_reason": [(wrong.HidesTheReason, "must raise a ChannelFault")],
+    "test_wait_closed_raises_the_reason": [
+        (wrong.HidesTheReason, "must raise a ChannelFault"),
+        (wrong.ClosesAloud, "the reason contains the token"),
+    ],
     "test_post_gives_the_id_of_its_message": [
         (wrong.posts(answer=lambda _: Receipt(message_id="")), "must not be empty"),
         (wrong.posts(answer=lambda _: Receipt(message_id=7)), "must be text"),  # type: ignore[arg-type]  # that is wrong
@@ -223,6 +233,7 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
         (wrong.posts(lambda text: text[:4096]), "above the limit was changed"),
         (wrong.posts(lambda text: text[:4095]), "exactly the limit was changed"),
         (wrong.raises(lambda fault, text: SendRefused(f"{fault}: {text}")), "text of the message"),
+        (wrong.ShowsWhatItRefuses, "a refused text is visible"),
         (wrong.DiffersInWords, "must be a value of that type"),
     ],
     "test_key_repeats_its_message": [
@@ -234,6 +245,7 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
     "test_faults_say_what_is_known": [
         (wrong.Retries, "was repeated"),
         (wrong.Waits, "not done after"),
+        (wrong.SendsAndFails, "it was sent"),
         (wrong.raises(lambda fault, _: SendRefused(str(fault))), "must be NotSent"),
         (
             wrong.raises(lambda fault, _: NotSent("busy") if isinstance(fault, NotSent) else fault),
@@ -247,13 +259,16 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
     "test_cancelled_call_leaves_the_channel_usable": [
         (wrong.KeepsItsLock, "not done after"),
         (wrong.WaitsForAnswers, "not done after"),
+        (wrong.IsMuteAfterACancel, "does not work any more"),
     ],
     "test_edits": [
         (wrong.EditsOnce, "not modified"),
         (wrong.AppendsByEdit, "id of its message"),
+        (wrong.EditsNothing, "an edit replaces the text"),
         (wrong.NotGone, "gone=True"),
+        (wrong.IsGoneForNow, "a message that is gone is SendRefused"),
     ],
-    "test_deletes": [(wrong.DeletesOnce, "no such message")],
+    "test_deletes": [(wrong.DeletesOnce, "no such message"), (wrong.DeletesNothing, "is still there")],
     "test_media": [(wrong.LosesTheCaption, "caption is missing"), (wrong.CaptionAlone, "one message, not 2")],
     "test_streams": [
         (wrong.AppendsOnce, "each call appends"),
@@ -264,6 +279,12 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
         (wrong.TypesAMessage, "a sign has changed"),
         (wrong.SendsDrafts, "a sign has changed"),
         (wrong.ReactsByText, "a sign has changed"),
+        (wrong.KeepsDrafts, "the drafts must be"),
+        (wrong.AddsReactions, "the reactions must be"),
+    ],
+    "test_commands": [
+        (wrong.AddsCommands, "the commands must be"),
+        (wrong.ListsCommandsInAMessage, "a menu sends nothing"),
     ],
     "test_find": [
         (wrong.FindsNothing, "find gave None"),
@@ -273,6 +294,8 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
     ],
     "test_check": [
         (wrong.ChecksInWords, "type Finding"),
+        (wrong.ChecksWithoutWords, "without a text"),
+        (wrong.ChecksAfterTheStart, "a check without start"),
         (wrong.ChecksAloud, "contains the token"),
         (wrong.ChecksByPost, "sends nothing"),
     ],
@@ -280,8 +303,10 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
         (wrong.receives(Inbound, lambda event: replace(event, event_id="")), "has no id"),
         (wrong.receives(Inbound, lambda event: replace(event, event_id=7)), "wrong type"),
         (wrong.receives(Inbound, lambda event: replace(event, event_id="e")), "the same id"),
+        (wrong.receives(InboundMessage, lambda event: replace(event, attachments=[])), "wrong type"),
         (wrong.receives(InboundMessage, lambda event: replace(event, text=event.text.strip())), "arrived as"),
         (wrong.receives(InboundMessage, wrong.with_clean_names), "arrived as"),
+        (wrong.ReceivesTwice, "events gave"),
         (wrong.ReceivesBackwards, "arrived as"),
     ],
     "test_event_is_repeated_until_it_is_recorded": [
@@ -293,6 +318,7 @@ WRONG: dict[str, list[tuple[type[wrong.Right], str]]] = {
         (wrong.receives(ButtonPress, lambda press: replace(press, value=press.value[:32])), "arrived as"),
         (wrong.receives(ButtonPress, lambda press: replace(press, message_id="")), "another message"),
         (wrong.AcknowledgesNothing, "too old"),
+        (wrong.KeepsButtons, "the buttons must be"),
     ],
     "test_files": [
         (wrong.FetchesAll, "must raise a ChannelFault"),

@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from tailrace.errors import ChannelFault, LedgerUnavailable, NotSent, SendRefused
 from tailrace.operations import Body, CloseStream, Edit, OpenStream, Post, Receipt, Target
 from tailrace.ports import Finding
-from tailrace.testing.channel_scenarios import FILE
+from tailrace.testing.channel_scenarios import FILE, RETRY_AFTER_S
 from tailrace.testing.simulated import InProcessReadableChannel
 from tailrace.testing.wire import Arrived, Poll
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import UnionType
 
     from tailrace.capabilities import Capabilities
     from tailrace.inbound import Attachment, Inbound, InboundMessage
     from tailrace.operations import AppendStream, Delete, Draft, PostMedia, Typing
-    from tailrace.ports import Inbox
+    from tailrace.ports import Inbox, MenuCommand
 
 TOKEN = "TOKEN-1234"
 
@@ -33,6 +33,8 @@ class Right(InProcessReadableChannel):
     """A channel with every power. Its subclasses do one thing wrong."""
 
     kind = "readback"
+    reactions: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
     async def start_to_send(self) -> None:
         pass
@@ -49,8 +51,15 @@ class Right(InProcessReadableChannel):
     def capabilities_of(self, _: Target) -> Capabilities:
         return self.capabilities
 
-    async def react(self, target: Target, message_id: str, emoji: str) -> None:
-        pass
+    async def react(self, target: Target, message_id: str, emoji: str) -> None:  # noqa: ARG002  one message is enough
+        self.reactions = tuple(filter(None, [emoji]))
+
+    async def show_commands(self, commands: Sequence[MenuCommand]) -> None:
+        self.commands = tuple(command.name for command in commands)
+
+
+class HasNoEnd(Right):
+    wait_closed = None  # type: ignore[assignment]  # that is what is wrong
 
 
 class NeedsStart(Right):
@@ -75,6 +84,14 @@ class IsClosedAtOnce(Right):
 class IsNeverClosed(Right):
     async def wait_closed(self) -> None:
         await asyncio.Event().wait()
+
+
+class ClosesAloud(Right):
+    async def wait_closed(self) -> None:
+        try:
+            await super().wait_closed()
+        except ChannelFault as fault:
+            raise NotSent(f"{TOKEN} was revoked") from fault
 
 
 class HidesTheReason(Right):
@@ -135,6 +152,39 @@ class ForgetsTheKey(Right):
         return await super().post(op, key="the only key")
 
 
+class ShowsWhatItRefuses(Right):
+    async def post(self, op: Post, *, key: str) -> Receipt:
+        try:
+            return await super().post(op, key=key)
+        except SendRefused:
+            await super().post(replace(op, body=Body(text="the text is too long")), key=f"{key}-short")
+            raise
+
+
+class SendsAndFails(Right):
+    """Says that a message was not sent, although it arrived."""
+
+    async def post(self, op: Post, *, key: str) -> Receipt:
+        if not op.body.text.endswith("rate_limited"):
+            return await super().post(op, key=key)
+        self.platform.script.clear()
+        await super().post(op, key=key)
+        raise NotSent("too often", retry_after=RETRY_AFTER_S)
+
+
+class IsMuteAfterACancel(Right):
+    is_mute = False
+
+    async def post(self, op: Post, *, key: str) -> Receipt:
+        if self.is_mute:
+            return Receipt(message_id="m1")
+        try:
+            return await super().post(op, key=key)
+        except asyncio.CancelledError:
+            self.is_mute = True
+            raise
+
+
 class LooksFirst(Right):
     async def edit(self, op: Edit) -> Receipt:
         await self.find(op.target, "key", 0.0)
@@ -183,6 +233,25 @@ class AppendsByEdit(Right):
         return await self.post(Post(target=op.target, body=op.body), key="edited")
 
 
+class EditsNothing(Right):
+    async def edit(self, op: Edit) -> Receipt:
+        return Receipt(message_id=op.message_id)
+
+
+class IsGoneForNow(Right):
+    async def edit(self, op: Edit) -> Receipt:
+        try:
+            return await super().edit(op)
+        except SendRefused as fault:
+            raise NotSent(str(fault)) from fault
+
+
+class KeepsButtons(Right):
+    async def edit(self, op: Edit) -> Receipt:
+        [message] = self.platform.history(op.target.chat)
+        return await super().edit(replace(op, body=replace(op.body, buttons=message.body.buttons)))
+
+
 class NotGone(Right):
     async def edit(self, op: Edit) -> Receipt:
         try:
@@ -204,6 +273,11 @@ class DeletesOnce(Right):
         if not self.platform.texts(op.target.chat):
             raise SendRefused("there is no such message", gone=True)
         return await super().delete(op)
+
+
+class DeletesNothing(Right):
+    async def delete(self, op: Delete) -> Receipt:
+        return Receipt(message_id=op.message_id)
 
 
 class WaitsForAnswers(Right):
@@ -260,10 +334,34 @@ class TypesAMessage(Right):
 class SendsDrafts(Right):
     async def draft(self, op: Draft) -> None:
         await self.open_stream(OpenStream(target=op.target, body=op.body), key="draft")
+        await super().draft(op)
+
+
+class KeepsDrafts(Right):
+    async def draft(self, op: Draft) -> None:
+        await super().draft(replace(op, draft_id=len(op.body.text)))
+
+
+class AddsReactions(Right):
+    async def react(self, target: Target, message_id: str, emoji: str) -> None:  # noqa: ARG002  as above
+        self.reactions += (emoji,)
+
+
+class AddsCommands(Right):
+    async def show_commands(self, commands: Sequence[MenuCommand]) -> None:
+        self.commands += tuple(command.name for command in commands)
+
+
+class ListsCommandsInAMessage(Right):
+    async def show_commands(self, commands: Sequence[MenuCommand]) -> None:
+        await super().show_commands(commands)
+        body = Body(text=" ".join(f"/{command.name}" for command in commands) or "no commands")
+        await self.post(Post(target=Target(channel="simulated", chat="here"), body=body), key=f"menu-{len(commands)}")
 
 
 class ReactsByText(Right):
     async def react(self, target: Target, message_id: str, emoji: str) -> None:
+        await super().react(target, message_id, emoji)
         await self.edit(Edit(target=target, message_id=message_id, body=Body(text=f"one {emoji}")))
 
 
@@ -293,6 +391,17 @@ class FindsNoneOnFaults(Right):
 class ChecksInWords(Right):
     async def check(self) -> Any:
         return ["the token is valid"]
+
+
+class ChecksWithoutWords(Right):
+    async def check(self) -> list[Finding]:
+        return [Finding(ok=False, text=" ")]
+
+
+class ChecksAfterTheStart(Right):
+    async def check(self) -> list[Finding]:
+        assert self._receiving is not None, "a check without start"
+        return []
 
 
 class ChecksAloud(Right):
@@ -344,6 +453,16 @@ class TakesEventsToSend(Right):
                 pass
 
         await self.start(Forgetting())
+
+
+class ReceivesTwice(Right):
+    async def start(self, inbox: Inbox) -> None:
+        class Doubling:
+            async def receive(self, inbound: Inbound) -> None:
+                await inbox.receive(inbound)
+                await inbox.receive(replace(inbound, event_id=f"{inbound.event_id} again"))
+
+        await super().start(Doubling())
 
 
 class ReceivesBackwards(Right):

@@ -221,7 +221,8 @@ class _Chat:
         self.draft = None
         if isinstance(operation, PostMedia):
             media = operation.url or operation.path or ""
-            message = VisibleMessage(message_id=message_id, body=Body(text=operation.caption, entities=operation.entities), media=media)
+            body = Body(text=operation.caption, entities=operation.entities)
+            message = VisibleMessage(message_id=message_id, body=body, media=media)
         else:
             is_processing = isinstance(operation, Post) and operation.is_processing
             is_stream = isinstance(operation, OpenStream)

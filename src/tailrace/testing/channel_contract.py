@@ -41,9 +41,11 @@ from tailrace.ports import (
     Edits,
     FetchesFiles,
     Finding,
+    MenuCommand,
     Reacts,
     ReadsBack,
     SendsMedia,
+    ShowsCommands,
     ShowsDrafts,
     ShowsTyping,
     StartsToSend,
@@ -60,6 +62,7 @@ from tailrace.testing.channel_scenarios import (
     check_fault,
     check_gone,
     check_inbound,
+    check_signs,
     events_of_people,
     fault_of,
     id_of,
@@ -215,7 +218,7 @@ class ChannelContract:
                 call.cancel()
                 await asyncio.wait([call])
             await post(channel, setup, "works", key="after")
-        assert (await setup.texts())[-1] == setup.shown("works")
+        assert (await setup.texts())[-1:] == [setup.shown("works")], "after a cancelled call it does not work any more"
 
     # Optional powers
 
@@ -229,7 +232,7 @@ class ChannelContract:
             edit = Edit(target=setup.target, message_id=id_, body=Body(text="two"))
             for _ in range(2):
                 assert id_of(await channel.edit(edit)) == id_, "an edit gives the id of its message"
-                assert await setup.texts() == [setup.shown("two")]
+                assert await setup.texts() == [setup.shown("two")], "an edit replaces the text"
             if isinstance(channel, Deletes):
                 await channel.delete(Delete(target=setup.target, message_id=id_))
                 check_gone(await fault_of(channel.edit(edit)))
@@ -242,7 +245,7 @@ class ChannelContract:
                 id_ = await post(channel, setup, "one")
                 for _ in range(2):
                     id_of(await channel.delete(Delete(target=setup.target, message_id=id_)))
-                    assert await setup.texts() == []
+                    assert await setup.texts() == [], "the deleted message is still there"
 
     @scenario
     async def test_media(self, setup: ChannelSetup) -> None:
@@ -278,7 +281,7 @@ class ChannelContract:
 
     @scenario
     async def test_signs_are_no_messages(self, setup: ChannelSetup) -> None:
-        """Typing, drafts and reactions do not change the list of messages."""
+        """Typing, drafts and reactions do not change the list of messages. A later one replaces an earlier one."""
         async with started(setup) as channel:
             id_ = await post(channel, setup, "one", key="before")
             if isinstance(channel, ShowsTyping):
@@ -286,10 +289,22 @@ class ChannelContract:
             if isinstance(channel, ShowsDrafts):
                 for text in ("dr", "draft"):
                     await channel.draft(Draft(target=setup.target, draft_id=1, body=Body(text=text)))
+                    await check_signs(setup, "drafts", text)
             if isinstance(channel, Reacts):
                 for emoji in ("👍", "👀", ""):
                     await channel.react(setup.target, id_, emoji)
+                    await check_signs(setup, "reactions", *filter(None, [emoji]))
         assert await setup.texts() == [setup.shown("one")], "a sign has changed the messages"
+
+    @scenario
+    async def test_commands(self, setup: ChannelSetup) -> None:
+        """The menu has these commands and no others. It is no message."""
+        async with started(setup) as channel:
+            if isinstance(channel, ShowsCommands):
+                for names in (("stop", "new"), ("new",), ()):
+                    await channel.show_commands([MenuCommand(name=name, description="Do it") for name in names])
+                    await check_signs(setup, "commands", *names)
+        assert await setup.texts() == [], "a menu sends nothing"
 
     @scenario
     async def test_find(self, setup: ChannelSetup) -> None:
@@ -366,7 +381,7 @@ class ChannelContract:
 
     @scenario
     async def test_buttons(self, setup: ChannelSetup) -> None:
-        """The value of a button comes back unchanged, with the id of its message."""
+        """The value of a button comes back unchanged, with the id of its message. An edit without it removes it."""
         inbox = RecordingInbox()
         async with started(setup, inbox) as channel:
             if not isinstance(channel, AsksByButtons):
@@ -383,6 +398,10 @@ class ChannelContract:
                 assert isinstance(received, ButtonPress)
                 assert received.message_id == id_, "the press names another message"
                 await channel.acknowledge(received, "Taken")
+            await check_signs(setup, "buttons", *(button.label for button in buttons))
+            if isinstance(channel, Edits):
+                await channel.edit(Edit(target=setup.target, message_id=id_, body=Body(text="Which?")))
+                await check_signs(setup, "buttons")
 
     @scenario
     async def test_files(self, setup: ChannelSetup) -> None:

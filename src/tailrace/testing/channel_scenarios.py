@@ -47,6 +47,18 @@ _FILE_NAME = "../../etc/\u202epasswd"
 _PERSON = Sender(id="7", name="C:\\Ann / ..\\")
 
 
+class Signs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person sees in the chat beside the texts. None: the setup cannot tell.
+
+    `buttons` are the labels below all messages, `commands` the names in the menu of the bot.
+    """
+
+    buttons: tuple[str, ...] | None = None
+    reactions: tuple[str, ...] | None = None
+    drafts: tuple[str, ...] | None = None
+    commands: tuple[str, ...] | None = None
+
+
 class ChannelSetup:
     """The channel under test, and the platform behind it. Subclass it and implement the methods for your platform."""
 
@@ -66,6 +78,10 @@ class ChannelSetup:
     async def texts(self) -> list[str]:
         """The texts that a person sees in the chat, in their order."""
         raise NotImplementedError
+
+    async def signs(self) -> Signs:
+        """What the person sees beside the texts, as far as the setup can tell."""
+        return Signs()
 
     def shown(self, text: str) -> str:
         """The text as the platform shows it. Override this if the platform changes texts."""
@@ -198,6 +214,12 @@ def check_gone(fault: ChannelFault) -> None:
     """Check that an error says that the message does not exist any more."""
     assert isinstance(fault, SendRefused), f"a message that is gone is SendRefused, not {fault!r}"
     assert fault.gone, "a message that is gone is SendRefused with gone=True"
+
+
+async def check_signs(setup: ChannelSetup, kind: str, *expected: str) -> None:
+    """Check the buttons, reactions, drafts or commands that a person sees, if the setup can tell."""
+    seen = getattr(await setup.signs(), kind)
+    assert seen is None or seen == expected, f"the {kind} must be {expected}, and people see {seen}"
 
 
 def check_inbound(received: Inbound, sent: Inbound) -> None:

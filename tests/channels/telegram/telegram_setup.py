@@ -10,7 +10,7 @@ from tailrace.channels.telegram import BotSettings, TelegramChannel
 from tailrace.channels.telegram.client import MethodCall, TelegramClient
 from tailrace.inbound import ButtonPress, Inbound, InboundMessage, InboundNotice
 from tailrace.operations import Target
-from tailrace.testing.channel_scenarios import FILE, RETRY_AFTER_S, ChannelSetup, Failure, RecordingInbox
+from tailrace.testing.channel_scenarios import FILE, RETRY_AFTER_S, ChannelSetup, Failure, RecordingInbox, Signs
 from tailrace.testing.faults import Fault, LoseAccess, NoAnswer, Refuse, Reset, TooMany
 from tailrace.testing.platforms.telegram import (
     ChangeBotStatus,
@@ -114,6 +114,15 @@ class TelegramSetup(ChannelSetup):
 
     async def texts(self) -> list[str]:
         return (await self.telegram()).texts(PERSON.id)
+
+    async def signs(self) -> Signs:
+        chat = (await self.telegram()).seen(PERSON.id)
+        return Signs(
+            buttons=tuple(button.text for message in chat.messages for row in message.buttons for button in row),
+            reactions=tuple(emoji for message in chat.messages for emoji in message.reactions),
+            drafts=tuple(draft.text for draft in chat.drafts),
+            commands=tuple(name for name, _ in chat.commands),
+        )
 
     def shown(self, text: str) -> str:
         return finished(FormattedText(text), entity_limit=100).text

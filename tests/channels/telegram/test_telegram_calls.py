@@ -14,6 +14,7 @@ from tailrace.channels.telegram.limits import ChatLimits
 from tailrace.channels.telegram.updates import KINDS
 from tailrace.errors import SendRefused
 from tailrace.operations import Body, Button, Draft, Edit, Entity, Post, PostMedia, Target
+from tailrace.ports import MenuCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +114,8 @@ def test_other_calls() -> None:
     assert fields(calls.reaction_call("7", "5", "👀"))["reaction"] == [{"type": "emoji", "emoji": "👀"}]
     assert fields(calls.reaction_call("7", "5", ""))["reaction"] == []
     assert fields(calls.answer_call("42", "x" * 300))["text"] == "x" * 200
+    menu = fields(calls.commands_call([MenuCommand(name="stop", description="Stop the answer")]))
+    assert menu == {"commands": [{"command": "stop", "description": "Stop the answer"}]}
     methods.GetUpdates(timeout=30, allowed_updates=list(KINDS))
     assert calls.chat_fields("@news") == {"chat_id": "@news"}
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.operations import Body, Button, Draft, Edit, Entity, Post, PostMedia
+    from tailrace.ports import MenuCommand
 
 _ROW_LENGTH = 36  # characters of the labels that fit into one row on a phone
 
@@ -69,6 +70,12 @@ def reaction_call(chat: str, message_id: str, emoji: str) -> MethodCall:
 def answer_call(query_id: str, text: str) -> MethodCall:
     """The call that shows a short text to the person who pressed a button."""
     return MethodCall("answerCallbackQuery", {"callback_query_id": query_id, "text": text[:MAX_ANSWER]})
+
+
+def commands_call(commands: Sequence[MenuCommand]) -> MethodCall:
+    """Show these commands in the menu of every chat; none removes the menu."""
+    shown = [{"command": command.name, "description": command.description} for command in commands]
+    return MethodCall("setMyCommands", {"commands": shown})
 
 
 def chat_fields(chat: str, thread: str | None = None) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tailrace.capabilities import Capabilities
     from tailrace.inbound import Attachment, ButtonPress, InboundMessage
     from tailrace.operations import Delete, Draft, PostMedia, Typing
-    from tailrace.ports import Finding, Inbox
+    from tailrace.ports import Finding, Inbox, MenuCommand
 
 T = TypeVar("T")
 
@@ -189,6 +189,10 @@ class TelegramChannel:
         Until then, Telegram shows a progress sign on the button.
         """
         await self._call(press.target, calls.answer_call(press.event_id, text), msgspec.Raw)
+
+    async def show_commands(self, commands: Sequence[MenuCommand]) -> None:
+        """Show these commands in the menu of every chat; none removes the menu."""
+        await self._api.call(calls.commands_call(commands), msgspec.Raw)
 
     async def fetch(self, attachment: Attachment, path: Path, *, max_bytes: int) -> None:
         """Download an attachment to a new file. Raises `SendRefused` if the attachment is larger than `max_bytes`."""

@@ -84,6 +84,7 @@ _TABLE: tuple[tuple[str, Callable[[str], ChannelFault], str], ...] = (
     (r"text is empty|must be non-empty", SendRefused, "the text has no visible character"),
     (r"can't parse|entity|entities", SendRefused, "Telegram does not accept the styles of the text"),
     (r"button_data_invalid|keyboard button", SendRefused, "Telegram does not accept the buttons"),
+    (r"bot_command", SendRefused, "Telegram does not accept the commands: a name has only a-z, 0-9 and _"),
     (r"reaction_invalid|reaction is not", SendRefused, "Telegram has no such reaction in this chat"),
     (r"query is too old", SendRefused, "the press of the button is too long ago"),
     (r"file is too big", SendRefused, "the file is too big for Telegram"),
