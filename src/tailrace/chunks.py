@@ -157,7 +157,7 @@ class ThinkingChunk:
 
 @dataclass
 class ShellOutput:
-    """The output of a tool while it ran."""
+    """What a tool wrote to standard output and to standard error while it ran."""
 
     stdout: str = _growing("")
     stderr: str = _growing("")
@@ -185,7 +185,7 @@ class ToolBatchChunk(msgspec.Struct, tag_field="type", tag="tool-batch"):
 
 
 class ErrorChunk(msgspec.Struct, tag_field="type", tag="error", rename="camel", omit_defaults=True):
-    """An error message as people see it."""
+    """An error in a conversation, with the text that people see."""
 
     message: str
     status_code: int | None = None

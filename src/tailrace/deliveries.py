@@ -45,7 +45,7 @@ from tailrace.operations import (
 
 
 class State(enum.StrEnum):
-    """The state of a delivery, see the table above."""
+    """The state of a delivery. The docstring of this module explains each state."""
 
     PLANNED = "planned"
     SENDING = "sending"
@@ -134,12 +134,12 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The name of the delivery, for people and logs."""
+        """The id of the delivery, `{turn_id}.{ordinal}`, for people and logs."""
         return f"{self.turn_id}.{self.ordinal}"
 
     @property
     def conversation(self) -> str:
-        """The conversation that gets the delivery. Order is kept within a conversation."""
+        """The name of the conversation that gets the delivery. The deliveries of one conversation are sent in order."""
         return self.operation.target.conversation
 
     @property

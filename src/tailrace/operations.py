@@ -85,7 +85,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Operation(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
-    """The field that all operations have."""
+    """Base of all operations. `target` says in which chat the operation is performed."""
 
     target: Target
 

@@ -82,7 +82,7 @@ class StreamingChannelProvider(Protocol):
     name: str
 
     async def on_stream_start(self, user_id: str) -> None:
-        """A turn starts."""
+        """Called once when a turn starts, before all other calls of the turn."""
         ...
 
     async def on_stream_chunk(self, user_id: str, chunk: str) -> None:

@@ -1,6 +1,6 @@
 """`tailrace deliver`: send the events of a turn from standard input to a chat, complete, in order and once.
 
-It reads events while earlier messages are still being sent. A signal stops both.
+The command reads events while earlier messages are still being sent. A signal stops reading and sending.
 """
 
 from __future__ import annotations

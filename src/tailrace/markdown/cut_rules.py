@@ -51,7 +51,7 @@ def check_rules(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut 
 
 
 def _splits_unbreakable(ahead: Lookahead, point: CutPoint, boundary: Boundary) -> NoCut | None:
-    """Do not cut a character, link, code span, address or escape. Do not cut a word just before a space."""
+    """Do not cut inside a character, link, code span, address or escape, nor between a word and the space after it."""
     source = ahead.source
     if not graphemes.is_boundary(source, point.at) or not graphemes.is_boundary(source, point.end):
         return FORBIDDEN

@@ -102,7 +102,7 @@ def text_lines(text: str) -> list[TextLine]:
 
 
 def code_lines(code: str, language: str = "") -> list[TextLine]:
-    """The lines of a code block. A fence inside the code is broken by zero-width spaces."""
+    """The lines of a code block. Zero-width spaces break a fence inside the code, so that it does not end the block."""
     code = _FENCE.sub(lambda fence: ZERO_WIDTH_SPACE.join(fence[0]), code.rstrip("\n"))
     return [TextLine(line, code=True) for line in (f"```{language}", *code.split("\n"), "```")] if code.strip() else []
 

@@ -67,7 +67,7 @@ class OutlineBlock(msgspec.Struct, gc=False):
 
 
 class Style(msgspec.Struct, frozen=True, gc=False):
-    """Emphasis, strong or strikethrough; the range includes the markers."""
+    """A piece of text with emphasis, strong emphasis or strikethrough. The range includes the markers."""
 
     start: int
     end: int

@@ -24,19 +24,19 @@ class CodeSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 class Strong(msgspec.Struct, frozen=True, gc=False):
-    """Strong emphasis."""
+    """Strong emphasis, which is usually shown in bold."""
 
     inlines: Inlines
 
 
 class Emphasis(msgspec.Struct, frozen=True, gc=False):
-    """Emphasis."""
+    """Emphasis, which is usually shown in italics."""
 
     inlines: Inlines
 
 
 class Strike(msgspec.Struct, frozen=True, gc=False):
-    """Strikethrough."""
+    """Text that is struck through."""
 
     inlines: Inlines
 
@@ -133,7 +133,10 @@ class List(msgspec.Struct, frozen=True, gc=False):
 
 
 class Table(msgspec.Struct, frozen=True, gc=False):
-    """A table. A row has at least as many cells as the header, and more if the source has more."""
+    """A table. A row has at least as many cells as the header, and more if the source has more.
+
+    `source_length` is the length of the table's Markdown.
+    """
 
     alignments: tuple[Alignment, ...]
     header: Cells

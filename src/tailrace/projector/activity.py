@@ -60,7 +60,7 @@ class TurnActivity:
         self._usage: Usage | None = None
 
     def feed(self, event: Event, now: float) -> bool:
-        """Process an event. Returns True if a line or a task changes."""
+        """Take the next event of the turn. Returns True if a line or a task changes."""
         changed = False
         match event:
             case TextDelta() | BlockFinal() | TextRetracted():

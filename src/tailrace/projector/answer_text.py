@@ -100,7 +100,7 @@ class AnswerText:
         return text
 
     def feed(self, text: str) -> None:
-        """Add text of the agent."""
+        """Add the next piece of the agent's text."""
         self._add(self._filter.feed(text))
 
     def _add(self, filtered: FilteredText) -> None:

@@ -45,7 +45,7 @@ class Blocks:
         self._waiting = []
 
     def add(self, parts: list[Part]) -> None:
-        """Add the next parts of the text."""
+        """Add the next parts of the text, each of them one paragraph."""
         self._waiting += parts
 
     def next(self, sent: BodyHash | None, *, gather: bool) -> tuple[Body, str] | None:

@@ -247,7 +247,7 @@ class BodyHash(NamedTuple):
 
 
 def body_hash(body: Body) -> BodyHash:
-    """The hash of a body."""
+    """Make the `BodyHash` of a body."""
     return BodyHash(hash(body.text), hash(body), len(body.text))
 
 

@@ -101,7 +101,7 @@ class ProcessingText:
         self._started_at = now
 
     def feed(self, event: Event, now: float) -> None:
-        """Process an event."""
+        """Take the next event of the turn into the text."""
         if self._started_at is None:
             self._started_at = now
         match event:

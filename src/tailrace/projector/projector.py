@@ -129,7 +129,7 @@ class Projector:
         self._is_closed = False
 
     def feed(self, event: Event, now: float) -> None:
-        """Process an event of the turn."""
+        """Take the next event of the turn. `next` gives the operations that follow from it."""
         # Nearly every event is a delta. Its text is processed only when something can be shown.
         if type(event) is TextDelta and event.parent_tool_id is None:
             if self._is_running:

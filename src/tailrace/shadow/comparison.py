@@ -69,7 +69,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_grave(self) -> bool:
-        """Whether people would miss something, or read something that they should not."""
+        """Whether people would miss text with the second way, or read text that they should not."""
         return bool(self.counts.keys() & GRAVE)
 
     def __str__(self) -> str:
