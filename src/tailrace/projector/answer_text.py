@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class AnswerText:
     """The answer of one turn. `earlier` are messages that a process sent for this turn before it crashed.
 
-    With `keeps_appended`, new text is collected for `take_appended`. If that method is never called, leave it off: the
-    whole answer would be collected.
+    With `keeps_appended`, new text is collected until `take_appended` is called. Callers that never call that method
+    must not set `keeps_appended`, because the whole answer would be collected.
     """
 
     def __init__(

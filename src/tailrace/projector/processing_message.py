@@ -56,7 +56,7 @@ class ProcessingMessage:
         return self.message.message_id is not None
 
     def feed(self, event: Event, now: float) -> None:
-        """Take the next event of the turn into the message. It is sent with the next update."""
+        """Take the next event of the turn. The next update of the message will show it."""
         if self._due is None:
             self._due = now + self._every_s
         if isinstance(event, ToolStarted) and self.message.message_id is None and self.message.pending is None:
