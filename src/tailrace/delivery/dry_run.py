@@ -77,7 +77,7 @@ class ProjectorLike(Protocol):
     """The methods that `dry_run` needs of a projector. Any object that has them can take the place of `Projector`."""
 
     def feed(self, event: Event, now: float) -> None:
-        """Take an event."""
+        """Take an event of the turn, which came at the time `now`."""
         ...
 
     def close(self, now: float) -> None:
@@ -85,7 +85,7 @@ class ProjectorLike(Protocol):
         ...
 
     def receipt(self, operation: Operation, outcome: Outcome, now: float) -> None:
-        """Take the outcome of an operation."""
+        """Take the outcome of an operation that `next` has returned."""
         ...
 
     def next(self, now: float) -> NextAction:

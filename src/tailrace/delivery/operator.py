@@ -68,7 +68,10 @@ class Resent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operator:
-    """Performs `resend`, `resume` and `purge`. `connect` connects a channel; it returns the problem, or "" if none."""
+    """Performs `resend`, `resume` and `purge` with one courier.
+
+    `connect` gets the name of a channel and connects it; it returns the problem, or "" if there is none.
+    """
 
     def __init__(self, courier: Courier, connect: Callable[[str], Awaitable[str]]) -> None:
         self._courier = courier
@@ -131,7 +134,10 @@ class Operator:
         return [left for left in await self.left_open() if not verb.channels or left.channel in verb.channels]
 
     async def purge(self, verb: Purge, report: Callable[[int], None] = lambda _: None) -> int:
-        """Delete in small steps. Returns the number of deleted deliveries; `report` gets it after each step."""
+        """Delete the deliveries that match, in small steps.
+
+        Returns how many were deleted; `report` gets this after each step.
+        """
         count = 0
         while deleted := await self._ledger.prune(verb.query, limit=500, bodies=verb.bodies):
             count += deleted

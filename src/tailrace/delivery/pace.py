@@ -159,7 +159,7 @@ class PacedChannel:
 
     @contextmanager
     def calling(self, chat: str) -> Iterator[None]:
-        """A call to the chat is made in this `with` block."""
+        """Make a call to the chat inside this `with` block. The rate limits count a slow call from its end."""
         began = self._clock.monotonic()
         try:
             yield

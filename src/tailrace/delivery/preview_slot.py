@@ -1,8 +1,8 @@
 """Interim operations of one conversation: edits of a live message, drafts, text for open streams, typing.
 
-An interim operation may be dropped, because the next delivery contains all its text. So all are dropped as soon as a
-delivery is due: an interim operation must never overtake a delivery or delay it. The caller gets a future with the
-outcome, never with an exception, and need not wait for it.
+An interim operation may be dropped, because the next delivery contains all its text. So all pending ones are dropped as
+soon as a delivery is due: an interim operation must never overtake a delivery or delay it. The caller gets a future
+with the outcome, never with an exception, and need not wait for it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,10 @@ class _Limit:
         self.held_until = float("-inf")
 
     def due(self) -> float:
-        """When the next call is allowed. For each rate of n calls, the last n calls must not all be in one window."""
+        """The time from which another call is allowed.
+
+        A rate of n calls in s seconds allows it s seconds after the n-th last.
+        """
         due = self.held_until
         for rate in self.rates:
             if len(self.calls) >= rate.calls:
@@ -188,7 +191,10 @@ class RateLimiter:
             self._count_call(self._chat(chat, now, group=group), now)
 
     def end_call(self, chat: str, began: float, now: float) -> None:
-        """Count a slow call to the chat from its end, because it may have reached the platform late."""
+        """Note the end of a call to the chat.
+
+        A slow call then counts from its end: it may have reached the platform late.
+        """
         known = self._chats.get(chat)
         if known is not None and known.calls and now - began > _SLOW_CALL_S:
             known.calls[-1] = now

@@ -176,7 +176,7 @@ async def closing_deliveries(context: SenderContext, turn: Turn) -> list[Deliver
 def closing_operations(
     turn: Turn, deliveries: Sequence[Delivery], capabilities: Capabilities
 ) -> tuple[list[Durable], list[Durable]]:
-    """The operations that close an interrupted turn: first for its unsent text, then for the line "interrupted".
+    """The operations that close an interrupted turn: those for its unsent text, and those for the line `INTERRUPTED`.
 
     The live message gets the first part of the unsent text; the other parts are posted. A snapshot that is older than
     the last delivery is not used, because the delivery contains its text. A processing message is deleted; if the

@@ -42,7 +42,7 @@ TOO_OLD = "it was too old to be sent"
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send the delivery now. `delivery` has the state that it has during the attempt."""
+    """Send the delivery now. `delivery` already has the state `sending`."""
 
     delivery: Delivery
 

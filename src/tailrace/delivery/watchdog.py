@@ -52,7 +52,7 @@ class Watchdog:
                 return
 
     def _ping(self) -> bool:
-        """Ping the loop after a pause. Returns False when the block has ended."""
+        """Ping the loop after a pause. Returns False when the `with` block has ended."""
         try:
             return self._signals.get(timeout=self._timeout_s / 2) != "stop"
         except Empty:

@@ -69,7 +69,7 @@ class ChannelSetup:
     """The token of the account, which no error may contain."""
 
     timeout_s = 10.0
-    """How long a test may take before it fails. Calls that wait for a rate limit take longer."""
+    """How long a test may take before it fails. Set a higher value if calls wait for a rate limit."""
 
     async def channel(self) -> Channel:
         """Create a new channel to the platform, not started. All channels of a setup have the same account."""

@@ -94,9 +94,9 @@ def _message(message: UpdateMessage, update_id: int, bot: BotAccount, *, is_edit
 
 
 def _press(query: ButtonQuery, update_id: int, bot: BotAccount) -> ButtonPress | None:
-    """A press of a button; None for a button that is not ours.
+    """Convert a press of a button. Returns None for a button that this channel has not made.
 
-    Its event id is the query id, which the answer must contain.
+    The event id is the id of the query, because the answer to the press must contain that id.
     """
     if query.message is None or query.data is None:
         return None

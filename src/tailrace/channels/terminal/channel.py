@@ -57,7 +57,7 @@ _Remark: TypeAlias = Status | Notice | ModelChanged | ConfigReloaded | PlanUpdat
 
 
 class TerminalChannel:
-    """The person at this terminal, or the reader of the pipe. Errors go to `err`, everything else to `out`."""
+    """Shows turns and messages at this terminal, or writes them to a pipe. Errors go to `err`, all else to `out`."""
 
     name = "terminal"
     # A terminal takes messages of any length. The limit keeps them readable, and lets the first one appear before the

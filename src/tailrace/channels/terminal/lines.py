@@ -99,7 +99,7 @@ class TerminalWriter:
             self.write("\n" if line.endswith("\n") else "")
 
     def space(self, newlines: int) -> None:
-        """Write the line ends that are missing before the cursor: with 1 a line begins, with 2 one line stays blank."""
+        """Write line ends until `newlines` of them are before the cursor: 1 begins a line, 2 leave a blank line."""
         self.write(self.gap(newlines))
 
     def gap(self, newlines: int) -> str:

@@ -28,7 +28,7 @@ _REDRAW_S = 0.05
 
 
 class _Marks(NamedTuple):
-    """The signs that a line may begin with."""
+    """The signs with which the line of a tool call may begin."""
 
     running: str
     done: str
@@ -41,7 +41,7 @@ _ASCII_MARKS = _Marks("*", "+", "x", "-")
 
 
 class _Call(msgspec.Struct):
-    """A call that is not finished."""
+    """A tool call that is not finished."""
 
     name: str
     summary: str
@@ -52,7 +52,7 @@ class _Call(msgspec.Struct):
 
     @property
     def label(self) -> str:
-        """The name and the main argument of the call."""
+        """The name of the tool and the main argument of the call."""
         return f"{self.name}: {self.summary}" if self.summary else self.name
 
 

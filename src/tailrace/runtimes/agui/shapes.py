@@ -24,7 +24,7 @@ class MessageStart(_SpeakerEvent, kw_only=True):
 
 
 class MessageContent(_SpeakerEvent, kw_only=True):
-    """A piece of a message. Reasoning had no id before version 1."""
+    """A piece of a message. Before version 1 of the protocol, reasoning had no id."""
 
     delta: str
     message_id: str = ""

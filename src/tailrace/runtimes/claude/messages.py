@@ -1,13 +1,13 @@
-"""Translate the messages of Claude's models: text, reasoning and calls.
+"""Translates the messages of Claude's models: text, reasoning and tool calls.
 
 A message comes twice: piece by piece (`stream_event`), and block by block (`assistant`) when a block is complete. The
 complete block only closes the streamed one. A block that was not streamed, such as every block of a subagent, is
 emitted from its complete form.
 
-**A block that never came complete does not count**: the model's answer broke off in it. If it is a call, the call was
-never made. If it is text, the text is retracted when the model continues; if the model does not continue, the text
-stays, and the failure follows. The command retries by itself, or lets the model continue after the complete blocks. If
-the model repeats these blocks, the repetition is not emitted.
+**A streamed block without its complete form does not count**: the model's answer broke off in it. If the block is a
+tool call, the call was never made. If it is text, the text is retracted when the model continues; if the model does not
+continue, the text stays, and the failure follows. The command retries by itself, or lets the model continue after the
+complete blocks. If the model repeats these blocks, the repetition is not emitted.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ A test of your own bot takes it as a fixture:
         async with TelegramSimulator() as simulator:
             yield simulator
 
-It refuses what Telegram refuses. Each refusal names the fact that it follows (`rules.RULES`), and numbers that no
-source states are marked as unverified (`rules.unverified_settings`). It needs aiohttp: install
-`tailrace[telegram]`.
+The simulator refuses what Telegram refuses. Each refusal names its source (`rules.RULES`), and numbers that no source
+states are marked as unverified (`rules.unverified_settings`). It needs aiohttp: install `tailrace[telegram]`.
 """
 
 from tailrace.testing.platforms.telegram.actions import (
