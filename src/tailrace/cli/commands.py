@@ -14,6 +14,7 @@ from tailrace.cli.check import check
 from tailrace.cli.deliver import deliver
 from tailrace.cli.deliveries import deliveries
 from tailrace.cli.failures import FAILED, WRONG_USE
+from tailrace.cli.init import init
 from tailrace.cli.preview import preview
 from tailrace.cli.schema import schema
 from tailrace.cli.shadow import shadow
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command(epilog=AGENTS)(chat)
 app.command()(check)
 app.command()(deliver)
+app.command()(init)
 app.command()(preview)
 app.command()(schema)
 app.command()(shadow)
