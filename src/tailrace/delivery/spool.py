@@ -33,7 +33,10 @@ class Spool:
         self._sync = sync
 
     async def copy_file(self, delivery: Delivery) -> Delivery:
-        """Copy the file of a delivery. The result has the path of the copy; if that failed, an error and no path."""
+        """Copy the file of a delivery. Returns the delivery with the path of the copy.
+
+        If the file could not be copied, the delivery has an error instead of the path.
+        """
         media = delivery.operation
         if not isinstance(media, PostMedia) or media.path is None:
             return delivery

@@ -47,7 +47,7 @@ def stops_on_signals(
     """Yield an event that the first of these signals sets; the next signal ends the process. Needs a running loop.
 
     With `exit_after_s`, the process also ends that many seconds after the first signal, because code that hangs could
-    delay it for ever. In both cases it first writes `last_words` to standard error.
+    delay the end for ever. Before the process ends in one of these ways, it writes `last_words` to standard error.
     """
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -106,7 +106,10 @@ def stop_handling(signals: tuple[signal.Signals, ...] = STOPPING) -> None:
 
 
 def exit_later(delay_s: float, exit_code: int, last_words: str = "") -> None:
-    """End the process after a delay if it still runs then. Tasks and threads that hang cannot prevent that."""
+    """End the process after `delay_s` seconds, unless it has ended before.
+
+    Tasks and threads that hang cannot prevent this.
+    """
     clock = threading.Timer(delay_s, exit_at_once, args=(exit_code, last_words))
     clock.daemon = True
     clock.start()

@@ -52,9 +52,9 @@ class _Held(msgspec.Struct):
 
 
 class _Contents:
-    """What all owners share. It has indexes, so that no change reads all rows or all turns.
+    """What all owners share. It has indexes, so that no change must read all rows or all turns.
 
-    A turn moves to the end of `turns` when it arrives and each time it is begun. `turn_ids` has their ids by
+    `turns` has the turns in the order in which they arrived or were last begun. `turn_ids` has their ids by
     conversation.
     """
 
@@ -80,7 +80,7 @@ class _Contents:
         insort(self.open.setdefault(delivery.conversation, []), delivery.position)
 
     def change(self, delivery: Delivery) -> None:
-        """Replace an open row."""
+        """Replace an open row by its next state."""
         self.rows[delivery.position] = delivery
         if delivery.state in FINAL:
             positions = self.open[delivery.conversation]
@@ -153,7 +153,10 @@ class MemoryLedger:
         return other
 
     def reopen(self) -> MemoryLedger:
-        """Simulate a crash: all leases of this owner end, and it cannot change anything. Returns its successor."""
+        """Simulate a crash: the leases of this owner end, and it cannot change anything any more.
+
+        Returns the next owner.
+        """
         contents = self._contents
         contents.leases = {name: held for name, held in contents.leases.items() if held.lease.owner != self._owner}
         contents.highest = max(contents.rows, default=0)

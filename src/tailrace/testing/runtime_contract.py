@@ -196,7 +196,7 @@ def words(text: str) -> list[str]:
 
 
 def _conversation(player: Player) -> list[Any]:
-    """A turn with text, a tool and text."""
+    """The native events of a turn: text, a tool call, and text again."""
     return [*player.text(*FIRST), *player.tool("call-1", "sunny"), *player.text(*SECOND), *player.ending()]
 
 

@@ -63,7 +63,7 @@ class Player:
     """
 
     names: Sequence[str] = ()
-    """How error messages call the agent, if not by the runtime's `name`."""
+    """The names by which error messages may call the agent, if not by the runtime's `name`."""
 
     turn_timeout_s = 60.0
     """How long a turn, or closing it, may take before the test fails."""

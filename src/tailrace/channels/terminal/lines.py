@@ -34,9 +34,10 @@ class _Keyed(NamedTuple):
 
 
 class TerminalLine(NamedTuple):
-    """A line in three pieces. If the line is too long, the detail is cut first, then the head. The tail is never cut.
+    """A line in three pieces: `head`, `detail` and `tail`.
 
-    An important detail, such as the reason of a failure, keeps up to half of the width.
+    If the line is too long, the detail is cut first, then the head. The tail is never cut. An important detail, such as
+    the reason of a failure, keeps up to half of the width.
     """
 
     head: str
@@ -107,7 +108,10 @@ class TerminalWriter:
         return "\n" * max(newlines - self._newlines, 0)
 
     def wrapped(self, text: str, indent: str = "") -> str:
-        """The text, broken between words to fit the window, all rows but the first indented. In a pipe unchanged."""
+        """Break the text between words to fit the window; all rows but the first are indented.
+
+        In a pipe it is unchanged.
+        """
         if not self.in_place:
             return text
         cells = self._size().columns
@@ -145,7 +149,7 @@ class TerminalWriter:
         return True
 
     def withdraw(self, key: str) -> None:
-        """Remove the last line, if it has that key and can still be changed."""
+        """Remove the last line, if it was written with that key and can still be changed."""
         if self._keyed and self._keyed[-1].key == key and self._reachable(len(self._keyed) - 1, self._size()):
             self._out.write(f"\x1b[1A{_ERASE_LINE}")
             self._out.flush()

@@ -57,7 +57,11 @@ class _Call(msgspec.Struct):
 
 
 class ToolLines:
-    """The open calls and their lines. Before a line is added, `begin` gets the call that runs the subagent, or None."""
+    """Shows the tool calls of a turn, one line for each.
+
+    Before a line is added, `begin` is called with the id of the tool call that runs the subagent; None for the agent
+    itself.
+    """
 
     def __init__(self, out: TerminalWriter, *, begin: Callable[[str | None], None], clock: Callable[[], float]) -> None:
         self._out = out
@@ -70,7 +74,7 @@ class ToolLines:
         self._marks = _UNICODE_MARKS if out.can_carry("".join(_UNICODE_MARKS)) else _ASCII_MARKS
 
     def show(self, event: ToolEvent) -> None:
-        """Show an event of a call; events of unknown calls are ignored."""
+        """Show an event of a tool call. Events of unknown calls are ignored."""
         now = self._clock()
         if isinstance(event, ToolStarted):
             started = _Call(_one_line(event.name), _summary(event.arguments), now, now, event.parent_tool_id)
@@ -101,7 +105,7 @@ class ToolLines:
                 self._finish(id_, self._line(call, mark, f" ({_duration(now - call.started)})"), call.parent)
 
     def close(self) -> None:
-        """End the turn: calls that are still open are shown as not finished."""
+        """End the turn: tool calls that are still open are shown as not finished."""
         for id_, call in self._calls.items():
             call.detail = ""
             self._finish(id_, self._line(call, self._marks.unfinished, " (not finished)"), call.parent)
@@ -182,7 +186,7 @@ def _last_line(text: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration for people."""
+    """Format a duration for people."""
     if seconds < 60:
         return f"{seconds:.1f}s"
     return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s"
