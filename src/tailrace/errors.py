@@ -90,7 +90,14 @@ class TurnMismatch(UsageError):
 
 
 class RuntimeFault(TailraceError):
-    """An agent failed while it ran: it raised an exception, or yielded something that is not an event."""
+    """An agent failed while it ran: it raised an exception, or yielded something that is not an event.
+
+    `partial` is the text of the answer before the failure.
+    """
+
+    def __init__(self, message: str, *, partial: str = "") -> None:
+        super().__init__(message)
+        self.partial = partial
 
 
 class ChannelFault(TailraceError):

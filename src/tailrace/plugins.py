@@ -131,7 +131,7 @@ def find_agent(agent: str, options: Mapping[str, object] | None = None) -> Found
     if agent.startswith(("http://", "https://")):
         raise UsageError(f"{agent} does not say which protocol it speaks: write agui+{agent} or vercel+{agent}")
     if ":" in agent:
-        return _from_object(load_object(agent), agent, options)
+        return agent_of(load_object(agent), agent, options)
     names = known("runtime")
     if agent not in names:
         hint = did_you_mean(agent, names)
@@ -139,10 +139,10 @@ def find_agent(agent: str, options: Mapping[str, object] | None = None) -> Found
     return _made(agent, options=options)
 
 
-def _from_object(found: Any, agent: str, options: Mapping[str, object]) -> FoundAgent:
-    """Create the runtime for the object that was found at `module:object`.
+def agent_of(found: Any, agent: str, options: Mapping[str, object]) -> FoundAgent:
+    """The agent that the object `found` is. If it is a text, the text names an agent.
 
-    The object is an agent, or a text that names an agent, such as `acp:COMMAND`.
+    `agent` names the object in errors. Raises `AgentNotFound`, `PluginNotFound` or `UsageError`.
     """
     if isinstance(found, str):
         if not found.startswith((*SCHEMES, "http://", "https://")):

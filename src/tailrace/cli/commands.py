@@ -16,6 +16,8 @@ from tailrace.cli.deliveries import deliveries
 from tailrace.cli.failures import FAILED, WRONG_USE
 from tailrace.cli.init import init
 from tailrace.cli.preview import preview
+from tailrace.cli.run import run as run_agent
+from tailrace.cli.run import serve
 from tailrace.cli.schema import schema
 from tailrace.cli.shadow import shadow
 from tailrace.cli.simulate import simulate
@@ -33,7 +35,9 @@ app.command()(check)
 app.command()(deliver)
 app.command()(init)
 app.command()(preview)
+app.command("run", epilog=AGENTS)(run_agent)
 app.command()(schema)
+app.command()(serve)
 app.command()(shadow)
 app.command()(simulate)
 app.add_typer(deliveries, name="deliveries")

@@ -67,9 +67,12 @@ class Courier:
     async def __aexit__(self, *_: object) -> None:
         await self.drain()
 
-    def connect(self, channel: Channel) -> None:
-        """Send through this channel from now on. The caller has already started the channel."""
-        self._context.connect(channel)
+    def connect(self, channel: Channel, settings: CourierSettings | None = None) -> None:
+        """Send through this channel from now on. The caller has already started the channel.
+
+        `settings` are for the new deliveries of this channel; without them, those of the courier apply.
+        """
+        self._context.connect(channel, settings)
 
     def disconnect(self, name: str) -> None:
         """Stop sending through the channel. Its deliveries wait; the waiting does not count as an attempt."""

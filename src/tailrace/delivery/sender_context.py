@@ -86,14 +86,16 @@ class SenderContext:
         self.fenced = 0
         self.channels: dict[str, PacedChannel] = {}
         self._settings = settings
+        self._settings_of: dict[str, CourierSettings] = {}
         self._known: dict[str, PacedChannel] = {}
         self._connected = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
 
-    def connect(self, channel: Channel) -> None:
+    def connect(self, channel: Channel, settings: CourierSettings | None = None) -> None:
         """Allow calls to the channel from now on."""
         paced = PacedChannel(channel, self.clock, self.jitter, before=self._known.get(channel.name))
         self.channels[channel.name] = self._known[channel.name] = paced
+        self._settings_of[channel.name] = settings or self._settings
         self._connected.set()
         self._connected = asyncio.Event()
 
@@ -114,9 +116,9 @@ class SenderContext:
 
     def policy(self, target: Target) -> Policy:
         """The policy of a new delivery to this target. Raises `UsageError` if the channel was never connected."""
-        settings = self._settings
+        idempotency, settings = self.capabilities(target).idempotency, self._settings_of[target.channel]
         return Policy(
-            idempotency=self.capabilities(target).idempotency,
+            idempotency=idempotency,
             on_unknown=settings.on_unknown,
             on_dead=settings.on_dead,
             max_attempts=settings.max_attempts,

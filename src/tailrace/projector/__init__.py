@@ -4,6 +4,7 @@ from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import Presentation, ProjectorSettings
 from tailrace.projector.projector import Projector
 from tailrace.projector.resuming import restored_messages
+from tailrace.projector.turn_text import TurnText
 
 __all__ = [
     "IDLE",
@@ -12,6 +13,7 @@ __all__ = [
     "Presentation",
     "Projector",
     "ProjectorSettings",
+    "TurnText",
     "WaitUntil",
     "restored_messages",
 ]

@@ -260,12 +260,16 @@ class AnswerText:
 
         `text` is the whole answer for a turn in which no text came before; otherwise it is ignored.
         """
+        self.complete_text(text, is_cancelled=is_cancelled)
+        self._end_run()
+
+    def complete_text(self, text: str | None, *, is_cancelled: bool = False) -> None:
+        """Complete the text as `complete` does, but make no messages of it: for a caller that needs only the text."""
         self._add(self._filter.end_block())
         if text and not self._has_text and not self._filter.is_silent:
             self._filter.reset_turn()
             self._add(self._filter.feed(text))
         self._add(self._filter.close(is_cancelled=is_cancelled))
-        self._end_run()
 
     def end(self) -> None:
         """End the answer: nothing is added after this.

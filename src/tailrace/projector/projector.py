@@ -24,16 +24,12 @@ from typing import TYPE_CHECKING
 from tailrace.deliveries import Snapshot
 from tailrace.events import (
     BlockFinal,
-    ConfigReloaded,
     Error,
     Media,
-    ModelChanged,
-    Notice,
     ReasoningDelta,
     TextDelta,
     TextRetracted,
     ToolFinished,
-    ToolStarted,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
@@ -58,6 +54,7 @@ from tailrace.projector.live_preview import LivePreview, edits_every_s
 from tailrace.projector.next_action import IDLE, Idle, NextAction, WaitUntil
 from tailrace.projector.presentation import PRESENTATIONS, ProjectorSettings, rules_for
 from tailrace.projector.processing_message import ProcessingMessage
+from tailrace.projector.turn_text import BREAKS_TEXT
 from tailrace.projector.wording import failure_text
 
 if TYPE_CHECKING:
@@ -69,8 +66,6 @@ if TYPE_CHECKING:
     from tailrace.operations import Durable, Interim, Operation, Outcome, Target, Task
     from tailrace.projector.message import TurnMessage
 
-# Text after one of these events begins another block, as in the fold.
-_BREAKS_TEXT = (ReasoningDelta, ToolStarted, Notice, ModelChanged, ConfigReloaded)
 _TYPING_AGAIN = 0.8  # the share of its lifetime after which the typing sign is sent again
 _RETRY_S = 1.0  # the wait if the platform names none
 _NEVER = float("-inf")
@@ -147,7 +142,7 @@ class Projector:
 
     def _feed_answer(self, event: Event, now: float) -> None:
         answer = self._answer
-        if isinstance(event, _BREAKS_TEXT):
+        if isinstance(event, BREAKS_TEXT):
             answer.break_text()
         if self._rules.ends_at_blocks and isinstance(event, ToolFinished | BlockFinal):
             answer.end_message()

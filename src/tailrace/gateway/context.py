@@ -1,0 +1,130 @@
+"""What the parts of a gateway share: ledger, courier, router, channels with their settings, background tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from tailrace.deliveries import Turn, TurnState, plan
+from tailrace.delivery import CourierSettings
+from tailrace.errors import LedgerClosed, LedgerLost
+from tailrace.markdown import render
+from tailrace.operations import Post
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from tailrace.config import ChannelSettings
+    from tailrace.delivery import Courier
+    from tailrace.gateway.access import AccessList
+    from tailrace.gateway.router import MessageRouter
+    from tailrace.operations import Button, Target
+    from tailrace.ports import Channel, ChannelProvider, StreamingChannelProvider
+    from tailrace.projector import ProjectorSettings
+
+_log = logging.getLogger(__name__)
+
+
+class ServedChannel:
+    """A channel of the gateway. `provider` is set for the channel of an extension, which presents in its own way."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        settings: ChannelSettings,
+        *,
+        agent_id: str | None = None,
+        projector: ProjectorSettings,
+        provider: ChannelProvider | StreamingChannelProvider | None = None,
+    ) -> None:
+        self.channel = channel
+        self.settings = settings
+        self.agent_id = agent_id
+        self.projector = projector
+        self.provider = provider
+        self.was_connected = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """The name of the channel."""
+        return self.channel.name
+
+    @property
+    def courier_settings(self) -> CourierSettings:
+        """The settings of its deliveries."""
+        return CourierSettings(on_unknown=self.settings.on_unknown, max_age_s=self.settings.max_age_s)
+
+
+class GatewayContext:
+    """The shared objects. `is_draining`: the process is about to end, so nothing new begins."""
+
+    def __init__(self, courier: Courier, router: MessageRouter, access: AccessList, *, max_queue_size: int) -> None:
+        self.courier = courier
+        self.ledger = courier.ledger
+        self.clock = courier.clock
+        self.router = router
+        self.access = access
+        self.max_queue_size = max_queue_size
+        self.served: dict[str, ServedChannel] = {}
+        self.is_draining = False
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._background: set[asyncio.Task[None]] = set()
+
+    def fail(self, error: Exception) -> None:
+        """End the process: `error` is final."""
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def wait_for_failure(self) -> None:
+        """Wait for `fail` and raise its error."""
+        await self._failure
+
+    def in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do some work beside everything else. Its failure is logged."""
+        task = asyncio.create_task(self._guarded(work, name), name=name)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        try:
+            await work
+        except (LedgerLost, LedgerClosed) as error:
+            self.fail(error)
+        except Exception as error:  # noqa: BLE001 -- one failure must not disturb the others
+            _log.error("%s failed: %s", name, error, exc_info=error)
+
+    async def close(self) -> None:
+        """Cancel the work in the background."""
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    # Lines of our own
+
+    async def say(self, turn_id: str, target: Target, text: str, *, buttons: Sequence[Button] = ()) -> None:
+        """Send a line of our own as a turn. The same `turn_id` is sent only once."""
+        await self.served[target.channel].was_connected.wait()
+        turn = await self.courier.begin(turn_id, target)
+        if turn.is_finished:
+            turn.close()
+        else:
+            await turn.end(self._post(target, text, buttons=buttons))
+
+    async def end_accepted(
+        self, turn: Turn, text: str = "", *, state: TurnState = TurnState.CANCELLED, reply_to: str | None = None
+    ) -> None:
+        """End a turn that no agent answers, with a line if there is one."""
+        await self.served[turn.target.channel].was_connected.wait()
+        deliveries = []
+        if text:
+            policy, now = self.courier.policy(turn.target), self.clock.wall()
+            post = self._post(turn.target, text, reply_to=reply_to)
+            deliveries = [plan(post, turn_id=turn.turn_id, ordinal=1, policy=policy, now=now)]
+        await self.courier.deliver(turn, deliveries, ends=state)
+
+    def _post(self, target: Target, text: str, *, reply_to: str | None = None, buttons: Sequence[Button] = ()) -> Post:
+        body = replace(render(text, self.courier.capabilities(target).dialect), buttons=tuple(buttons))
+        return Post(target=target, body=body, reply_to=reply_to)

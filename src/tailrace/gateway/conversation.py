@@ -1,0 +1,360 @@
+"""One conversation of the gateway: its accepted messages wait in a queue, and the agent answers one after the other.
+
+Everything that waits is an accepted turn of the ledger, so a new process finds it. A turn that the agent has begun is
+never run again by itself: after a crash it is closed with a line that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tailrace.deliveries import Query, State, TurnState
+from tailrace.delivery.operator import Operator, Resend
+from tailrace.errors import LedgerClosed, LedgerLost
+from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, StreamingPresenter
+from tailrace.gateway.router import TurnRequest
+from tailrace.gateway.words import HELP, QUEUED, files_of, prompt_of, rest_of, word_of
+from tailrace.operations import Typing
+from tailrace.ports import ShowsTyping, StreamingChannelProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.deliveries import Turn
+    from tailrace.gateway.agent_turn import AgentTurn
+    from tailrace.gateway.context import GatewayContext, ServedChannel
+    from tailrace.gateway.presenters import Presenter
+    from tailrace.operations import Target
+
+_log = logging.getLogger(__name__)
+
+_MAX_STARTS = 3
+_FIRST_PAUSE_S = 0.5
+_MAX_NOTICES = 10
+_TYPING_EVERY_S = 4.0
+GIVEN_UP = "⚠️ I could not answer this message, so I set it aside. Send it again to try once more."
+
+
+class Conversation:
+    """The queue of one conversation and the turn that runs. `on_idle` is called when nothing is left to do."""
+
+    def __init__(
+        self, target: Target, context: GatewayContext, served: ServedChannel, on_idle: Callable[[Conversation], None]
+    ) -> None:
+        self.target = target
+        self.name = target.conversation
+        self.running: AgentTurn | None = None
+        self.running_since = 0.0
+        self._context = context
+        self._served = served
+        self._on_idle = on_idle
+        self._waiting: deque[Turn] = deque()
+        self._refused: deque[Turn] = deque()
+        self._is_refusing = False
+        self._task: asyncio.Task[None] | None = None
+        self._typed_at = float("-inf")
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait behind the one that is being answered."""
+        return len(self._waiting)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return self._task is None and not self._waiting and not self._refused and not self._is_refusing
+
+    def add(self, turn: Turn) -> None:
+        """Answer the message of this accepted turn after those before it."""
+        message = turn.message
+        assert message is not None, "an accepted turn has its message"
+        word = word_of(message)
+        if word and word not in QUEUED:
+            self._context.in_background(self._answer_word(turn, word), f"/{word} in {self.name}")
+            return
+        if message.edited:
+            self._replace(turn)
+        elif len(self._waiting) >= self._context.max_queue_size:
+            self._refused.append(turn)
+            if not self._is_refusing:
+                self._is_refusing = True
+                self._context.in_background(self._refuse(), f"refusing in {self.name}")
+            return
+        else:
+            self._waiting.append(turn)
+        if self.running is not None:
+            if self._served.settings.busy == "interrupt":
+                self.running.stop()
+            self._context.in_background(self._show_taken(), f"typing in {self.name}")
+        self._start()
+
+    async def stop(self) -> bool:
+        """Stop the running turn. Returns whether there was one; nothing new of it is shown afterwards."""
+        if (running := self.running) is None:
+            return False
+        running.stop()
+        await running.is_shown.wait()
+        return True
+
+    async def wait_until_idle(self) -> None:
+        """Wait until the turn that runs has ended, and those that wait are answered."""
+        while (task := self._task) is not None:
+            await asyncio.wait({task})
+
+    def cancel(self) -> None:
+        """Stop working. What is not finished stays open in the ledger."""
+        if self._task is not None:
+            self._task.cancel()
+
+    # The queue
+
+    def _start(self) -> None:
+        if self._task is None and not self._context.is_draining:
+            self._task = asyncio.create_task(self._serve(), name=f"conversation {self.name}")
+
+    async def _serve(self) -> None:
+        try:
+            await self._served.was_connected.wait()
+            while self._waiting and not self._context.is_draining:
+                if expired := self._take_expired():
+                    await self._sum_up(expired)
+                else:
+                    await self._answer(self._take_next())
+        except (LedgerLost, LedgerClosed) as error:
+            self._context.fail(error)
+        except Exception as error:  # noqa: BLE001 -- a bug of ours must not stop the other conversations
+            _log.critical("%s: the queue failed", self.name, exc_info=error)
+        finally:
+            self._task = None
+            self._on_idle(self)
+
+    def _replace(self, turn: Turn) -> None:
+        """Put an edited message in the place of the one that still waits. An edit of an answered message is ignored."""
+        edited = turn.message
+        assert edited is not None, "an accepted turn has its message"
+        for index, waiting in enumerate(self._waiting):
+            if waiting.message is not None and waiting.message.message_id == edited.message_id:
+                self._waiting[index] = turn
+                self._end_quietly(waiting)
+                return
+        self._end_quietly(turn)
+
+    def _end_quietly(self, turn: Turn) -> None:
+        self._context.in_background(self._context.end_accepted(turn), f"ending {turn.turn_id}")
+
+    def _take_expired(self) -> list[Turn]:
+        limit = self._context.clock.wall() - self._served.settings.max_age_s
+        expired = [turn for turn in self._waiting if 0 < _sent_at(turn) < limit]
+        for turn in expired:
+            self._waiting.remove(turn)
+        return expired
+
+    async def _sum_up(self, expired: list[Turn]) -> None:
+        """Say in one line that messages are too old to be answered now."""
+        count = len(expired)
+        which = "A message of yours was" if count == 1 else f"{count} messages of yours were"
+        for turn in expired[:-1]:
+            await self._context.end_accepted(turn)
+        line = f"⚠️ {which} not answered, because I was away for too long. Send again what you still need."
+        await self._context.end_accepted(expired[-1], line)
+
+    def _take_next(self) -> list[Turn]:
+        """The next message; with the setting `merge`, all messages of the same person that wait."""
+        turns = [self._waiting.popleft()]
+        if self._served.settings.busy == "merge":
+            while self._waiting and _can_join(turns[-1], self._waiting[0]):
+                turns.append(self._waiting.popleft())
+        return turns
+
+    async def _refuse(self) -> None:
+        """Say that the queue is full: one line for each message, or one line for many."""
+        size = self._context.max_queue_size
+        why = f"because {size} {'message waits' if size == 1 else 'messages wait'} here already. Send it again later."
+        try:
+            while self._refused:
+                if len(self._refused) <= _MAX_NOTICES:
+                    turn = self._refused.popleft()
+                    message_id = turn.message.message_id if turn.message is not None else ""
+                    line = f"⚠️ I did not take this message, {why}"
+                    await self._context.end_accepted(turn, line, reply_to=message_id or None)
+                    continue
+                turns, count = list(self._refused), len(self._refused)
+                self._refused.clear()
+                for turn in turns[:-1]:
+                    await self._context.end_accepted(turn)
+                line = f"⚠️ I did not take your last {count} messages, {why.replace('it', 'them')}"
+                await self._context.end_accepted(turns[-1], line)
+        finally:
+            self._is_refusing = False
+            self._on_idle(self)
+
+    async def _show_taken(self) -> None:
+        """Show that a message was taken that waits behind another one."""
+        channel, now = self._served.channel, self._context.clock.monotonic()
+        if isinstance(channel, ShowsTyping) and now - self._typed_at >= _TYPING_EVERY_S:
+            self._typed_at = now
+            async with asyncio.timeout(_TYPING_EVERY_S):
+                await channel.typing(Typing(target=self.target))
+
+    # Answers
+
+    async def _answer(self, turns: list[Turn]) -> None:
+        """Answer a message, or several together. What fails before the agent has begun is tried three times."""
+        turn, pause_s = turns[-1], _FIRST_PAUSE_S
+        for _ in range(_MAX_STARTS):
+            try:
+                if await self._try_to_answer(turns):
+                    return
+            except (LedgerLost, LedgerClosed):
+                raise
+            except Exception as error:  # noqa: BLE001 -- the next message must be answered
+                _log.error("%s: turn %s could not be started: %s", self.name, turn.turn_id, error, exc_info=error)
+                await asyncio.sleep(pause_s)
+                pause_s *= 4
+        for earlier in turns[:-1]:
+            await self._context.end_accepted(earlier)
+        await self._context.end_accepted(turn, GIVEN_UP, state=TurnState.FAILED)
+
+    async def _try_to_answer(self, turns: list[Turn]) -> bool:
+        """Returns False if the turn failed before the agent has begun."""
+        turn, message = turns[-1], turns[-1].message
+        assert message is not None, "an accepted turn has its message"
+        word, repeats = word_of(message), ""
+        if word == "new":
+            self._context.router.sessions.begin(self.name)
+            if not (text := rest_of(message)):
+                await self._context.say(turn.turn_id, self.target, "A new conversation begins.")
+                return True
+        elif word == "retry":
+            if not (text := await self._last_prompt()):
+                await self._context.say(turn.turn_id, self.target, "There is no message to answer again.")
+                return True
+            repeats = self._context.router.sessions.last_turn(self.name)
+        else:
+            text = "\n\n".join(prompt_of(one.message) for one in turns if one.message is not None)
+        if files := ", ".join(files_of(one.message) for one in turns if one.message and one.message.attachments):
+            line = f"⚠️ The agent takes no files: it did not get {files}."
+            if not text:
+                await self._context.say(turn.turn_id, self.target, line)
+                return True
+            await self._context.say(f"{turn.turn_id}/files", self.target, line)
+        return await self._run_agent(turns, text, repeats)
+
+    async def _run_agent(self, turns: list[Turn], text: str, repeats: str) -> bool:
+        turn, message = turns[-1], turns[-1].message
+        assert message is not None, "an accepted turn has its message"
+        request = TurnRequest(
+            turn_id=turn.turn_id,
+            text=text,
+            conversation=self.name,
+            user_id=message.sender.id,
+            agent_id=self._served.agent_id,
+            repeats=repeats,
+        )
+
+        async def end_joined() -> None:
+            for joined in turns[:-1]:
+                await self._context.end_accepted(joined, state=TurnState.DONE)
+
+        router = self._context.router
+        running = router.agent_turn(request, context=message, on_start=end_joined)
+        self.running, self.running_since = running, self._context.clock.monotonic()
+        try:
+            await router.answer(request, self._served.name, self._presenter(), running)
+        except (LedgerLost, LedgerClosed):
+            raise
+        except Exception:
+            if not running.is_started:
+                raise
+            # Its sender closes the turn with a line that says that it was interrupted.
+            _log.exception("%s: turn %s was interrupted by an error", self.name, turn.turn_id)
+        finally:
+            self.running = None
+        return True
+
+    def _presenter(self) -> Presenter:
+        served, courier = self._served, self._context.courier
+        if served.provider is None:
+            wants_text = self._context.router.has_response_handlers
+            return CourierPresenter(courier, self.target, served.projector, needs_text=wants_text)
+        if isinstance(served.provider, StreamingChannelProvider) and served.settings.streaming_enabled:
+            return StreamingPresenter(served.provider, self.target.chat)
+        return RecordedPresenter(courier, self.target)
+
+    async def _last_prompt(self) -> str:
+        """The text of the message that was answered last; "" if it is not known any more."""
+        found = await self._context.ledger.turn(self._context.router.sessions.last_turn(self.name))
+        if found is None or found.message is None:
+            return ""
+        return prompt_of(found.message) if not word_of(found.message) else rest_of(found.message)
+
+    # Words
+
+    async def _answer_word(self, turn: Turn, word: str) -> None:
+        message = turn.message
+        assert message is not None, "an accepted turn has its message"
+        await self._served.was_connected.wait()
+        answer = await {"stop": self._stop_text, "status": self._status, "resend": self._resend, "help": _help}[word]()
+        if rest := rest_of(message):
+            shown = rest if len(rest) <= 40 else f"{rest[:40]}…"
+            answer += f"\n\nWhat you wrote behind /{word} was not read: {shown}"
+        await self._context.say(turn.turn_id, self.target, answer)
+        self._on_idle(self)
+
+    async def _stop_text(self) -> str:
+        was_running = await self.stop()
+        text = "Stopped." if was_running else "Nothing is running."
+        return f"{text} {self._waiting_text()}".strip()
+
+    async def _status(self) -> str:
+        if self.running is None:
+            text = "Nothing is running."
+        else:
+            text = f"An answer has been running for {self._context.clock.monotonic() - self.running_since:.0f} s."
+        held = len(await self._held())
+        parts = f"{held} {'part' if held == 1 else 'parts'} may be missing; /resend sends them." if held else ""
+        return " ".join(filter(None, (text, self._waiting_text(), parts)))
+
+    def _waiting_text(self) -> str:
+        return f"{self.waiting} {'message waits' if self.waiting == 1 else 'messages wait'}." if self.waiting else ""
+
+    async def _held(self) -> list[str]:
+        query = Query(conversation=self.name, states=frozenset({State.UNKNOWN}))
+        found = await self._context.ledger.find(query, limit=100)
+        known = [await self._context.courier.deliveries_of(f"{row.turn_id}/resend") for row in found]
+        sent = {(row.turn_id, row.ordinal) for rows in known for row in rows}
+        return [row.id for row in reversed(found) if (f"{row.turn_id}/resend", row.ordinal) not in sent]
+
+    async def _resend(self) -> str:
+        held = await self._held()
+        if not held:
+            return "Nothing is on hold."
+
+        async def connect(_: str) -> str:
+            return "the channel is not connected"
+
+        results = await Operator(self._context.courier, connect).resend(Resend(ids=tuple(held)))
+        problems = [result.problem for result in results if result.problem]
+        sent = len(results) - len(problems)
+        text = f"{sent} {'part was' if sent == 1 else 'parts were'} sent again."
+        return f"{text} {problems[0]}" if problems else text
+
+
+async def _help() -> str:
+    return HELP
+
+
+def _sent_at(turn: Turn) -> float:
+    """When the message was sent, as far as that is known."""
+    return (turn.message.at if turn.message is not None else 0.0) or turn.updated_at
+
+
+def _can_join(first: Turn, second: Turn) -> bool:
+    """Whether two messages can become one prompt: both are from one person, and neither is a word."""
+    one, two = first.message, second.message
+    if one is None or two is None or one.sender.id != two.sender.id:
+        return False
+    return not word_of(one) and not word_of(two)

@@ -1,0 +1,134 @@
+"""Makes the plan of a gateway: which agents answer on which channels, from the settings or from a program."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, presentation_of
+from tailrace.errors import AgentNotFound, UsageError
+from tailrace.gateway.control import control_path
+from tailrace.gateway.router import Agent
+from tailrace.ledger.files import default_path
+from tailrace.plugins import agent_of, channel_settings, find_agent, make_channel
+from tailrace.ports import Channel
+from tailrace.runtimes.function import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tailrace.config import Settings
+    from tailrace.gateway.router import Middleware
+    from tailrace.projector import Presentation
+    from tailrace.runtimes.permissions import Approver
+
+_ONLY_AGENT = "main"
+
+
+class ChannelPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel to serve: its settings, the agent that answers, and how answers appear (None: the channel decides)."""
+
+    channel: Channel
+    settings: ChannelSettings
+    agent_id: str
+    presentation: Presentation | None = None
+
+
+class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a gateway needs to run. `ledger` and `control` are the paths of its file and its socket."""
+
+    agents: dict[str, Agent]
+    channels: list[ChannelPlan]
+    ledger: Path
+    control: Path | None = None
+    settings: GatewaySettings = msgspec.field(default_factory=GatewaySettings)
+
+
+def plan_of_settings(  # noqa: PLR0913 -- the settings, and what a command line can say instead
+    settings: Settings,
+    *,
+    ledger: Path,
+    control: Path | None = None,
+    channels: Sequence[str] = (),
+    agent: str | None = None,
+    allow: Sequence[str] = (),
+    approver: Approver | None = None,
+) -> GatewayPlan:
+    """The plan for these settings. `channels`, `agent` and `allow` are those of a command line.
+
+    Without `channels`, all configured channels are served. Raises `UsageError` if something is wrong or missing.
+    """
+    tables = settings.agents() if agent is None else {_ONLY_AGENT: AgentSettings(use=agent)}
+    agents = {name: _agent(name, table, approver) for name, table in tables.items()}
+    planned = []
+    for name in channels or settings.channels():
+        configured = settings.channel(name, channel_settings)
+        agent_id = _ONLY_AGENT if agent is not None else settings.agent_of(f"channels.{name}")
+        shared = msgspec.structs.replace(configured.settings, allow=(*configured.settings.allow, *allow))
+        planned.append(
+            ChannelPlan(
+                channel=make_channel(configured.type, name, configured.options),
+                settings=shared,
+                agent_id=agent_id,
+                presentation=presentation_of(shared, tables[agent_id]),
+            )
+        )
+    if not planned:
+        raise UsageError("there is no channel: add a table such as [channels.telegram] to the settings")
+    return GatewayPlan(agents=agents, channels=planned, ledger=ledger, control=control, settings=settings.gateway)
+
+
+def plan_of_program(
+    agent: Any, channels: Sequence[Any], *, allow: Sequence[str], data_dir: Path | None, approver: Approver | None
+) -> GatewayPlan:
+    """The plan for a program: its agent or the name of one, and its channels or their names."""
+    if not channels:
+        raise UsageError("name at least one channel, such as Gateway(agent, 'telegram')")
+    options = _options("ask", approver)
+    found = find_agent(agent, options) if isinstance(agent, str) else agent_of(agent, _name_of(agent), options)
+    shared = ChannelSettings(allow=tuple(allow))
+    return GatewayPlan(
+        agents={_ONLY_AGENT: Agent(runtime=found.runtime)},
+        channels=[
+            ChannelPlan(channel=_channel(channel), settings=shared, agent_id=_ONLY_AGENT) for channel in channels
+        ],
+        ledger=(default_path() if data_dir is None else data_dir / default_path().name).resolve(),
+        control=control_path(ledger=None, data_dir=data_dir, control=None),
+    )
+
+
+def _agent(name: str, table: AgentSettings, approver: Approver | None) -> Agent:
+    try:
+        found = find_agent(table.use, _options(table.permissions, approver))
+        middleware = _middleware(table.middleware) if table.middleware is not None else None
+    except UsageError as error:
+        raise UsageError(f"agents.{name}: {error}") from error
+    return Agent(runtime=found.runtime, middleware=middleware)
+
+
+def _options(permissions: str, approver: Approver | None) -> Mapping[str, object]:
+    return {"permissions": permissions, "approver": approver if permissions == "ask" else None}
+
+
+def _middleware(path: str) -> Middleware:
+    found = load_object(path)
+    if not inspect.iscoroutinefunction(found):
+        shape = "async def add(prompt, agent_id): return prompt"
+        raise AgentNotFound(f"{path} is no async function; middleware looks like this: {shape}")
+    middleware: Middleware = found
+    return middleware
+
+
+def _channel(channel: Any) -> Channel:
+    if isinstance(channel, str):
+        return make_channel(channel, channel, {})
+    if not isinstance(channel, Channel):
+        raise UsageError(f"{channel!r} is no channel: it must have all members of `tailrace.ports.Channel`")
+    return channel
+
+
+def _name_of(agent: Any) -> str:
+    return f"{getattr(agent, '__module__', 'agent')}:{getattr(agent, '__qualname__', type(agent).__name__)}"
