@@ -77,6 +77,9 @@ def test_a_long_answer_arrives_whole_and_inside_the_pace(presentation: str, targ
             assert len(play.messages(target)) <= 18
             assert [flickers(message) for message in play.messages(target) if flickers(message)] == []
             assert presentation != "native" or play.calls("sendMessageDraft")
+            notified = [message.notified for message in play.telegram.seen(int(target.chat)).messages if message.is_bot]
+            assert {len(lines) for lines in notified} == {1}, "an edit notifies nobody"
+            assert min(len(lines[0].strip()) for lines in notified) >= len("Section 0")
 
     run(scene, sockets=True)
 
