@@ -13,6 +13,7 @@ from long_answer import long_answer
 from tailrace.capabilities import Rate
 from tailrace.operations import Target
 from tailrace.testing.faults import Rule, TooMany
+from tailrace.testing.platforms.telegram import FORUM
 from tailrace.testing.platforms.telegram.world import TelegramUser
 from tailrace.testing.virtual_time import run
 
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from tailrace.testing.virtual_time import Simulation
 
 CHATS = [str(5000 + number) for number in range(6)]
+LIMITED_CALLS = [
+    ("sendChatAction", 1),
+    ("editMessageText", 1),
+    ("editMessageText", 2),
+    ("sendMessageDraft", 2),
+    ("sendMessage", 2),
+    ("sendMessage", 3),
+]
 RETRY_S = 9.0
 SAME_LIMIT_S = 1.0
 """Telegram does not say what a 429 is for. Two chats within this time: it is for the whole bot."""
@@ -65,12 +74,29 @@ def test_a_chat_waits_as_long_as_it_was_asked_to(presentation: str) -> None:
     async def scene(simulation: Simulation) -> None:
         async with streaming(simulation) as play:
             chat = CHATS[0]
-            play.telegram.add_faults(*(Rule(fault=TooMany(RETRY_S), chat=chat, at=at) for at in (1, 2, 5)))
+            play.telegram.add_faults(
+                *(Rule(fault=TooMany(RETRY_S), kind=kind, chat=chat, at=at) for kind, at in LIMITED_CALLS)
+            )
             await stream_to_all(play, presentation)
             calls = counted(play.telegram.calls)
-            assert [call.chat for call in limited(calls)] == [chat] * 3
-            assert [too_early(calls, call, RETRY_S, in_chat=True) for call in limited(calls)] == [[]] * 3
+            assert {call.chat for call in limited(calls)} == {chat}
+            assert [early for call in limited(calls) if (early := too_early(calls, call, RETRY_S, in_chat=True))] == []
             assert too_early(calls, limited(calls)[0], RETRY_S, in_chat=False) != [], "the other chats need not wait"
+
+    run(scene, sockets=True)
+
+
+def test_all_topics_of_a_chat_wait() -> None:
+    async def scene(simulation: Simulation) -> None:
+        async with streaming(simulation) as play:
+            topics = [Target(channel="telegram", chat=str(FORUM), thread=thread) for thread in ("4", "7")]
+            play.telegram.add_faults(*(Rule(fault=TooMany(RETRY_S), chat=str(FORUM), at=at) for at in (3, 5)))
+            await asyncio.gather(
+                *(play.send(long_answer(100), target=topic, turn_id=str(topic.thread)) for topic in topics)
+            )
+            calls = counted(play.telegram.calls)
+            assert len(limited(calls)) == 2
+            assert [early for call in limited(calls) if (early := too_early(calls, call, RETRY_S, in_chat=True))] == []
 
     run(scene, sockets=True)
 
