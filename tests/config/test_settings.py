@@ -118,6 +118,17 @@ def test_set_takes_toml_where_it_can_and_otherwise_text() -> None:
     assert (injected.settings.agent, injected.settings.busy) == ('"a"\nbusy = "merge"', "queue")
 
 
+@pytest.mark.parametrize("typed", ["12345", "+1", "007", "1e3", "2026-01-01", "true", "nan"])
+def test_a_key_that_is_a_text_takes_what_looks_like_a_number(typed: str) -> None:
+    found = settings(BOT + SCHEDULE, f"schedule.a.to={typed}", f"channels.telegram.token={typed}")
+    assert found.schedules()["a"].to == typed
+    token = telegram(found).options["token"]
+    assert isinstance(token, Secret)
+    assert token.reveal() == typed
+    with pytest.raises(UsageError, match=r"--set: channels\.telegram\.token: expected `str`, got `int`"):
+        telegram(settings("", "channels.telegram={token=1}"))
+
+
 def test_two_bots_are_two_tables_and_the_environment_sets_only_the_first() -> None:
     toml = BOT + '[channels.support]\ntype = "telegram"\ntoken = "env:SUPPORT"\n'
     found = settings(toml, environment={"TELEGRAM_BOT_TOKEN": CANARY, "TELEGRAM_API_BASE": "http://here"})
@@ -284,7 +295,7 @@ def use_all(toml: str) -> None:
             BOT + SCHEDULE.replace('every = "1d"', "cron = '* *'"),
             "tailrace.toml: schedule.a.cron: expected five fields",
         ),
-        (BOT + SCHEDULE.replace('to = "1"', "to = 1"), "tailrace.toml: schedule.a.to: expected `str`, got `int`"),
+        (BOT + SCHEDULE.replace('to = "1"', "to = 1"), "schedule.a.to: expected `str`, got `int`; write it in quotes"),
         (BOT + SCHEDULE.replace('to = "1"', ""), "schedule.a.to is missing: set it in tailrace.toml, or with --set"),
         (
             SCHEDULE,
@@ -324,7 +335,7 @@ def test_a_wrong_table_says_what_is_expected(toml: str, message: str) -> None:
         (BOT + "polling_timeot = 1", "", "telegram.polling_timeot is not a setting. Did you mean 'polling_timeout'?"),
         (BOT + "polling_timeout = 0", "", "tailrace.toml: channels.telegram.polling_timeout: expected `int` >= 1"),
         (BOT + "max_age_s = -1", "", "tailrace.toml: channels.telegram.max_age_s: expected `int` >= 1"),
-        (BOT + "allow = [1]", "", "tailrace.toml: channels.telegram.allow[0]: expected `str`, got `int`"),
+        (BOT + "allow = [1]", "", "tailrace.toml: channels.telegram.allow[0]: expected `str`, got `int`; write"),
         (BOT + "busy = 'wait'", "", "channels.telegram.busy: choose one of queue, interrupt, merge"),
         (BOT + "presentation = 'x'", "", "channels.telegram.presentation: choose one of tokens, live, native, "),
         (BOT + "secret = 1", "", "tailrace.toml: channels.telegram.secret: expected `str`, got `int`"),

@@ -156,13 +156,13 @@ def _agent_findings(agent: AgentSettings) -> list[Finding]:
             findings += asyncio.run(found.runtime.check())
         else:
             about = f", {found.description}" if found.description else ""
-            findings.append(Finding(ok=True, text=redact(f"{agent.use}{about}")))
+            findings.append(Finding(ok=True, text=f"{agent.use}{about}"))
         if agent.middleware is not None:
             load_middleware(agent.middleware)
     except TailraceError as error:
         findings.append(Finding(ok=False, text=str(error)))
     except Exception as error:  # noqa: BLE001 -- the code of the agent: its failure is a finding
-        findings.append(Finding(ok=False, text=f"{redact(agent.use)} cannot be used: {type(error).__name__}: {error}"))
+        findings.append(Finding(ok=False, text=f"{agent.use} cannot be used: {type(error).__name__}: {error}"))
     return findings
 
 
@@ -177,7 +177,7 @@ def _redaction(configured: ConfiguredChannel) -> Redaction:
 
 
 def _write(kind: str, name: str, finding: Finding, *, json: bool) -> None:
-    text = one_line(finding.text)
+    text = one_line(redact(finding.text))
     if json:
         typer.echo(json_line({kind: name, "ok": finding.ok, "text": text}), nl=False)
     else:

@@ -6,6 +6,8 @@ An error names the source and the key, and says what is expected. It never shows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, time
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -16,6 +18,9 @@ from tailrace.config.sources import ENVIRONMENT, FILE_NAME, SourcedValue, Table
 from tailrace.errors import UsageError, did_you_mean
 from tailrace.redaction import redact
 from tailrace.secret import Secret, is_secret
+
+# The values that TOML has besides texts, lists and tables. A text of `--set` may look like one: the id 12345.
+_SCALARS = (bool, int, float, date, time)
 
 
 class ExplainedValue(NamedTuple):
@@ -49,25 +54,19 @@ def decoded(kind: type[msgspec.Struct], prefix: str, table: Table) -> dict[str, 
 
 def converted(value: SourcedValue, kind: Any, key: str) -> Any:
     """Convert a value to the type `kind`. Raises `UsageError`, which says what is expected and where."""
-    if kind == Path | None and value.value == "":
-        return None
-
-    def path(_: type[Path], text: Any) -> Path:
-        return value.source.folder / Path(msgspec.convert(text, str)).expanduser()
-
     try:
-        if is_secret(kind):
-            return Secret(msgspec.convert(value.value, str), value.source.folder)
-        found = msgspec.convert(value.value, kind, dec_hook=path)
-        for check in _checks(kind):
-            check(found)
+        return _converted(value, kind)
     except (ValueError, RuntimeError) as error:  # RuntimeError: there is no home directory for ~
+        if value.source.text is not None and isinstance(value.value, _SCALARS):
+            with suppress(ValueError):
+                return _converted(value._replace(value=value.source.text), kind)
         reason, _, position = str(error).replace(" | null", "").partition(" - at `$")
         if reason.startswith("Invalid enum value"):
             reason = f"choose one of {', '.join(_choices(kind))}"
+        if reason == "Expected `str`, got `int`":
+            reason += "; write it in quotes"
         reason = f"{reason[0].lower()}{reason[1:]}"
         raise UsageError(f"{value.source.origin}: {key}{position.rstrip('`')}: {reason}") from error
-    return found
 
 
 def explained(
@@ -83,6 +82,21 @@ def explained(
 def origin_of(name: str, table: Table) -> str:
     """Where the value of this key comes from: `default`, the file, `env` or `--set`."""
     return table[name].source.origin if name in table else "default"
+
+
+def _converted(value: SourcedValue, kind: Any) -> Any:
+    if kind == Path | None and value.value == "":
+        return None
+
+    def path(_: type[Path], text: Any) -> Path:
+        return value.source.folder / Path(msgspec.convert(text, str)).expanduser()
+
+    if is_secret(kind):
+        return Secret(msgspec.convert(value.value, str), value.source.folder)
+    found = msgspec.convert(value.value, kind, dec_hook=path)
+    for check in _checks(kind):
+        check(found)
+    return found
 
 
 def _ways_to_set(key: str) -> str:

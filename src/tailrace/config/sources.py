@@ -32,10 +32,14 @@ _TABLES = {"gateway": False, "agents": True, "channels": True, "shadow": False, 
 
 
 class Source(NamedTuple):
-    """The source of a value, for errors. If the value is a relative path, it starts at `folder`."""
+    """The source of a value, for errors. If the value is a relative path, it starts at `folder`.
+
+    `text` is the value of `--set` as it was typed, for keys that are texts.
+    """
 
     origin: str
     folder: Path
+    text: str | None = None
 
 
 class SourcedValue(NamedTuple):
@@ -85,7 +89,9 @@ def read_layers(path: Path | None, assignments: Sequence[str], environment: Mapp
     file = _tables(_toml(path), Source(str(path), folder)) if has_file else {}
     assigned: Layer = {}
     for assignment in assignments:
-        for key, table in _tables(_assigned(assignment), Source("--set", here)).items():
+        typed = assignment.partition("=")[2]
+        source = Source("--set", here, None if typed.lstrip().startswith("{") else typed)  # { begins a whole table
+        for key, table in _tables(_assigned(assignment), source).items():
             assigned.setdefault(key, {}).update(table)
     from_environment: Layer = {}
     for variable, (channel, key) in ENVIRONMENT.items():
