@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from delivery_setup import HERE, DeliverySetup, FullDisk, edit, finished_within, in_virtual_time, post
 
-from tailrace.capabilities import Capabilities, EditRules, Keyed, Rate
+from tailrace.capabilities import Capabilities, EditRules, Keyed, Rate, Unkeyed
 from tailrace.deliveries import State, TurnState
 from tailrace.delivery.call import outcome_of
 from tailrace.delivery.presenting import present
@@ -140,6 +140,27 @@ async def test_what_a_resumed_turn_shows_first_is_not_sent_again_after_a_crash(s
         assert task.cancelled()
     await setup.recovery().sweep()
     assert setup.texts() == [text, "⚠️ The answer was interrupted here."]
+
+
+@in_virtual_time
+async def test_a_post_that_may_have_arrived_is_not_repeated_when_its_resumed_turn_is_closed(
+    simulation: Simulation,
+) -> None:
+    capabilities = Capabilities(idempotency=Unkeyed(), edits=EditRules(every_s=1.0))
+    setup = DeliverySetup(simulation, capabilities)
+    setup.fail(NoAnswer())
+    for more in ("", " and the rest"):
+        turn = await setup.courier.begin("t", HERE)
+        events = hanging("This may have arrived", more)
+        showing = present(events, turn, capabilities, ProjectorSettings(presentation="live"), clock=setup.clock)
+        task = asyncio.create_task(showing)
+        await asyncio.sleep(60.0)
+        await setup.crash()
+        assert task.cancelled()
+    await setup.recovery().sweep()
+    first, notice, *closing = setup.texts()
+    assert (first, "may be missing" in notice) == ("This may have arrived", True)
+    assert closing == [" and the rest", "⚠️ The answer was interrupted here."]
 
 
 def test_a_lost_message_behind_a_lost_medium_is_not_posted_again() -> None:

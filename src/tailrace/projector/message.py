@@ -66,8 +66,11 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
         That is the beginning of the text, if a post with it is pending, or if it is unknown whether such a post
         arrived.
         """
-        may_be_there = self.message_id is None and (self.pending is not None or self.lost)
-        return text[self.posted_length :] if may_be_there else text
+        if self.message_id is not None or not (self.pending is not None or self.lost):
+            return text
+        if self.sent is not None and self.sent.text == hash(text[: self.sent.size]):
+            return text[self.sent.size :]  # only an earlier process knew `posted_length`
+        return text[self.posted_length :]
 
     @property
     def is_sealed(self) -> bool:
