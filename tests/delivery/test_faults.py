@@ -357,7 +357,7 @@ async def cancelled(kind: str, name: str, fault: Fault | None, moments: tuple[in
 
 @pytest.mark.parametrize("kind", ["keyed", "unkeyed"])
 @pytest.mark.parametrize("fault", [None, Unreachable(), Reset(), Delayed(2.0), NoAnswer()], ids=repr)
-@pytest.mark.parametrize("name", ["ConversationSender._run", "DeliverySetup.send_turn", "perform"])
+@pytest.mark.parametrize("name", ["ConversationSender._run", "DeliverySetup.send_turn", "PlatformCall._perform"])
 def test_row_49_cancelled_at_any_await_no_row_stays_sending(name: str, fault: Fault | None, kind: str) -> None:
     whole = run(partial(cancelled, kind, name, fault, ()))
     assert whole > 0

@@ -52,88 +52,107 @@ class PlatformCall:
     """A call that is under way: a durable operation with its key."""
 
     def __init__(self, channel: Channel, delivery: Delivery, deadline_s: float, clock: Clock) -> None:
-        self._channel = channel
         self._deadline_s = deadline_s
         self._clock = clock
-        self._task = asyncio.create_task(perform(channel, delivery.operation, delivery.key))
+        self._loop = asyncio.get_running_loop()
+        self._waiter = self._loop.create_future()
+        self._task = self._loop.create_task(self._perform(channel, delivery))
+
+    async def _perform(self, channel: Channel, delivery: Delivery) -> Outcome:
+        try:
+            return await perform(channel, delivery.operation, delivery.key)
+        except asyncio.CancelledError:
+            return Ambiguous("the call was cancelled")
+        finally:
+            self._wake()
 
     async def wait(self) -> Outcome:
         """Wait for the answer until the deadline. If this wait is cancelled, the call itself goes on until `stop`."""
         began = self._clock.monotonic()
-        await asyncio.wait({self._task}, timeout=self._deadline_s)
+        await self._wait_within(self._deadline_s)
         if not self._task.done() and self._clock.monotonic() - began > self._deadline_s + _BLOCKED_S:
             # The event loop was blocked: the answer may have arrived, but the loop had no time to read it.
-            await asyncio.wait({self._task}, timeout=_GRACE_S)
-        if not self._task.done():
-            self._task.cancel()
-            self._task.add_done_callback(_retrieve_exception)
-            return Ambiguous(f"no answer within {self._deadline_s:g} s")
-        return self._outcome()
+            await self._wait_within(_GRACE_S)
+        if self._task.done():
+            return self._task.result()
+        self._task.cancel()
+        return Ambiguous(f"no answer within {self._deadline_s:g} s")
+
+    async def _wait_within(self, seconds: float) -> None:
+        """Wait until the call has ended. Cheaper than `asyncio.wait`, which every delivery would have to pay for."""
+        self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+
+    def _wake(self) -> None:
+        if not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def stop(self) -> Outcome:
         """Cancel the call and return its outcome."""
         self._task.cancel()
-        self._task.add_done_callback(_retrieve_exception)
         await asyncio.wait({self._task}, timeout=_GRACE_S)
-        return self._outcome() if self._task.done() else Ambiguous("the call was stopped")
+        has_outcome = self._task.done() and not self._task.cancelled()
+        return self._task.result() if has_outcome else Ambiguous("the call was stopped")
 
     @property
-    def late_answer(self) -> asyncio.Task[Receipt] | None:
+    def late_answer(self) -> asyncio.Task[Outcome] | None:
         """The task of the call, if it still runs after the deadline: the answer may come late."""
         return None if self._task.done() else self._task
 
-    def _outcome(self) -> Outcome:
-        if self._task.cancelled():
-            return Ambiguous("the call was cancelled")
-        error = self._task.exception()
-        return Delivered(self._task.result()) if error is None else outcome_of(error)
 
-
-async def perform(channel: Channel, operation: Operation, key: str = "") -> Receipt:
-    """Perform an operation. Raises the error of the channel, or `SendRefused` if the channel has no method for it."""
+async def perform(channel: Channel, operation: Operation, key: str = "") -> Outcome:
+    """Perform an operation. An error of the channel becomes an outcome."""
     done: Any = None
-    match operation:
-        case Post():
-            done = await channel.post(operation, key=key)
-        case PostMedia() if isinstance(channel, SendsMedia):
-            done = await channel.post_media(operation, key=key)
-        case Edit() if isinstance(channel, Edits):
-            done = await channel.edit(operation)
-        case Delete() if isinstance(channel, Deletes):
-            done = await channel.delete(operation)
-        case OpenStream() if isinstance(channel, StreamsNatively):
-            done = await channel.open_stream(operation, key=key)
-        case CloseStream() if isinstance(channel, StreamsNatively):
-            done = await channel.close_stream(operation)
-        case AppendStream() if isinstance(channel, StreamsNatively):
-            await channel.append_stream(operation)
-            return Receipt(message_id=operation.stream_id)
-        case Draft() if isinstance(channel, ShowsDrafts):
-            await channel.draft(operation)
-            return Receipt(message_id=str(operation.draft_id))
-        case Typing() if isinstance(channel, ShowsTyping):
-            await channel.typing(operation)
-            return Receipt(message_id="")
-        case _:
-            raise SendRefused(f"the channel {channel.name} cannot do this: {_tag(operation)}")
-    return _receipt(channel, _tag(operation), done)
+    try:
+        match operation:
+            case Post():
+                done = await channel.post(operation, key=key)
+            case PostMedia() if isinstance(channel, SendsMedia):
+                done = await channel.post_media(operation, key=key)
+            case Edit() if isinstance(channel, Edits):
+                done = await channel.edit(operation)
+            case Delete() if isinstance(channel, Deletes):
+                done = await channel.delete(operation)
+            case OpenStream() if isinstance(channel, StreamsNatively):
+                done = await channel.open_stream(operation, key=key)
+            case CloseStream() if isinstance(channel, StreamsNatively):
+                done = await channel.close_stream(operation)
+            case AppendStream() if isinstance(channel, StreamsNatively):
+                await channel.append_stream(operation)
+                done = Receipt(message_id=operation.stream_id)
+            case Draft() if isinstance(channel, ShowsDrafts):
+                await channel.draft(operation)
+                done = Receipt(message_id=str(operation.draft_id))
+            case Typing() if isinstance(channel, ShowsTyping):
+                await channel.typing(operation)
+                done = Receipt(message_id="")
+            case _:
+                return Refused(f"the channel {channel.name} cannot do this: {_tag(operation)}")
+        return Delivered(_receipt(channel, operation, done))
+    except Exception as error:  # noqa: BLE001 -- the channel's own code; the outcome contains the reason
+        return outcome_of(error)
 
 
 async def look_up(channel: ReadsBack, delivery: Delivery) -> Receipt | None:
     """Ask the channel whether a delivery arrived. An error of the channel is raised."""
     since = delivery.first_try_at if delivery.first_try_at is not None else delivery.created_at
     found: Any = await channel.find(delivery.operation.target, delivery.key, since)
-    return None if found is None else _receipt(channel, "find", found)
+    return None if found is None else _receipt(channel, None, found)
 
 
-def _receipt(channel: Any, method: str, result: object) -> Receipt:
-    """Check that the result of a channel's method is a receipt that can be recorded. Otherwise raises an error."""
+def _receipt(channel: Any, operation: Operation | None, result: object) -> Receipt:
+    """Check that a channel returned a receipt that can be recorded. Without an operation, `find` returned it."""
     if not isinstance(result, Receipt):
         wrong = type(result).__name__
-    elif {type(result.message_id), type(result.degraded)} != {str}:
+    elif type(result.message_id) is not str or type(result.degraded) is not str:
         wrong = "a receipt whose fields are not all strings"
     else:
         return msgspec.structs.replace(result, message_id=replace_surrogates(result.message_id))
+    method = "find" if operation is None else _tag(operation)
     advice = "It must return Receipt(message_id=...) with the platform's id as a string."
     raise _WrongResult(f"the channel {channel.name!r} returned {wrong} from {method}. {advice}")
 
@@ -167,9 +186,3 @@ def outcome_of(error: BaseException) -> Outcome:
 
 def _tag(operation: Operation) -> str:
     return str(type(operation).__struct_config__.tag)
-
-
-def _retrieve_exception(send: asyncio.Task[Receipt]) -> None:
-    """Retrieve the exception. Otherwise asyncio would log it with its message, which may contain secrets."""
-    if not send.cancelled():
-        send.exception()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tailrace.deliveries import FINAL, Delivery, State, TurnState
@@ -22,7 +21,7 @@ from tailrace.delivery.steps import SHORT_WAIT_S, Intent, NotDueSoon, SendSteps
 from tailrace.errors import Fenced, LedgerClosed, LedgerError, LedgerLost, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from tailrace.deliveries import Snapshot, Turn
     from tailrace.delivery.preview_slot import Shown
@@ -60,6 +59,16 @@ class ConversationSender:
         self._is_running = False
         self._limit: int | None = None
 
+    def __enter__(self) -> None:
+        """Keep the lease until the `with` block ends."""
+        self._uses += 1
+
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, Fenced):
+            self._lose_lease()
+        self._uses -= 1
+        self._pause()
+
     @property
     def is_busy(self) -> bool:
         """Whether the sender needs the lease now: its task runs, or one of its methods is recording something."""
@@ -77,7 +86,7 @@ class ConversationSender:
 
     async def begin(self, turn: Turn) -> Turn:
         """Begin a turn. Turns that were interrupted in this conversation are closed first."""
-        with self._in_use():
+        with self:
             lease = await self._queue.own()
             await self._recover(resumed=turn.turn_id)
             begun = await self._context.retry_while_unavailable(self._context.ledger.begin, lease, turn)
@@ -100,7 +109,7 @@ class ConversationSender:
         """Send no new messages of that turn any more. Existing messages may still be edited."""
         self._steps.cancelled_turns.add(turn_id)
         self._steps.wake()
-        with self._in_use():
+        with self:
             await self._context.retry_while_unavailable(self._context.ledger.cancel, turn_id)
 
     def owns(self, turn: Turn) -> bool:
@@ -113,13 +122,12 @@ class ConversationSender:
         if turn.state is TurnState.RUNNING and not self.owns(turn):
             # Another owner may have closed the turn, or may be sending it.
             raise Fenced(f"turn {turn.turn_id} was begun under a lease that has ended: begin it again")
-        with self._in_use():
+        with self:
             recorded = await self._record(turn, deliveries, ends)
             waiting = [None if row.state in FINAL else self._queue.final_state(row) for row in recorded]
         ended = []
         for row, waiter in zip(recorded, waiting, strict=True):
-            # The future is shielded, because other callers may wait for the same delivery.
-            final = await asyncio.shield(waiter) if waiter is not None else row
+            final = await waiter if waiter is not None else row
             ended.append(final or row)
         return ended
 
@@ -129,7 +137,7 @@ class ConversationSender:
         self._queue.reload()
         self._start()
         for waiter in waiters:
-            await asyncio.shield(waiter)
+            await waiter
 
     def show(self, operation: Interim) -> Shown:
         """Show an interim operation: a preview, a draft or typing. The future gets the outcome.
@@ -282,19 +290,6 @@ class ConversationSender:
         self._previews.clear()
         self._queue.close()
         self._pause()
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Keep the lease until the `with` block ends."""
-        self._uses += 1
-        try:
-            yield
-        except Fenced:
-            self._lose_lease()
-            raise
-        finally:
-            self._uses -= 1
-            self._pause()
 
     def _pause(self) -> None:
         is_idle = self.task is None and not self._uses and not self._turns

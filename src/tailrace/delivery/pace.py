@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailrace.capabilities import Keyed
@@ -18,7 +17,7 @@ from tailrace.operations import Ambiguous, Delivered, NotNow, Outcome, Refused
 from tailrace.ports import Channel, Clock, DiffersByChat, ReadsBack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tailrace.capabilities import Capabilities, Rate
     from tailrace.deliveries import Delivery
@@ -157,14 +156,13 @@ class PacedChannel:
             finally:
                 self.queue.cancel(call)
 
-    @contextmanager
-    def calling(self, chat: str) -> Iterator[None]:
-        """Make a call to the chat inside this `with` block. The rate limits count a slow call from its end."""
-        began = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self._limiter.end_call(chat, began, self._clock.monotonic())
+    def now(self) -> float:
+        """The time by the clock of the rate limits."""
+        return self._clock.monotonic()
+
+    def end_call(self, chat: str, began: float) -> None:
+        """Note the end of a call to the chat that began at `began`. The rate limits count a slow call from its end."""
+        self._limiter.end_call(chat, began, self._clock.monotonic())
 
     def learn(self, chat: str, outcome: Outcome) -> None:
         """Adjust the circuit breaker and the rate limits to the outcome of a call."""

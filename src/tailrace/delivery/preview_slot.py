@@ -8,17 +8,16 @@ with the outcome, never with an exception, and need not wait for it.
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
 from tailrace.capabilities import StreamRules
-from tailrace.delivery.call import outcome_of, perform
+from tailrace.delivery.call import perform
 from tailrace.delivery.rate_limiter import urgency_of
 from tailrace.markdown.units import size
-from tailrace.operations import Ambiguous, AppendStream, Delivered, Draft, Edit, Interim, NotNow, Outcome, Typing
+from tailrace.operations import Ambiguous, AppendStream, Draft, Edit, Interim, NotNow, Outcome, Typing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,14 +159,15 @@ def _combined(operations: Sequence[Interim]) -> Interim:
 async def _perform(channel: PacedChannel, operation: Interim) -> Outcome:
     # An edit without an answer may still be performed, and must not come after the final text. So it has more time.
     deadline_s = channel.deadline_s if isinstance(operation, Edit) else min(channel.deadline_s, _DEADLINE_S)
-    # Typing does not count for the rate limit.
-    counted = nullcontext() if isinstance(operation, Typing) else channel.calling(operation.target.chat)
+    began = channel.now()
     try:
-        with counted:
-            async with asyncio.timeout(deadline_s) as deadline:
-                return Delivered(await perform(channel.channel, operation))
-    except Exception as error:  # noqa: BLE001 -- the channel's own code; the final message contains it
-        outcome = Ambiguous(f"no answer within {deadline_s:g} s") if deadline.expired() else outcome_of(error)
+        async with asyncio.timeout(deadline_s):
+            outcome = await perform(channel.channel, operation)
+    except TimeoutError:
+        outcome = Ambiguous(f"no answer within {deadline_s:g} s")
+    finally:
+        if not isinstance(operation, Typing):  # typing does not count for the rate limit
+            channel.end_call(operation.target.chat, began)
     if isinstance(outcome, NotNow):
         channel.learn(operation.target.chat, outcome)
     return outcome

@@ -8,7 +8,6 @@ ledger itself also refuses a row that is out of order, and a change by an owner 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -43,9 +42,9 @@ class ConversationQueue:
         self._lease: Lease | None = None
         self._owned_at = 0.0  # the last moment at which the lease was known to be valid (monotonic clock)
         self._acquiring = asyncio.Lock()
-        self._rows: deque[Delivery] = deque()
+        self._rows: list[Delivery] = []
         self._version = 0
-        self._waiters: dict[Key, asyncio.Future[Delivery | None]] = {}
+        self._waiters: dict[Key, list[asyncio.Future[Delivery | None]]] = {}
 
     @property
     def first(self) -> Delivery | None:
@@ -103,9 +102,8 @@ class ConversationQueue:
     def close(self) -> None:
         """Drop all rows in memory; the ledger still has them. Callers that wait get None."""
         self.reload()
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_result(None)
+        for waiters in self._waiters.values():
+            _resolve(waiters, None)
         self._waiters.clear()
 
     async def adopt(self) -> None:
@@ -117,7 +115,7 @@ class ConversationQueue:
         # If rows were added while the ledger was read, it is unknown whether this page has them.
         self.has_more = len(rows) == PAGE or self._version != version
         self._version += 1
-        self._rows = deque(rows)
+        self._rows = list(rows)
         for row in rows:
             self._context.on_change(row)
 
@@ -171,7 +169,7 @@ class ConversationQueue:
         if after.state in FINAL:
             self.finished += 1
             if is_first:
-                self._rows.popleft()
+                del self._rows[0]
             self._wake_callers(after)
         elif is_first:
             self._rows[0] = after
@@ -183,20 +181,26 @@ class ConversationQueue:
             self._context.on_change(row)
 
     def final_state(self, delivery: Delivery) -> asyncio.Future[Delivery | None]:
-        """A future for the final state of a row; it gets None if the sender stops before. Callers may share it."""
-        return self._waiters.setdefault(key_of(delivery), asyncio.get_running_loop().create_future())
+        """A future for the final state of a row; it gets None if the sender stops before."""
+        waiter: asyncio.Future[Delivery | None] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(key_of(delivery), []).append(waiter)
+        return waiter
 
     def _insert(self, added: Sequence[Delivery]) -> None:
         is_behind = not self._rows or added[0].position > self._rows[-1].position
-        self._rows.extend(added)
+        self._rows += added
         if not is_behind:
-            self._rows = deque(sorted(self._rows, key=lambda row: row.position))
+            self._rows.sort(key=lambda row: row.position)
 
     def _wake_callers(self, final: Delivery) -> None:
-        waiter = self._waiters.pop(key_of(final), None)
-        if waiter is None or waiter.done():
-            return
-        if final.state is State.SUPERSEDED:
-            self._waiters[final.turn_id, -final.ordinal] = waiter  # they wait for its replacement
+        waiters = self._waiters.pop(key_of(final), [])
+        if waiters and final.state is State.SUPERSEDED:
+            self._waiters[final.turn_id, -final.ordinal] = waiters  # they wait for its replacement
         else:
+            _resolve(waiters, final)
+
+
+def _resolve(waiters: list[asyncio.Future[Delivery | None]], final: Delivery | None) -> None:
+    for waiter in waiters:
+        if not waiter.done():
             waiter.set_result(final)

@@ -243,11 +243,12 @@ def replacement_post(
     If a message exists but cannot be edited, nothing replaces the edit: the message may already show most of the text,
     and the user is notified.
     """
-    refused = delivery.operation
-    match outcome, refused:
-        case Refused(gone=True), Edit() | CloseStream():
+    if not isinstance(outcome, Refused):
+        return None
+    match refused := delivery.operation:
+        case Edit() | CloseStream() if outcome.gone:
             pass
-        case Refused(), OpenStream() if not in_doubt:
+        case OpenStream() if not in_doubt:
             pass
         case _:
             return None
@@ -268,10 +269,9 @@ def missing_part_notice(delivery: Delivery, *, now: float) -> Delivery | None:
     None is needed for parts that were too old, for deletions, for parts of a cancelled turn, and for a notice itself.
     If it is unknown whether the notice arrived, the notice is sent again: twice is better than never.
     """
-    is_part = delivery.ordinal != NOTICE_ORDINAL and not isinstance(delivery.operation, Delete)
-    if not delivery.policy.is_reported:
+    if delivery.state not in UNDELIVERED or delivery.error == TOO_OLD or not delivery.policy.is_reported:
         return None
-    if delivery.state not in UNDELIVERED or not is_part or delivery.error == TOO_OLD:
+    if delivery.ordinal == NOTICE_ORDINAL or isinstance(delivery.operation, Delete):
         return None
     which = "Part of this answer" if delivery.ordinal < 0 else f"Part {delivery.ordinal} of this answer"
     what = "may be missing: it is not known whether it arrived" if delivery.state is State.UNKNOWN else "is missing"

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tailrace.deliveries import NOTICE_ORDINAL, UNDELIVERED, Delivery, Query, State, moved
 from tailrace.delivery.call import PlatformCall, look_up, outcome_of
@@ -28,7 +30,7 @@ from tailrace.delivery.result import (
     remaining_wait,
 )
 from tailrace.errors import CancelledTurn, Fenced, LedgerUnavailable
-from tailrace.operations import NotNow, OpenStream, Outcome, Post, PostMedia
+from tailrace.operations import Delivered, NotNow, OpenStream, Outcome, Post, PostMedia
 from tailrace.ports import ReadsBack
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class NotDueSoon(Exception):
     """The next delivery must wait for long, and no caller waits for it. Recovery resumes the conversation later."""
 
 
-class Intent(NamedTuple):
+class Intent(msgspec.Struct, frozen=True):
     """A delivery that is recorded as `sending` before its call is made, and the time of the decision to send."""
 
     delivery: Delivery
@@ -78,7 +80,7 @@ class SendSteps:
         self._queue = queue
         self._context = context
         self._in_background = in_background
-        self._late: tuple[Key, asyncio.Task[Receipt]] | None = None
+        self._late: tuple[Key, asyncio.Task[Outcome]] | None = None
         self._wait: asyncio.Task[None] | None = None
         self._waited_for: Delivery | None = None
 
@@ -161,7 +163,7 @@ class SendSteps:
         """For a row that is already `sending`: make the call now, or record that its outcome is not known."""
         intent, self.intent = self.intent, None
         channel = self._context.channels.get(first.channel)
-        if intent is None or (intent.delivery.id, intent.delivery.attempt) != (first.id, first.attempt):
+        if intent is None or (intent.delivery.position, intent.delivery.attempt) != (first.position, first.attempt):
             # An earlier call of this sender has ended, but its outcome could not be recorded.
             now = self._context.clock.wall()
             await self._move(first, moved(first, State.AMBIGUOUS, now=now, error="the outcome of the call was lost"))
@@ -218,20 +220,21 @@ class SendSteps:
     async def _call(self, channel: PacedChannel, sending: Delivery, decided_at: float, *, in_doubt: bool) -> None:
         """Call the platform, and record the outcome."""
         context = self._context
-        if context.clock.monotonic() - decided_at > START_WITHIN_S:
+        chat, began = sending.operation.target.chat, context.clock.monotonic()
+        if began - decided_at > START_WITHIN_S:
             await self._conclude(sending, _NOT_STARTED, in_doubt=in_doubt)
             return
         call = PlatformCall(channel.channel, sending, channel.deadline_s, context.clock)
         self.is_calling = True
         try:
-            with channel.calling(sending.operation.target.chat):
-                outcome = await call.wait()
+            outcome = await call.wait()
         except asyncio.CancelledError:
             self._in_background(self._conclude_stopped(call, sending, in_doubt=in_doubt))
             raise
         finally:
             self.is_calling = False
-        channel.learn(sending.operation.target.chat, outcome)
+            channel.end_call(chat, began)
+        channel.learn(chat, outcome)
         if (late := call.late_answer) is not None:
             self._late = key_of(sending), late
             late.add_done_callback(lambda _: self.wake())
@@ -288,8 +291,8 @@ class SendSteps:
         """The answer to the latest attempt, if it came after the deadline."""
         if self._late is None or self._late[0] != key_of(first) or not self._late[1].done():
             return None
-        answer, self._late = self._late[1], None
-        return None if answer.cancelled() or answer.exception() is not None else answer.result()
+        outcome, self._late = self._late[1].result(), None
+        return outcome.receipt if isinstance(outcome, Delivered) else None
 
     def _stop_unless_awaited(self) -> None:
         if not self._queue.is_awaited:
