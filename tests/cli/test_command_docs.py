@@ -18,7 +18,8 @@ from tailrace.plugins import known
 DOCS = (Path(__file__).parent.parent.parent / "docs" / "commands.md").read_text()
 COMMAND = typer.main.get_command(app)
 NAMES = sorted(COMMAND.commands)  # type: ignore[attr-defined]  # what typer makes of several commands has them
-OF_DELIVERIES = sorted(COMMAND.commands["deliveries"].commands)  # type: ignore[attr-defined]  # as above
+GROUPS = {name: sorted(COMMAND.commands[name].commands) for name in ("access", "deliveries")}  # type: ignore[attr-defined]  # as above
+IN_GROUPS = [(group, name) for group, names in GROUPS.items() for name in names]
 
 
 def section(command: str) -> str:
@@ -32,7 +33,7 @@ def options_of(*command: str) -> set[str]:
     return {option for line in lines for option in re.findall(r"--[a-z][a-z-]*", line)}
 
 
-@pytest.mark.parametrize("command", sorted({*NAMES} - {"deliveries"}))
+@pytest.mark.parametrize("command", sorted({*NAMES} - GROUPS.keys()))
 def test_every_option_of_a_command_is_documented(command: str) -> None:
     options = options_of(command)
     assert "--help" in options
@@ -40,26 +41,27 @@ def test_every_option_of_a_command_is_documented(command: str) -> None:
     assert set(re.findall(r"^\| `(--[a-z-]+)`", section(command), re.MULTILINE)) <= options
 
 
-def test_the_section_on_deliveries_has_all_options_of_its_commands() -> None:
-    documented = set(re.findall(r"^\| `(--[a-z-]+)`", section("deliveries"), re.MULTILINE))
-    assert documented == {option for command in OF_DELIVERIES for option in options_of("deliveries", command)}
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_section_on_a_group_has_all_options_of_its_commands(group: str) -> None:
+    documented = set(re.findall(r"^\| `(--[a-z-]+)`", section(group), re.MULTILINE))
+    assert documented == {option for command in GROUPS[group] for option in options_of(group, command)}
 
 
-@pytest.mark.parametrize("command", OF_DELIVERIES)
-def test_every_command_of_deliveries_has_a_section_with_its_own_options(command: str) -> None:
-    own_section = rf"^### `tailrace deliveries {command}\b.*?(?=^##|\Z)"
-    found = re.search(own_section, section("deliveries"), re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize(("group", "command"), IN_GROUPS)
+def test_every_command_of_a_group_has_a_section_with_its_own_options(group: str, command: str) -> None:
+    own_section = rf"^### `tailrace {group} {command}\b.*?(?=^##|\Z)"
+    found = re.search(own_section, section(group), re.MULTILINE | re.DOTALL)
     assert found is not None
     own = set(re.findall(r"^\| `(--[a-z-]+)`", found[0], re.MULTILINE))
-    shared = set(re.findall(r"^\| `(--[a-z-]+)`", section("deliveries").partition("\n### ")[0], re.MULTILINE))
-    assert options_of("deliveries", command) - shared == own
+    shared = set(re.findall(r"^\| `(--[a-z-]+)`", section(group).partition("\n### ")[0], re.MULTILINE))
+    assert options_of(group, command) - shared == own
 
 
-@pytest.mark.parametrize("command", ["", *NAMES, *(f"deliveries {name}" for name in OF_DELIVERIES)])
+@pytest.mark.parametrize("command", ["", *NAMES, *(f"{group} {name}" for group, name in IN_GROUPS)])
 def test_h_shows_the_help_and_a_wrong_option_names_it(command: str) -> None:
     words = command.split()
     assert run_here(*words, "-h").out.startswith(f"Usage: {' '.join(['tailrace', *words])} ")
-    meant = ["deliveries", "list"] if command == "deliveries" else words  # without a command it lists
+    meant = [command, "list"] if command in GROUPS else words  # without a command it lists
     done = run_here(*words, "--qqq")
     assert (done.exit_code, done.out) == (2, "")
     assert done.err == f"tailrace: no such option: --qqq. For help: {' '.join(['tailrace', *meant])} --help\n"

@@ -363,11 +363,15 @@ def test_reading_works_while_another_process_has_the_ledger_and_writing_does_not
     assert sendable.states("--turn", "u")["u.1"] == "sending"
     assert sendable.deliveries("show", "u.1").exit_code == 0
     assert sendable.deliveries("purge", "--all", "--dry-run").exit_code == 0
-    commands = (("resend", "t.2"), ("resend", "--adopt"), ("resume",), ("purge", "--all"))
-    for done in (sendable.deliver("--turn", "v"), *(sendable.deliveries(*command) for command in commands)):
+    in_use = f"tailrace: {sendable.ledger} is in use by process {process.pid}"
+    done = sendable.deliver("--turn", "v")
+    assert done.exit_code == 1
+    assert done.err.startswith(f"{in_use}, such as a gateway. Nothing was sent: name another ledger")
+    for command in (("resend", "t.2"), ("resend", "--adopt"), ("resume",), ("purge", "--all")):
+        done = sendable.deliveries(*command)
         assert done.exit_code == 1
-        in_use = f"{sendable.ledger} is in use by process {process.pid}"
-        assert done.err == f"tailrace: {in_use}. End that process, or name another path.\n"
+        assert done.err.startswith(f"{in_use}, and no gateway answers at {sendable.ledger}.sock. ")
+        assert done.err.count("\n") == 1
     process.kill()
     finish(process)
 

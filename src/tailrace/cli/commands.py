@@ -9,6 +9,7 @@ import typer
 
 from tailrace import __version__
 from tailrace.channels.terminal.visible import visible
+from tailrace.cli.access import access
 from tailrace.cli.chat import AGENTS, chat
 from tailrace.cli.check import check
 from tailrace.cli.deliver import deliver
@@ -40,6 +41,7 @@ app.command()(schema)
 app.command()(serve)
 app.command()(shadow)
 app.command()(simulate)
+app.add_typer(access, name="access")
 app.add_typer(deliveries, name="deliveries")
 
 # The exception that typer raises for a wrong command line. Its name is private in some versions of typer.

@@ -28,7 +28,7 @@ from tailrace.deliveries import TurnState, fingerprint_of
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.presenting import EventsCut, present
 from tailrace.delivery.stopping import stops_on_signals
-from tailrace.errors import UsageError
+from tailrace.errors import LedgerInUse, UsageError
 from tailrace.events import TextRetracted, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.operations import Target
 from tailrace.projector import Idle, Presentation, Projector, ProjectorSettings, restored_messages
@@ -150,9 +150,16 @@ async def _deliver(options: DeliverOptions, *, debug: bool) -> int:
         stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=last_words) as stop,
     ):
         path = ledger_path(options.ledger, options.settings)
-        async with open_courier(path, options.policy, progress.update) as connections:
-            await connections.connect(channel)
-            return await DeliverCommand(options, connections, progress, stop).run()
+        try:
+            async with open_courier(path, options.policy, progress.update) as connections:
+                await connections.connect(channel)
+                return await DeliverCommand(options, connections, progress, stop).run()
+        except LedgerInUse as error:
+            who = "another process" if error.pid is None else f"process {error.pid}"
+            raise LedgerInUse(
+                f"{path} is in use by {who}, such as a gateway. Nothing was sent: name another ledger for this turn "
+                "with --ledger PATH, or end that process."
+            ) from error
 
 
 class DeliverCommand:

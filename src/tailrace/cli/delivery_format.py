@@ -86,8 +86,8 @@ def list_record(delivery: Delivery) -> dict[str, Any]:
         "chat": target.chat,
         "thread": target.thread,
         "text": text_of(delivery.operation),
-        "created_at": _utc(delivery.created_at),
-        "updated_at": _utc(delivery.updated_at),
+        "created_at": format_utc(delivery.created_at),
+        "updated_at": format_utc(delivery.updated_at),
     }
 
 
@@ -95,9 +95,9 @@ def full_record(delivery: Delivery) -> dict[str, Any]:
     """The JSON object with all fields of a delivery."""
     return {
         **list_record(delivery),
-        "first_try_at": _utc(delivery.first_try_at),
-        "last_try_at": _utc(delivery.last_try_at),
-        "not_before": _utc(delivery.not_before),
+        "first_try_at": format_utc(delivery.first_try_at),
+        "last_try_at": format_utc(delivery.last_try_at),
+        "not_before": format_utc(delivery.not_before),
         "key": delivery.key,
         "receipt": msgspec.to_builtins(delivery.receipt),
         "policy": msgspec.to_builtins(delivery.policy),
@@ -110,7 +110,8 @@ def json_line(record: dict[str, Any]) -> str:
     return msgspec.json.encode(record).decode() + "\n"
 
 
-def _utc(at: float | None) -> str | None:
+def format_utc(at: float | None) -> str | None:
+    """A moment in UTC, as ISO 8601 writes it. None for None."""
     if at is None:
         return None
     return datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

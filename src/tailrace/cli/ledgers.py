@@ -8,16 +8,17 @@ from __future__ import annotations
 import shlex
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import typer
 
 from tailrace.cli.settings import open_settings
-from tailrace.errors import UsageError
+from tailrace.errors import LedgerInUse, UsageError
+from tailrace.gateway.control import control_path
 from tailrace.ledger.files import default_path
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from tailrace.config import Settings
     from tailrace.deliveries import Delivery, Query
@@ -48,12 +49,34 @@ def ledger_path(given: Path | None, settings: Settings | None = None) -> Path:
         raise UsageError("your data directory cannot be found: name the ledger with --ledger PATH") from error
 
 
-def existing_ledger(given: Path | None) -> Path:
-    """The path of an existing ledger. Raises `UsageError` if there is none."""
-    path = ledger_path(given)
-    if not ledger_exists(path):
-        raise UsageError(no_ledger(path))
-    return path
+class LedgerPlace(NamedTuple):
+    """The ledger that the options of a command name, and the control socket of the gateway that uses it.
+
+    `arguments` are these options again, for a command that a message suggests.
+    """
+
+    path: Path
+    control: Path
+    settings: Settings
+    arguments: str
+
+    def existing(self) -> LedgerPlace:
+        """This place. Raises `UsageError` if it has no ledger."""
+        if not ledger_exists(self.path):
+            raise UsageError(no_ledger(self.path))
+        return self
+
+
+def ledger_place(
+    ledger: Path | None, config: Path | None = None, assignments: Sequence[str] | None = None
+) -> LedgerPlace:
+    """Find the ledger by the options `--ledger`, `--config` and `--set`."""
+    settings = open_settings(config, assignments)
+    path, gateway = ledger_path(ledger, settings), settings.gateway
+    control = control_path(ledger=ledger, data_dir=gateway.data_dir, control=gateway.control)
+    options = [("--ledger", ledger), ("--config", config), *(("--set", each) for each in assignments or ())]
+    arguments = "".join(f" {option} {shlex.quote(str(value))}" for option, value in options if value is not None)
+    return LedgerPlace(path, control, settings, arguments)
 
 
 def ledger_argument(given: Path | None) -> str:
@@ -69,6 +92,16 @@ def ledger_exists(path: Path) -> bool:
 def no_ledger(path: Path) -> str:
     """The text for people that says that there is no ledger at the path."""
     return f"there is no ledger at {path}: nothing was delivered yet, or it is elsewhere (--ledger PATH)"
+
+
+def no_answer(place: LedgerPlace, in_use: LedgerInUse) -> LedgerInUse:
+    """The error if another process uses the ledger, and is not a gateway that answers at the control socket."""
+    who = "another process" if in_use.pid is None else f"process {in_use.pid}"
+    return LedgerInUse(
+        f"{place.path} is in use by {who}, and no gateway answers at {place.control}. Name the ledger as that process "
+        "does (--config or --ledger), or end that process.",
+        pid=in_use.pid,
+    )
 
 
 @asynccontextmanager

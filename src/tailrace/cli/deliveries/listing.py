@@ -27,12 +27,12 @@ from tailrace.cli.failures import FAILED, errors_in_one_line
 from tailrace.cli.ledgers import (
     DebugOption,
     LedgerOption,
-    ledger_argument,
     ledger_exists,
-    ledger_path,
+    ledger_place,
     no_ledger,
     read_ledger,
 )
+from tailrace.cli.settings import ConfigOption, SetOption
 from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query, State
 
 if TYPE_CHECKING:
@@ -55,24 +55,26 @@ def list_deliveries(  # noqa: PLR0913 -- one for each option of the command
     older_than: OlderOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many.")] = 50,
     ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """List deliveries, newest first."""
     with errors_in_one_line(debug=debug):
         query = selected(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
-        path = ledger_path(ledger)
-        if not ledger_exists(path):
-            typer.echo(no_ledger(path), err=True)
+        place = ledger_place(ledger, config, assignments)
+        if not ledger_exists(place.path):
+            typer.echo(no_ledger(place.path), err=True)
             return
-        found, missing, damaged = asyncio.run(_find(path, query, limit))
+        found, missing, damaged = asyncio.run(_find(place.path, query, limit))
         shown = found[:limit]
         if json:
             sys.stdout.writelines(json_line(list_record(delivery)) for delivery in shown)
             sys.stdout.flush()
         elif shown:
             _print(shown)
-        hints = [] if json else _hints(shown, missing, ledger_argument(ledger), is_all=len(found) <= limit)
+        hints = [] if json else _hints(shown, missing, place.arguments, is_all=len(found) <= limit)
         for line in (*hints, *(f"tailrace: {damage}" for damage in damaged)):
             typer.echo(line, err=True)
     if damaged:

@@ -6,25 +6,27 @@ import asyncio
 import sys
 import time
 from contextlib import nullcontext, redirect_stdout
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tailrace.cli.delivery_format import format_time, format_wait, json_line, one_line, result_record
 from tailrace.cli.failures import warnings_in_one_line
+from tailrace.cli.ledgers import no_answer
 from tailrace.cli.sending import EXIT_AFTER_S, load_channel, open_courier
 from tailrace.cli.status_line import StatusLine
 from tailrace.deliveries import OPEN, State
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.operator import Operator
 from tailrace.delivery.stopping import stops_on_signals
-from tailrace.errors import ChannelFault, UsageError
+from tailrace.errors import ChannelFault, GatewayNotRunning, LedgerInUse, UsageError
+from tailrace.gateway.control import ControlClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable, Coroutine
 
+    from tailrace.cli.ledgers import LedgerPlace
     from tailrace.deliveries import Delivery
 
-_Result = TypeVar("_Result")
+Result = TypeVar("Result")
 _LAST_WORDS = "ended at once; the same command goes on with what is left"
 
 
@@ -74,30 +76,59 @@ class SendReport:
             self.status.write(wait)
 
 
+class OperatedLedger(NamedTuple):
+    """The ledger that a command works on. `on_change` gets each delivery that this command changes."""
+
+    place: LedgerPlace
+    on_change: Callable[[Delivery], None] = lambda _: None
+    adopt_restored: bool = False
+
+
 async def operate(
-    path: Path,
+    operated: OperatedLedger,
     report: SendReport,
-    work: Callable[[Operator], Coroutine[Any, Any, _Result]],
-    on_change: Callable[[Delivery], None] = lambda _: None,
+    here: Callable[[Operator], Coroutine[Any, Any, Result]],
+    in_gateway: Callable[[ControlClient], Awaitable[Result]],
     *,
-    adopt_restored: bool = False,
     debug: bool,
-) -> _Result:
+) -> Result:
+    """Open the ledger and do the work `here`. If a gateway has it open, let that gateway do the work."""
+    try:
+        return await _operate_here(operated, report, here, debug=debug)
+    except LedgerInUse as in_use:
+        try:
+            return await in_gateway(ControlClient(operated.place.control))
+        except GatewayNotRunning:
+            raise no_answer(operated.place, in_use) from None
+        finally:
+            report.status.clear()
+
+
+async def _operate_here(
+    operated: OperatedLedger,
+    report: SendReport,
+    work: Callable[[Operator], Coroutine[Any, Any, Result]],
+    *,
+    debug: bool,
+) -> Result:
     """Open the ledger, run `work` with an operator, and close the ledger. Returns what `work` returns.
 
     After a signal, deliveries that are being sent are finished, and no new ones begin.
     """
+    path, settings = operated.place.path, operated.place.settings
     with (
         # Text that a channel prints must not appear between the lines of JSON.
         redirect_stdout(sys.stderr) if report.as_json else nullcontext(),
         warnings_in_one_line(report.status.write, debug=debug),
         stops_on_signals(exit_after_s=EXIT_AFTER_S, last_words=_LAST_WORDS) as stop,
     ):
-        async with open_courier(path, CourierSettings(), on_change, adopt_restored=adopt_restored) as connections:
+        async with open_courier(
+            path, CourierSettings(), operated.on_change, adopt_restored=operated.adopt_restored
+        ) as connections:
 
             async def connect(name: str) -> str:
                 try:
-                    await connections.connect(load_channel(name))
+                    await connections.connect(load_channel(name, settings))
                 except (ChannelFault, UsageError) as error:
                     report.problems.add(str(error))
                     report.status.write(f"tailrace: {error}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from tailrace.cli.deliveries.operating import SendReport, operate
+from tailrace.cli.deliveries.operating import OperatedLedger, SendReport, operate
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
     OlderOption,
@@ -24,10 +24,11 @@ from tailrace.cli.ledgers import (
     LedgerOption,
     all_deliveries,
     ledger_exists,
-    ledger_path,
+    ledger_place,
     no_ledger,
     read_ledger,
 )
+from tailrace.cli.settings import ConfigOption, SetOption
 from tailrace.deliveries import FINAL, TURN_OPEN, fingerprint_of
 from tailrace.delivery.operator import Purge
 from tailrace.errors import UsageError
@@ -51,6 +52,8 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Delete deliveries that are finished. Open ones always stay.
@@ -69,16 +72,24 @@ def purge(  # noqa: PLR0913 -- one for each option of the command
         query = selected(state=state, turn=turn, to=to, channel=channel, older_than=older_than)
         if query.states is not None and not query.states & FINAL:
             raise UsageError("open deliveries are never deleted: name a state in which a delivery is finished")
-        path = ledger_path(ledger)
-        if not ledger_exists(path):
-            typer.echo(no_ledger(path), err=True)
+        place = ledger_place(ledger, config, assignments)
+        if not ledger_exists(place.path):
+            typer.echo(no_ledger(place.path), err=True)
             return
         if dry_run:
-            count = asyncio.run(_count(path, query, bodies=bodies))
+            count = asyncio.run(_count(place.path, query, bodies=bodies))
         else:
             report, verb = SendReport(), Purge(query=query, bodies=bodies)
             count_done = partial(report.status.count, "deleted")
-            count = asyncio.run(operate(path, report, lambda operator: operator.purge(verb, count_done), debug=debug))
+            count = asyncio.run(
+                operate(
+                    OperatedLedger(place),
+                    report,
+                    lambda operator: operator.purge(verb, count_done),
+                    lambda client: client.ask(verb, int, progress=int, report=count_done, within_s=None),
+                    debug=debug,
+                )
+            )
         which = "1 delivery" if count == 1 else f"{count} deliveries"
         what = f"the text of {which}" if bodies else which
         typer.echo(f"would delete {what}; nothing was changed" if dry_run else f"deleted {what}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from tailrace.cli.deliveries.operating import SendReport, operate
+from tailrace.cli.deliveries.operating import OperatedLedger, SendReport, operate
 from tailrace.cli.deliveries.selection import (
     ChannelOption,
     JsonOption,
@@ -26,10 +26,10 @@ from tailrace.cli.ledgers import (
     DebugOption,
     LedgerOption,
     all_deliveries,
-    existing_ledger,
-    ledger_argument,
+    ledger_place,
     read_ledger,
 )
+from tailrace.cli.settings import ConfigOption, SetOption
 from tailrace.deliveries import NOTICE_ORDINAL, OPEN, UNDELIVERED, Query, State
 from tailrace.delivery.operator import Resend, Resent
 from tailrace.errors import UsageError
@@ -37,7 +37,9 @@ from tailrace.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tailrace.cli.ledgers import LedgerPlace
     from tailrace.delivery.operator import Operator
+    from tailrace.gateway.control import ControlClient
 
 
 def resend(  # noqa: PLR0913 -- one for each option of the command
@@ -55,6 +57,8 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
         ),
     ] = False,
     ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -71,12 +75,11 @@ def resend(  # noqa: PLR0913 -- one for each option of the command
             raise UsageError(
                 "say what to send again: either deliveries by ID, or options such as --state open or --turn ID"
             )
-        path = existing_ledger(ledger)
-        chosen = asyncio.run(_choose(path, ids or [], query))
-        command = _ResendCommand(chosen, path if adopt else None, SendReport(as_json=json), ledger_argument(ledger))
+        place = ledger_place(ledger, config, assignments).existing()
+        chosen = asyncio.run(_choose(place.path, ids or [], query))
+        command = _ResendCommand(chosen, place, SendReport(as_json=json), adopt=adopt)
         if chosen or adopt:
-            wait = command.report.write_wait
-            asyncio.run(operate(path, command.report, command.run, wait, adopt_restored=adopt, debug=debug))
+            asyncio.run(command.run(debug=debug))
         exit_code = command.summarize()
     raise typer.Exit(exit_code)
 
@@ -97,21 +100,32 @@ async def _choose(path: Path, ids: list[str], query: Query) -> list[str]:
 class _ResendCommand:
     """Sends the chosen deliveries again, and reports each.
 
-    `adopted` is the path of a restored ledger that the person accepted with `--adopt`, else None.
+    `adopt`: the person accepted a restored ledger with `--adopt`.
     """
 
-    def __init__(self, chosen: list[str], adopted: Path | None, report: SendReport, ledger: str) -> None:
+    def __init__(self, chosen: list[str], place: LedgerPlace, report: SendReport, *, adopt: bool) -> None:
         self.report = report
         self._chosen = chosen
-        self._adopted = adopted
-        self._ledger_argument = ledger
+        self._place = place
+        self._adopt = adopt
         self._delivered = 0
 
-    async def run(self, operator: Operator) -> None:
+    async def run(self, *, debug: bool) -> None:
         """Send the chosen deliveries."""
-        if self._adopted is not None:
-            self.report.status.write(f"{self._adopted} can be used again; its open deliveries may have been sent")
-        await operator.resend(Resend(ids=tuple(self._chosen)), self._report)
+        verb = Resend(ids=tuple(self._chosen))
+
+        async def here(operator: Operator) -> None:
+            if self._adopt:
+                self.report.status.write(
+                    f"{self._place.path} can be used again; its open deliveries may have been sent"
+                )
+            await operator.resend(verb, self._report)
+
+        async def in_gateway(client: ControlClient) -> None:
+            await client.ask(verb, list[Resent], progress=Resent, report=self._report, within_s=None)
+
+        operated = OperatedLedger(self._place, on_change=self.report.write_wait, adopt_restored=self._adopt)
+        await operate(operated, self.report, here, in_gateway, debug=debug)
 
     def summarize(self) -> int:
         """Tell the person how many deliveries may not have arrived. Returns the exit code."""
@@ -129,7 +143,7 @@ class _ResendCommand:
             if result.problem not in report.problems:
                 report.status.write(f"{before} cannot be sent again: {one_line(result.problem)}")
         elif result.was_sent_before:
-            command = f"`tailrace deliveries resend {shlex.quote(sent.id)}{self._ledger_argument}`"
+            command = f"`tailrace deliveries resend {shlex.quote(sent.id)}{self._place.arguments}`"
             text = f"{before} was sent again already, as {one_line(sent.id)}, which is {sent.state}"
             report.write(sent, f"{text}; {command} sends it once more", again_of)
         else:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tailrace.cli.deliveries.operating import SendReport, operate
+from tailrace.cli.deliveries.operating import OperatedLedger, SendReport, operate
 from tailrace.cli.deliveries.selection import JsonOption
 from tailrace.cli.delivery_format import format_time, one_line
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line
-from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_exists, ledger_path, no_ledger
-from tailrace.deliveries import FINAL, State
+from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_exists, ledger_place, no_ledger
+from tailrace.cli.settings import ConfigOption, SetOption
+from tailrace.deliveries import FINAL, Delivery, OpenConversation, State
 from tailrace.delivery.operator import Resume
 from tailrace.plugins import load
-
-if TYPE_CHECKING:
-    from tailrace.deliveries import Delivery, OpenConversation
 
 _MAX_LISTED = 20
 
@@ -31,6 +29,8 @@ def resume(
         ),
     ] = None,
     ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -42,9 +42,9 @@ def resume(
     with errors_in_one_line(debug=debug):
         for name in channel or ():
             load("channel", name)  # raises an error if no such channel is installed
-        path = ledger_path(ledger)
-        if not ledger_exists(path):
-            typer.echo(no_ledger(path), err=True)
+        place = ledger_place(ledger, config, assignments)
+        if not ledger_exists(place.path):
+            typer.echo(no_ledger(place.path), err=True)
             return
         report = SendReport(as_json=json)
         verb = Resume(channels=tuple(channel or ()))
@@ -55,7 +55,17 @@ def resume(
             else:
                 report.write_wait(delivery)
 
-        left_open = asyncio.run(operate(path, report, lambda operator: operator.resume(verb), on_change, debug=debug))
+        left_open = asyncio.run(
+            operate(
+                OperatedLedger(place, on_change=on_change),
+                report,
+                lambda operator: operator.resume(verb),
+                lambda client: client.ask(
+                    verb, list[OpenConversation], progress=Delivery, report=on_change, within_s=None
+                ),
+                debug=debug,
+            )
+        )
         for line in _summary(left_open):
             report.status.write(line)
     raise typer.Exit(FAILED if left_open or report.status.is_reader_gone else DONE)

@@ -20,7 +20,8 @@ from tailrace.cli.delivery_format import (
     text_of,
 )
 from tailrace.cli.failures import errors_in_one_line
-from tailrace.cli.ledgers import DebugOption, LedgerOption, existing_ledger, read_ledger
+from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_place, read_ledger
+from tailrace.cli.settings import ConfigOption, SetOption
 from tailrace.deliveries import fingerprint_of
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ def show(
     delivery_id: Annotated[str, typer.Argument(metavar="ID", help="The delivery, as `list` shows it.")],
     *,
     ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
     json: Annotated[bool, typer.Option("--json", help="Write it as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
     """Show everything that is known about one delivery."""
     with errors_in_one_line(debug=debug):
-        delivery = asyncio.run(_find(existing_ledger(ledger), delivery_id))
+        delivery = asyncio.run(_find(ledger_place(ledger, config, assignments).existing().path, delivery_id))
         if json:
             typer.echo(json_line(full_record(delivery)), nl=False)
             return
