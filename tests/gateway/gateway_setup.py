@@ -14,6 +14,7 @@ from tailrace.config import ChannelSettings, GatewaySettings
 from tailrace.errors import TailraceError
 from tailrace.gateway.gateway import GatewayProcess
 from tailrace.gateway.plan import ChannelPlan, GatewayPlan
+from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
 from tailrace.inbound import InboundMessage, Sender
 from tailrace.ledger.memory import MemoryLedger
@@ -66,16 +67,19 @@ class GatewaySetup:
         gateway = {name: settings.pop(name) for name in ("max_queue_size", "session_timeout_s") if name in settings}
         self.settings = ChannelSettings(**{"allow": ("*",), **settings})
         self.gateway = GatewaySettings(**gateway)
+        self.questions = ChatQuestions()
         self._events = 0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Event]:
         """A gateway that serves. At the end it is drained."""
+        self.questions = ChatQuestions()
         channel = in_process_channel(self.platform, self.clock, request_s=0.05, answer_s=0.05)
         plan = GatewayPlan(
             agents={"main": Agent(runtime=self.runtime)},
             channels=[ChannelPlan(channel=channel, settings=self.settings, agent_id=self.agent_id)],
             ledger=Path("unused"),
+            questions=self.questions,
             settings=self.gateway,
         )
         stop = asyncio.Event()

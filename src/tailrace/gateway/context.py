@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,20 +12,24 @@ from tailrace.deliveries import Turn, TurnState, plan
 from tailrace.delivery import CourierSettings
 from tailrace.errors import LedgerClosed, LedgerLost
 from tailrace.markdown import render
-from tailrace.operations import Post
+from tailrace.operations import Edit, Post
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from tailrace.config import ChannelSettings
+    from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier
     from tailrace.gateway.access import AccessList
+    from tailrace.gateway.questions import ChatQuestions
     from tailrace.gateway.router import MessageRouter
-    from tailrace.operations import Button, Target
+    from tailrace.operations import Body, Button, Durable, Target
     from tailrace.ports import Channel, ChannelProvider, StreamingChannelProvider
     from tailrace.projector import ProjectorSettings
 
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 
 class ServedChannel:
@@ -61,17 +65,26 @@ class ServedChannel:
 class GatewayContext:
     """The shared objects. `is_draining`: the process is about to end, so nothing new begins."""
 
-    def __init__(self, courier: Courier, router: MessageRouter, access: AccessList, *, max_queue_size: int) -> None:
+    def __init__(
+        self,
+        courier: Courier,
+        router: MessageRouter,
+        access: AccessList,
+        questions: ChatQuestions,
+        *,
+        max_queue_size: int,
+    ) -> None:
         self.courier = courier
         self.ledger = courier.ledger
         self.clock = courier.clock
         self.router = router
         self.access = access
+        self.questions = questions
         self.max_queue_size = max_queue_size
         self.served: dict[str, ServedChannel] = {}
         self.is_draining = False
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
 
     def fail(self, error: Exception) -> None:
         """End the process: `error` is final."""
@@ -82,19 +95,21 @@ class GatewayContext:
         """Wait for `fail` and raise its error."""
         await self._failure
 
-    def in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Do some work beside everything else. Its failure is logged."""
+    def in_background(self, work: Coroutine[Any, Any, Result], name: str) -> asyncio.Task[Result | None]:
+        """Do some work beside everything else. Its failure is logged; the result is then None."""
         task = asyncio.create_task(self._guarded(work, name), name=name)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
         try:
-            await work
+            return await work
         except (LedgerLost, LedgerClosed) as error:
             self.fail(error)
         except Exception as error:  # noqa: BLE001 -- one failure must not disturb the others
             _log.error("%s failed: %s", name, error, exc_info=error)
+        return None
 
     async def close(self) -> None:
         """Cancel the work in the background."""
@@ -104,27 +119,39 @@ class GatewayContext:
 
     # Lines of our own
 
-    async def say(self, turn_id: str, target: Target, text: str, *, buttons: Sequence[Button] = ()) -> None:
-        """Send a line of our own as a turn. The same `turn_id` is sent only once."""
-        await self.served[target.channel].was_connected.wait()
-        turn = await self.courier.begin(turn_id, target)
+    async def say(self, turn_id: str, target: Target, text: str, *, buttons: Sequence[Button] = ()) -> Delivery | None:
+        """Send a line of our own as a turn, and return its first delivery. The same `turn_id` is sent only once."""
+        body = replace(await self._body(target, text), buttons=tuple(buttons))
+        return await self._perform(turn_id, Post(target=target, body=body))
+
+    async def change(self, turn_id: str, sent: Delivery, text: str) -> None:
+        """Replace the text of a line of our own, and remove its buttons; where that is impossible, send the text."""
+        target = sent.operation.target
+        body = await self._body(target, text)
+        operation: Durable = Post(target=target, body=body)
+        if sent.receipt is not None and self.courier.capabilities(target).edits is not None:
+            operation = Edit(target=target, message_id=sent.receipt.message_id, body=body)
+        await self._perform(turn_id, operation)
+
+    async def _perform(self, turn_id: str, operation: Durable) -> Delivery | None:
+        turn = await self.courier.begin(turn_id, operation.target)
         if turn.is_finished:
             turn.close()
-        else:
-            await turn.end(self._post(target, text, buttons=buttons))
+            return None
+        return next(iter(await turn.end(operation)), None)
+
+    async def _body(self, target: Target, text: str) -> Body:
+        await self.served[target.channel].was_connected.wait()
+        return render(text, self.courier.capabilities(target).dialect)
 
     async def end_accepted(
         self, turn: Turn, text: str = "", *, state: TurnState = TurnState.CANCELLED, reply_to: str | None = None
     ) -> None:
         """End a turn that no agent answers, with a line if there is one."""
-        await self.served[turn.target.channel].was_connected.wait()
-        deliveries = []
+        target, deliveries = turn.target, []
+        body = await self._body(target, text)
         if text:
-            policy, now = self.courier.policy(turn.target), self.clock.wall()
-            post = self._post(turn.target, text, reply_to=reply_to)
+            policy, now = self.courier.policy(target), self.clock.wall()
+            post = Post(target=target, body=body, reply_to=reply_to)
             deliveries = [plan(post, turn_id=turn.turn_id, ordinal=1, policy=policy, now=now)]
         await self.courier.deliver(turn, deliveries, ends=state)
-
-    def _post(self, target: Target, text: str, *, reply_to: str | None = None, buttons: Sequence[Button] = ()) -> Post:
-        body = replace(render(text, self.courier.capabilities(target).dialect), buttons=tuple(buttons))
-        return Post(target=target, body=body, reply_to=reply_to)

@@ -52,7 +52,7 @@ class Gateway:
         self, agent: Any, *channels: Any, allow: Sequence[str] = (), data_dir: Path | str | None = None
     ) -> None:
         folder = None if data_dir is None else Path(data_dir)
-        self._plan = plan_of_program(agent, channels, allow=allow, data_dir=folder, approver=None)
+        self._plan = plan_of_program(agent, channels, allow=allow, data_dir=folder)
 
     async def run(self) -> None:
         """Serve until the process gets SIGINT or SIGTERM."""
@@ -110,7 +110,8 @@ class GatewayProcess:
         router = MessageRouter(ledger=ledger)
         router.agents.update(plan.agents)
         access = await AccessList.load(ledger)
-        context = GatewayContext(courier, router, access, max_queue_size=plan.settings.max_queue_size)
+        context = GatewayContext(courier, router, access, plan.questions, max_queue_size=plan.settings.max_queue_size)
+        await plan.questions.open(context)
         router.sessions = await _stored_sessions(context, plan.settings.session_timeout_s)
         for channel in plan.channels:
             context.served[channel.channel.name] = self._served(channel)

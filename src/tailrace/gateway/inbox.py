@@ -14,6 +14,7 @@ from tailrace.deliveries import Turn, TurnState
 from tailrace.errors import LedgerUnavailable
 from tailrace.gateway.access import pairing_text
 from tailrace.gateway.conversation import Conversation
+from tailrace.gateway.questions import BUTTON
 from tailrace.gateway.words import WORDS
 from tailrace.inbound import ButtonPress, InboundMessage, InboundNotice
 from tailrace.ports import AsksByButtons
@@ -101,33 +102,31 @@ class GatewayInbox:
 
     async def _accept(self, message: InboundMessage) -> None:
         accepted = await self._context.ledger.accept(message)
-        if accepted.is_new:
-            turn = Turn(
-                turn_id=accepted.turn_id,
-                target=message.target,
-                state=TurnState.ACCEPTED,
-                message=message,
-                updated_at=self._context.clock.wall(),
-            )
+        if not accepted.is_new:
+            return
+        turn = Turn(
+            turn_id=accepted.turn_id,
+            target=message.target,
+            state=TurnState.ACCEPTED,
+            message=message,
+            updated_at=self._context.clock.wall(),
+        )
+        if self._context.questions.answer_by_words(message):
+            self._context.in_background(self._context.end_accepted(turn, state=TurnState.DONE), "an answer by words")
+        else:
             self._conversations.of(message.target).add(turn)
 
     async def _press(self, press: ButtonPress) -> None:
-        """A button with a word is that word, written by the person who pressed it."""
-        message = InboundMessage(
-            channel=press.channel,
-            account=press.account,
-            event_id=f"press {press.event_id}",
-            target=press.target,
-            at=press.at,
-            text="",
-            command=press.value.removeprefix("/"),
-            sender=press.sender,
-        )
-        is_admitted = self._context.access.is_admitted(press, self._served.settings.allow)
-        is_word = message.command in WORDS
-        if is_admitted and is_word:
-            await self._accept(message)
-        text = "You may not use this button." if not is_admitted else "" if is_word else "This button is too old."
+        """Take the answer to a question, or a word: as if the person who pressed the button had written it."""
+        if not self._context.access.is_admitted(press, self._served.settings.allow):
+            text = "You may not use this button."
+        elif press.value.startswith(BUTTON):
+            text = self._context.questions.answer(press.value, press.sender)
+        elif (word := press.value.removeprefix("/")) in WORDS:
+            text = ""
+            await self._accept(_message_of(press, word))
+        else:
+            text = "This button is too old."
         self._context.in_background(self._acknowledge(press, text), "acknowledging a button")
 
     async def _acknowledge(self, press: ButtonPress, text: str) -> None:
@@ -135,3 +134,16 @@ class GatewayInbox:
         if isinstance(channel, AsksByButtons):
             with suppress(Exception):  # the press counts; only the progress sign of the button stays
                 await channel.acknowledge(press, text)
+
+
+def _message_of(press: ButtonPress, word: str) -> InboundMessage:
+    return InboundMessage(
+        channel=press.channel,
+        account=press.account,
+        event_id=f"press {press.event_id}",
+        target=press.target,
+        at=press.at,
+        text="",
+        command=word,
+        sender=press.sender,
+    )

@@ -11,6 +11,7 @@ import msgspec
 from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, presentation_of
 from tailrace.errors import AgentNotFound, UsageError
 from tailrace.gateway.control import control_path
+from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
 from tailrace.ledger.files import default_path
 from tailrace.plugins import agent_of, channel_settings, find_agent, make_channel
@@ -44,10 +45,11 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     channels: list[ChannelPlan]
     ledger: Path
     control: Path | None = None
+    questions: ChatQuestions = msgspec.field(default_factory=ChatQuestions)
     settings: GatewaySettings = msgspec.field(default_factory=GatewaySettings)
 
 
-def plan_of_settings(  # noqa: PLR0913 -- the settings, and what a command line can say instead
+def plan_of_settings(
     settings: Settings,
     *,
     ledger: Path,
@@ -55,14 +57,14 @@ def plan_of_settings(  # noqa: PLR0913 -- the settings, and what a command line 
     channels: Sequence[str] = (),
     agent: str | None = None,
     allow: Sequence[str] = (),
-    approver: Approver | None = None,
 ) -> GatewayPlan:
     """The plan for these settings. `channels`, `agent` and `allow` are those of a command line.
 
     Without `channels`, all configured channels are served. Raises `UsageError` if something is wrong or missing.
     """
+    questions = ChatQuestions()
     tables = settings.agents() if agent is None else {_ONLY_AGENT: AgentSettings(use=agent)}
-    agents = {name: _agent(name, table, approver) for name, table in tables.items()}
+    agents = {name: _agent(name, table, questions) for name, table in tables.items()}
     planned = []
     for name in channels or settings.channels():
         configured = settings.channel(name, channel_settings)
@@ -78,16 +80,22 @@ def plan_of_settings(  # noqa: PLR0913 -- the settings, and what a command line 
         )
     if not planned:
         raise UsageError("there is no channel: add a table such as [channels.telegram] to the settings")
-    return GatewayPlan(agents=agents, channels=planned, ledger=ledger, control=control, settings=settings.gateway)
+    return GatewayPlan(
+        agents=agents,
+        channels=planned,
+        ledger=ledger,
+        control=control,
+        questions=questions,
+        settings=settings.gateway,
+    )
 
 
-def plan_of_program(
-    agent: Any, channels: Sequence[Any], *, allow: Sequence[str], data_dir: Path | None, approver: Approver | None
-) -> GatewayPlan:
+def plan_of_program(agent: Any, channels: Sequence[Any], *, allow: Sequence[str], data_dir: Path | None) -> GatewayPlan:
     """The plan for a program: its agent or the name of one, and its channels or their names."""
     if not channels:
         raise UsageError("name at least one channel, such as Gateway(agent, 'telegram')")
-    options = _options("ask", approver)
+    questions = ChatQuestions()
+    options = _options("ask", questions)
     found = find_agent(agent, options) if isinstance(agent, str) else agent_of(agent, _name_of(agent), options)
     shared = ChannelSettings(allow=tuple(allow))
     return GatewayPlan(
@@ -97,10 +105,11 @@ def plan_of_program(
         ],
         ledger=(default_path() if data_dir is None else data_dir / default_path().name).resolve(),
         control=control_path(ledger=None, data_dir=data_dir, control=None),
+        questions=questions,
     )
 
 
-def _agent(name: str, table: AgentSettings, approver: Approver | None) -> Agent:
+def _agent(name: str, table: AgentSettings, approver: Approver) -> Agent:
     try:
         found = find_agent(table.use, _options(table.permissions, approver))
         middleware = _middleware(table.middleware) if table.middleware is not None else None
@@ -109,7 +118,7 @@ def _agent(name: str, table: AgentSettings, approver: Approver | None) -> Agent:
     return Agent(runtime=found.runtime, middleware=middleware)
 
 
-def _options(permissions: str, approver: Approver | None) -> Mapping[str, object]:
+def _options(permissions: str, approver: Approver) -> Mapping[str, object]:
     return {"permissions": permissions, "approver": approver if permissions == "ask" else None}
 
 
