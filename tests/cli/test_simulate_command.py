@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import socket
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,7 @@ from command_runs import TIMEOUT_S
 from installed_ferry import FerryFolder
 from pseudo_terminal import default_sigint
 
-if TYPE_CHECKING:
-    from pathlib import Path
+COMMANDS = Path(__file__).parents[2] / "docs" / "commands.md"
 
 
 @pytest.fixture
@@ -41,6 +41,16 @@ def test_it_serves_until_a_signal(folder: FerryFolder, number: signal.Signals) -
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, out, err) == (0, "", "Ctrl-C stops it\nclosed\n")
+
+
+def test_telegram_prints_what_the_documentation_shows(folder: FerryFolder) -> None:
+    documented = re.findall(r"(?ms)^```text\n(page: .*?)^```$", COMMANDS.read_text(encoding="utf-8"))
+    process = folder.start("simulate", "telegram")
+    assert process.stdout is not None
+    printed = "".join(process.stdout.readline() for _ in range(documented[0].count("\n")))
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=TIMEOUT_S)
+    assert [re.sub(r"(127\.0\.0\.1:)\d+", r"\g<1>40123", printed)] == documented
 
 
 def test_a_port_in_use_is_one_line(folder: FerryFolder) -> None:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from delivery_setup import HERE, DeliverySetup, OnlySends, finished_within, in_virtual_time, post, states
+from delivery_setup import HERE, THERE, DeliverySetup, OnlySends, finished_within, in_virtual_time, post, states
 
 from tailrace.capabilities import Capabilities, Keyed, Rate, Unkeyed
 from tailrace.deliveries import FINAL, OPEN, State, TurnState
@@ -16,7 +16,7 @@ from tailrace.delivery.recovery import INTERRUPTED
 from tailrace.errors import AccessLost, MaybeSent, NotSent, SendRefused
 from tailrace.events import Event, TextDelta, TurnCompleted
 from tailrace.operations import Post, Receipt
-from tailrace.testing.faults import Delayed, NoAnswer, Rule, TooMany
+from tailrace.testing.faults import Delayed, LoseAccess, NoAnswer, Rule, TooMany
 from tailrace.testing.virtual_time import Simulation, run
 from tailrace.testing.wire import capabilities_of
 
@@ -94,6 +94,20 @@ async def test_lost_access_pauses_the_account_and_costs_no_attempt(simulation: S
     assert len(channel.answers) == 3, "one try a minute"
     [row] = await finished_within(sending, 300.0)
     assert row.state is State.DELIVERED
+
+
+@in_virtual_time
+async def test_access_that_is_lost_in_one_chat_pauses_only_that_chat(simulation: Simulation) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=LoseAccess(), chat="here", times=None, until=simulation.clock.monotonic() + 100.0))
+    paused = asyncio.create_task(setup.send_turn("here", "one", "two"))
+    [sent] = await finished_within(setup.send_turn("there", "three", target=THERE), 10.0)
+    assert sent.state is State.DELIVERED
+    await asyncio.sleep(50)
+    kept = [row for row in await setup.rows() if row.turn_id == "here"]
+    assert {row.state for row in kept} == {State.PLANNED, State.RETRY}
+    assert states(await finished_within(paused, 300.0)) == [State.DELIVERED] * 2
+    assert setup.texts() == ["one", "two"]
 
 
 @in_virtual_time

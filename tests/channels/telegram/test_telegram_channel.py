@@ -378,7 +378,7 @@ def test_files_of_people_are_loaded_to_the_given_path(tmp_path: Path) -> None:
         ({"polling_timeout": 0}, "polling_timeout"),
         ({"mode": "pulling"}, "mode"),
         ({"mode": "webhook"}, "needs public_url"),
-        ({"mode": "webhook", "public_url": "https://example.org/", "listen": "8080"}, "listen must be host:port"),
+        ({"mode": "webhook", "public_url": "https://example.org/", "listen": "8080"}, "listen: expected host:port"),
         ({"secret": "no spaces"}, "1 to 256 characters"),
         ({"tokens": "x"}, "has no setting tokens"),
     ],

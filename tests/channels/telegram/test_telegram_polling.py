@@ -115,6 +115,13 @@ def test_an_update_without_an_id_is_left_out() -> None:
     assert recorder.received == [5]
 
 
+def test_updates_without_any_id_are_asked_for_with_a_backoff() -> None:
+    polls, recorder = ScriptedPolls([b"{}"], [b"{}", b"[]"], updates(5)), Recorder()
+    play(polls, recorder)
+    assert polls.times == [0.0, 0.5, 1.5, 1.5]
+    assert recorder.received == [5]
+
+
 def test_a_lost_connection_is_tried_again_with_a_backoff() -> None:
     lost = [NotSent("no connection"), MaybeSent("no answer")] * 5
     polls, recorder = ScriptedPolls(*lost, updates(5)), Recorder()

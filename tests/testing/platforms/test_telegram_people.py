@@ -92,6 +92,20 @@ def test_members_join_and_leave_and_the_bot_is_blocked() -> None:
     assert (changed["old_chat_member"]["status"], changed["new_chat_member"]["status"]) == ("member", "kicked")
 
 
+def test_with_privacy_mode_a_bot_gets_from_a_group_only_what_is_addressed_to_it() -> None:
+    world = new_world(privacy_mode=True)
+    own = call(world, "sendMessage", chat_id=GROUP, text="hello")["message_id"]
+    addressed = ["/stop", "@tail_bot hi", "an answer"]
+    texts = [*zip(addressed, (None, None, own), strict=True), ("just us", None), ("among us", own + 1)]
+    for text, reply_to in texts:
+        people.act(world, actions.WriteMessage(chat=GROUP, text=text, reply_to=reply_to), NOW)
+    assert [update.content["text"] for update in world.updates.batch(NOW)] == addressed
+    assert call(world, "getMe")["can_read_all_group_messages"] is False
+    world.chats[GROUP].bot_status = "administrator"
+    people.act(world, actions.WriteMessage(chat=GROUP, text="just us"), NOW)
+    assert len(world.updates) == len(addressed) + 1
+
+
 def test_a_bot_that_left_gets_no_messages() -> None:
     world = new_world()
     world.chats[GROUP].bot_status = "left"

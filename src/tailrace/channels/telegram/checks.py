@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tailrace.channels.telegram.client import TelegramClient
     from tailrace.channels.telegram.settings import BotSettings
 
+_MAX_REASON = 120
+
 
 class BotProfile(msgspec.Struct, frozen=True):
     """The profile of the bot, as the method `getMe` returns it."""
@@ -72,8 +74,13 @@ def _webhook(status: WebhookStatus, settings: BotSettings) -> Finding:
                 text=f'a webhook to {host} is set, so nothing can be polled: set mode = "webhook", or remove it with '
                 "the method deleteWebhook of Telegram",
             )
-        return Finding(ok=True, text="no webhook is set: the messages can be polled")
+        waiting = f", and {status.pending_update_count} wait" if status.pending_update_count else ""
+        return Finding(ok=True, text=f"no webhook is set: the messages can be polled{waiting}")
+    if status.url != settings.public_url:
+        replaced = f"the webhook to {host} is replaced" if status.url else "the webhook is set"
+        return Finding(ok=True, text=f"{replaced} at the start")
     if status.last_error_message and status.pending_update_count:
         waiting = f"{status.pending_update_count} messages wait"
-        return Finding(ok=False, text=f"Telegram cannot reach the webhook at {host}, and {waiting}")
-    return Finding(ok=True, text="the webhook has no errors" if status.url else "the webhook is set at the start")
+        reason = status.last_error_message[:_MAX_REASON]
+        return Finding(ok=False, text=f"Telegram cannot reach the webhook at {host} ({reason}), and {waiting}")
+    return Finding(ok=True, text="the webhook has no errors")

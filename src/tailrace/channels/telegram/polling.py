@@ -16,7 +16,7 @@ import msgspec
 from tailrace.channels.telegram.client import MethodCall
 from tailrace.channels.telegram.errors import PollingConflict
 from tailrace.channels.telegram.updates import KINDS, update_id_of
-from tailrace.errors import AccessLost, ChannelFault, LedgerUnavailable, NotSent
+from tailrace.errors import AccessLost, ChannelFault, LedgerUnavailable, MaybeSent, NotSent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,11 +47,14 @@ async def poll(
         try:
             call = MethodCall("getUpdates", fields)
             found = await api.call(call, list[msgspec.Raw], deadline_s=timeout_s + _SPARE_S)
-            if not found:
+            numbered = _in_order(found)
+            if not numbered:
                 # All earlier updates are confirmed now. After a week without updates their ids start anywhere, and an
                 # old offset could confirm an update that was never read.
                 offset = 0
-            for update_id, update in _in_order(found):
+                if found:  # asked at once, the server would give the same answer again
+                    raise MaybeSent("no update has an id: check api_base")
+            for update_id, update in numbered:
                 await receive(update)
                 offset = max(offset, update_id + 1)
         except PollingConflict:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tailrace.errors import UsageError
+from tailrace.listen_address import listen_address
 from tailrace.secret import SecretText
 
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]+")
@@ -70,10 +71,10 @@ class BotSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def listen_address(self) -> tuple[str, int]:
         """The host and the port at which the webhook listens."""
-        host, _, port = self.listen.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65_535:
-            raise UsageError("listen must be host:port, such as 127.0.0.1:8443")
-        return host.strip("[]"), int(port)
+        try:
+            return listen_address(self.listen)
+        except ValueError as error:
+            raise UsageError(f"listen: {error}") from None
 
 
 def _is_url(address: str, *schemes: str) -> bool:

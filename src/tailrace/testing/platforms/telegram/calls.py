@@ -83,7 +83,8 @@ class _CommandsCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _get_me(world: TelegramWorld, _call: _Nothing, _now: float) -> dict[str, Any]:
-    rights = {"can_join_groups": True, "can_read_all_group_messages": True, "supports_inline_queries": False}
+    reads_all = not world.settings.privacy_mode
+    rights = {"can_join_groups": True, "can_read_all_group_messages": reads_all, "supports_inline_queries": False}
     return user_object(world.bot) | rights
 
 

@@ -133,8 +133,17 @@ def _post(scene: _Scene, content: TelegramContent, **more: Any) -> int:
 
 
 def _notify(scene: _Scene, kind: str, message: TelegramMessage) -> None:
-    if scene.chat.bot_status in {"member", "administrator"}:
+    if scene.chat.bot_status == "administrator" or (scene.chat.bot_status == "member" and _is_seen(scene, message)):
         scene.world.updates.add(kind, message_object(scene.chat, message), scene.now)
+
+
+def _is_seen(scene: _Scene, message: TelegramMessage) -> bool:
+    """Whether the bot gets the message. With privacy mode, a group keeps from it what is not addressed to it."""
+    if not scene.world.settings.privacy_mode or scene.chat.type == "private" or message.service:
+        return True
+    text, bot = message.content.text, scene.world.bot
+    replied = scene.chat.messages.get(message.reply_to or 0)
+    return text.startswith("/") or f"@{bot.username}" in text or (replied is not None and replied.sender == bot)
 
 
 def _press(scene: _Scene, action: PressButton) -> int:

@@ -46,6 +46,7 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
     per_group: Rate = Rate(calls=20, per_s=60.0)  # 6
     overall: Rate = Rate(calls=30, per_s=1.0)  # 6
     enforces_pace: bool = True
+    privacy_mode: bool = False  # core.telegram.org/bots/features: in groups only what is addressed to the bot arrives
     deletable_s: float = 48 * 3600.0  # TG-API deleteMessage
     updates_kept_s: float = 24 * 3600.0  # TG-API getUpdates
     update_ids_restart_s: float = 7 * 24 * 3600.0  # 8: after a week without updates the next id is random
