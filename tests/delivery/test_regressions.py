@@ -163,6 +163,22 @@ async def test_a_post_that_may_have_arrived_is_not_repeated_when_its_resumed_tur
     assert closing == [" and the rest", "⚠️ The answer was interrupted here."]
 
 
+@in_virtual_time
+async def test_paragraphs_of_an_interrupted_turn_stay_apart(simulation: Simulation) -> None:
+    capabilities = Capabilities(idempotency=Unkeyed())
+    setup = DeliverySetup(simulation, capabilities)
+    setup.fail(NoAnswer())
+    settings = ProjectorSettings(presentation="blocks", block_characters=0)
+    turn = await setup.courier.begin("t", HERE)
+    showing = present(hanging("one\n\n", "two\n\nthree\n\n"), turn, capabilities, settings, clock=setup.clock)
+    task = asyncio.create_task(showing)
+    await asyncio.sleep(5.0)  # two and three wait for the answer to the post of one
+    await setup.crash()
+    assert task.cancelled()
+    await setup.recovery().sweep()
+    assert setup.texts()[2:] == ["two\n\nthree", "⚠️ The answer was interrupted here."]
+
+
 def test_a_lost_message_behind_a_lost_medium_is_not_posted_again() -> None:
     line = Body(text="⚠️ an error")
     medium = TurnMessage(media=PostMedia(target=HERE, url="http://a.b/c"), lost=True)

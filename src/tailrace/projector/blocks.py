@@ -58,7 +58,7 @@ class Blocks:
         if count == 0:
             return None
         group, self._waiting = self._waiting[:count], self._waiting[count:]
-        return self._body(group), _source(group)
+        return self._body(group), _source(group) + group[-1].seam
 
     def _count(self, sent: BodyHash | None, *, gather: bool) -> int:
         """How many of the waiting paragraphs make the next message; 0 to wait for more."""
