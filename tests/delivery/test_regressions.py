@@ -13,7 +13,7 @@ from tailrace.deliveries import State, TurnState
 from tailrace.delivery.call import outcome_of
 from tailrace.delivery.presenting import present
 from tailrace.errors import Fenced
-from tailrace.events import Event, TextDelta
+from tailrace.events import BlockFinal, Event, TextDelta, TextRetracted, ToolStarted
 from tailrace.operations import Ambiguous, Body, PostMedia
 from tailrace.projector import ProjectorSettings
 from tailrace.projector.message import TurnMessage, body_hash
@@ -177,6 +177,34 @@ async def test_paragraphs_of_an_interrupted_turn_stay_apart(simulation: Simulati
     assert task.cancelled()
     await setup.recovery().sweep()
     assert setup.texts()[2:] == ["two\n\nthree", "⚠️ The answer was interrupted here."]
+
+
+@in_virtual_time
+async def test_a_part_that_is_being_posted_is_not_repeated_after_text_behind_it_was_taken_back(
+    simulation: Simulation,
+) -> None:
+    capabilities = Capabilities(
+        idempotency=Keyed(window_s=300.0), limit=40, dialect="plain", edits=EditRules(every_s=1.0)
+    )
+    setup = DeliverySetup(simulation, capabilities)
+    setup.fail(NoAnswer())
+    turn = await setup.courier.begin("t", HERE)
+
+    async def events() -> AsyncIterator[Event]:
+        yield BlockFinal(text="The **first** part of this answer")
+        yield ToolStarted(id="t", name="search")
+        yield TextDelta(text="and a second part that does not fit into it")
+        await asyncio.sleep(1.0)
+        yield TextRetracted(scope="block")
+        await asyncio.Event().wait()
+
+    settings = ProjectorSettings(presentation="live")
+    task = asyncio.create_task(present(events(), turn, capabilities, settings, clock=setup.clock))
+    await asyncio.sleep(10.0)
+    await setup.crash()
+    assert task.cancelled()
+    await setup.recovery().sweep()
+    assert setup.texts() == ["The first part of this answer", "⚠️ The answer was interrupted here."]
 
 
 def test_a_lost_message_behind_a_lost_medium_is_not_posted_again() -> None:

@@ -168,6 +168,7 @@ class TurnMessage(msgspec.Struct, kw_only=True, eq=False):
                 return None
             self._forget_message()  # it cannot be edited, so its final text is posted as a new message
         if self.message_id is None:
+            self.posted_length = len(self.source)
             return Post(target=target, body=self.body, is_processing=self.is_processing)
         if self.is_stream:
             return CloseStream(target=target, stream_id=self.message_id, body=self.body, tasks=tasks)
