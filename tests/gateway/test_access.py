@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from example_counts import examples
-from tailrace.errors import CommandRefused, LedgerClosed, UsageError
+from tailrace.errors import CommandRefused, LedgerUnavailable, UsageError
 from tailrace.gateway.access import AccessList, approved_people, pairing_text, waiting_people
 from tailrace.gateway.pairing import (
     ALPHABET,
@@ -272,23 +272,35 @@ def test_an_id_on_two_channels_is_revoked_by_its_full_name() -> None:
     asyncio.run(check())
 
 
-def test_what_cannot_be_recorded_does_not_count() -> None:
+class FullLedger(MemoryLedger):
+    """A ledger whose disk can be full."""
+
+    is_full = False
+
+    async def store(self, kind: str, key: str, value: bytes | None) -> None:
+        if self.is_full:
+            raise LedgerUnavailable("there is no space left on its disk")
+        await super().store(kind, key, value)
+
+
+def test_what_cannot_be_recorded_does_not_count_and_works_later() -> None:
     async def check() -> None:
-        ledger = MemoryLedger()
+        ledger = FullLedger()
         access = await AccessList.load(ledger)
         await access.approve(await issued(access, message("2")), NOW)
         code = await issued(access, message())
-        await ledger.close()
-        for attempt in (
-            access.code_for(message("3"), NOW),
-            access.approve(code, NOW),
-            access.approve(code, NOW),
-            access.revoke("2"),
-        ):
-            with pytest.raises(LedgerClosed):
-                await attempt
-        assert not access.is_admitted(message(), ())
-        assert access.is_admitted(message("2"), ())
+        ledger.is_full = True
+        for _time in range(2):
+            for attempt in (access.code_for(message("3"), NOW), access.approve(code, NOW), access.revoke("2")):
+                with pytest.raises(LedgerUnavailable):
+                    await attempt
+                assert access.is_admitted(message("2"), ())
+                assert not access.is_admitted(message(), ())
+        ledger.is_full = False
+        assert (await access.approve(code, NOW)).person.id == "1"
+        assert (await access.approve(await issued(access, message("3")), NOW)).person.id == "3"
+        assert (await access.revoke("2")).person.id == "2"
+        assert list(await ledger.stored("access")) == ["telegram:1", "telegram:3"]
 
     asyncio.run(check())
 

@@ -119,14 +119,15 @@ class AccessList:
         key, approved = used.person.key, Approved(person=used.person, approved_at=now)
         # Before it is recorded: if the caller is cancelled below, the ledger still makes both changes.
         self._approved[key] = approved
-        try:
-            await asyncio.gather(
-                self._ledger.store(_CODES, key, None), self._ledger.store(_APPROVED, key, msgspec.json.encode(approved))
-            )
-        except LedgerError:
+        recorded, _removed = await asyncio.gather(
+            self._ledger.store(_APPROVED, key, msgspec.json.encode(approved)),
+            self._ledger.store(_CODES, key, None),  # if only this fails, the same person could use the code again
+            return_exceptions=True,
+        )
+        if recorded is not None:
             del self._approved[key]
             self._codes.restore(used)
-            raise
+            raise recorded
         return approved
 
     async def revoke(self, name: str) -> Approved:
