@@ -93,7 +93,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `resend` it and record that it may be there twice.
     `on_dead`: if a part cannot be delivered, `skip` it, or `halt` and leave out the rest of its turn.
     `max_attempts`: how often it is tried. `max_age_s`: the age after which it is not sent any more.
-    `is_reported`: whether the user is notified if it is missing.
+    `is_reported`: whether the user is notified if it is missing. `offers_resend`: whether that notice has a button with
+    the word `/resend`, which a gateway understands.
     """
 
     idempotency: Idempotency
@@ -102,6 +103,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = msgspec.field(default=20, name="budget")
     max_age_s: float = 86_400.0
     is_reported: bool = msgspec.field(default=True, name="is_told")
+    offers_resend: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):

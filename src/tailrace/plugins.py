@@ -26,7 +26,7 @@ from tailrace.runtimes.sdk import install_hint
 from tailrace.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 PluginKind = Literal["channel", "runtime", "simulator"]
 
@@ -137,6 +137,16 @@ def find_agent(agent: str, options: Mapping[str, object] | None = None) -> Found
         hint = did_you_mean(agent, names)
         raise PluginNotFound(f"there is no agent {agent!r}.{hint} {_AGENT_LIST}", known=names)
     return _made(agent, options=options)
+
+
+def load_middleware(path: str) -> Callable[[str, str | None], Awaitable[str]]:
+    """The async function at `module:function` that changes prompts. Raises `UsageError` if there is none."""
+    found = load_object(path)
+    if not inspect.iscoroutinefunction(found):
+        shape = "async def add(prompt, agent_id): return prompt"
+        raise UsageError(f"the middleware {path} is not an async function; it looks like this: {shape}")
+    middleware: Callable[[str, str | None], Awaitable[str]] = found
+    return middleware
 
 
 def agent_of(found: Any, agent: str, options: Mapping[str, object]) -> FoundAgent:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tailrace.ports import Prompt
     from tailrace.testing.virtual_time import Simulation
+    from tailrace.testing.wire import PlatformMessage
 
 QUESTION = approval_question("claude", "bash", {"command": "rm -rf build --token=sk-0123456789abcdefghij"})
 CHAT = Target(channel="simulated", chat=PERSON)
@@ -41,13 +42,19 @@ class AskingSetup(GatewaySetup):
         self.runtime = FunctionRuntime(answer, name="asking")  # type: ignore[arg-type]  # an async generator function
 
     def press(self, index: int, *, who: str = PERSON, event_id: str = "p") -> None:
-        [asked] = [message for message in self.platform.history(PERSON) if message.body.buttons]
+        [asked] = open_questions(self)
         value = asked.body.buttons[index].value
         press = ButtonPress(channel="simulated", event_id=event_id, target=CHAT, value=value, sender=Sender(id=who))
         self.platform.add_inbound(press)
 
     async def asked(self) -> None:
-        await self.until(lambda: any(message.body.buttons for message in self.platform.history(PERSON)))
+        await self.until(lambda: bool(open_questions(self)))
+
+
+def open_questions(setup: GatewaySetup) -> list[PlatformMessage]:
+    """The messages in the chat that have the buttons of a question."""
+    shown = setup.platform.history(PERSON)
+    return [message for message in shown if any(button.value.startswith(BUTTON) for button in message.body.buttons)]
 
 
 @pytest.mark.parametrize(("index", "name"), [(0, "Allow"), (1, "Deny")])
@@ -68,7 +75,7 @@ def test_a_button_answers_once(index: int, name: str) -> None:
             assert question.endswith(f"✓ {name}")
             assert "rm -rf build" in question
             assert "sk-0123" not in question
-            assert not any(message.body.buttons for message in setup.platform.history(PERSON))
+            assert not open_questions(setup)
             assert not await setup.ledger.stored("question")
 
     scene()
@@ -114,7 +121,7 @@ async def test_without_an_answer_it_is_refused_with_one_line(simulation: Simulat
         await asyncio.sleep(920)
         assert setup.texts()[-1] == "chosen: nothing"
         assert "⚠️ Nobody answered within 15 minutes, so it was not allowed." in setup.texts()[0]
-        assert not any(message.body.buttons for message in setup.platform.history(PERSON))
+        assert not open_questions(setup)
 
 
 @in_virtual_time
@@ -143,7 +150,7 @@ async def test_a_stopped_turn_closes_its_question(simulation: Simulation) -> Non
         setup.say("/stop")
         await setup.until(lambda: setup.texts()[-1] == "Stopped.")
         await setup.until(lambda: "not needed any more" in setup.texts()[0])
-        assert not any(message.body.buttons for message in setup.platform.history(PERSON))
+        assert not open_questions(setup)
 
 
 @pytest.mark.parametrize(

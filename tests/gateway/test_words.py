@@ -134,6 +134,7 @@ async def test_resend_sends_what_is_on_hold_once(simulation: Simulation) -> None
         setup.platform.script.add(Rule(fault=Cut(), kind="post"))
         setup.say("one")
         await setup.until(lambda: setup.texts()[-1] == held)
+        assert [button.value for button in setup.platform.history(PERSON)[-1].body.buttons] == ["/resend"]
         setup.say("/status")
         await setup.until(lambda: "1 part may be missing; /resend sends them." in setup.texts()[-1])
         setup.say("/resend")
@@ -209,3 +210,20 @@ async def test_a_button_is_the_word_that_it_has(simulation: Simulation) -> None:
         setup.platform.add_inbound(replace(press, event_id="b3", value="something else"))
         await asyncio.sleep(5)
         assert setup.texts() == [BEGUN, "Stopped."]
+
+
+@in_virtual_time
+async def test_a_message_that_is_being_written_has_a_stop_button(simulation: Simulation) -> None:
+    setup = GatewaySetup(simulation)
+    async with setup.running():
+        setup.say("slow")
+        await setup.until(lambda: setup.texts() == [BEGUN])
+        [message] = setup.platform.history(PERSON)
+        assert [button.label for button in message.body.buttons] == ["Stop"]
+        setup.agent.go_on.set()
+        await setup.read(f"{BEGUN} ok: slow")
+        [message] = setup.platform.history(PERSON)
+        assert message.body.buttons == ()
+        setup.say("short")
+        await setup.until(lambda: setup.texts()[-1] == "ok: short")
+        assert setup.platform.history(PERSON)[1].body.buttons == ()

@@ -14,10 +14,10 @@ import typer
 from tailrace.cli.delivery_format import json_line, one_line
 from tailrace.cli.failures import DONE, FAILED, errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.cli.settings import SetOption, configured_channel, create_channel, load_middleware, open_settings
+from tailrace.cli.settings import SetOption, configured_channel, create_channel, open_settings
 from tailrace.config import FILE_NAME, ExplainedValue, presentation_of
 from tailrace.errors import TailraceError, UsageError
-from tailrace.plugins import find_agent, known
+from tailrace.plugins import find_agent, known, load_middleware
 from tailrace.ports import Checks, Finding
 from tailrace.redaction import Redaction, redact
 from tailrace.secret import Secret

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from tailrace.config import FILE_NAME, read_settings
-from tailrace.errors import PluginNotFound, UsageError
+from tailrace.errors import PluginNotFound
 from tailrace.plugins import channel_settings, make_channel
-from tailrace.runtimes.function import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,14 +52,6 @@ def configured_channel(settings: Settings, name: str) -> ConfiguredChannel:
             raise  # the person named it on the command line
         hint = f'If {name!r} is a name of your own, set its type, such as type = "telegram".'
         raise PluginNotFound(f"channels.{name}: {error} {hint}", known=error.known) from error
-
-
-def load_middleware(path: str) -> Middleware:
-    """The function at `module:function` that changes prompts. Raises `UsageError` if there is none."""
-    found = load_object(path)
-    if not callable(found):
-        raise UsageError(f"the middleware {path} is not a function: write async def, with (prompt, agent_id)")
-    return cast("Middleware", found)
 
 
 def create_channel(configured: ConfiguredChannel) -> Channel:

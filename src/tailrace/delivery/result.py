@@ -20,6 +20,7 @@ from tailrace.deliveries import NOTICE_ORDINAL, UNDELIVERED, Delivery, State, mo
 from tailrace.operations import (
     Ambiguous,
     Body,
+    Button,
     CloseStream,
     Delete,
     Delivered,
@@ -275,7 +276,9 @@ def missing_part_notice(delivery: Delivery, *, now: float) -> Delivery | None:
         return None
     which = "Part of this answer" if delivery.ordinal < 0 else f"Part {delivery.ordinal} of this answer"
     what = "may be missing: it is not known whether it arrived" if delivery.state is State.UNKNOWN else "is missing"
-    body = Body(text=f"⚠️ {which} {what}.")
+    is_offered = delivery.policy.offers_resend and delivery.state is State.UNKNOWN
+    buttons = (Button(label="Resend", value="/resend"),) if is_offered else ()
+    body = Body(text=f"⚠️ {which} {what}.", buttons=buttons)
     return plan(
         Post(target=delivery.operation.target, body=body),
         turn_id=delivery.turn_id,

@@ -54,6 +54,7 @@ class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
     on_dead: Literal["skip", "halt"] = "skip"
     max_attempts: int = 20
     max_age_s: float = 86_400.0
+    offers_resend: bool = False
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -123,6 +124,7 @@ class SenderContext:
             on_dead=settings.on_dead,
             max_attempts=settings.max_attempts,
             max_age_s=settings.max_age_s,
+            offers_resend=settings.offers_resend,
         )
 
     async def deliveries_of(self, turn_id: str) -> list[Delivery]:

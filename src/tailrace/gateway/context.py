@@ -13,6 +13,7 @@ from tailrace.delivery import CourierSettings
 from tailrace.errors import LedgerClosed, LedgerLost
 from tailrace.markdown import render
 from tailrace.operations import Edit, Post
+from tailrace.ports import AsksByButtons
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -59,7 +60,11 @@ class ServedChannel:
     @property
     def courier_settings(self) -> CourierSettings:
         """The settings of its deliveries."""
-        return CourierSettings(on_unknown=self.settings.on_unknown, max_age_s=self.settings.max_age_s)
+        return CourierSettings(
+            on_unknown=self.settings.on_unknown,
+            max_age_s=self.settings.max_age_s,
+            offers_resend=isinstance(self.channel, AsksByButtons),
+        )
 
 
 class GatewayContext:

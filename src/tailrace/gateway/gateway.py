@@ -23,7 +23,9 @@ from tailrace.gateway.plan import plan_of_program
 from tailrace.gateway.router import MessageRouter
 from tailrace.gateway.sessions import Session, Sessions
 from tailrace.gateway.supervisor import ChannelSupervisor
+from tailrace.gateway.words import STOP_BUTTON
 from tailrace.ledger.sqlite import SqliteLedger
+from tailrace.ports import AsksByButtons
 from tailrace.projector import ProjectorSettings
 
 if TYPE_CHECKING:
@@ -144,6 +146,8 @@ class GatewayProcess:
         projector = ProjectorSettings(
             presentation=plan.presentation,
             edit_every_s=settings.stream_edit_interval_ms / 1000,
+            edit_characters=settings.stream_min_chunk_chars,
+            buttons=(STOP_BUTTON,) if isinstance(plan.channel, AsksByButtons) else (),
             processing_every_s=self._plan.settings.processing_update_interval_ms / 1000,
         )
         return ServedChannel(plan.channel, settings, agent_id=plan.agent_id, projector=projector)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, presentation_of
-from tailrace.errors import AgentNotFound, UsageError
+from tailrace.errors import UsageError
 from tailrace.gateway.control import control_path
 from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
 from tailrace.ledger.files import default_path
-from tailrace.plugins import agent_of, channel_settings, find_agent, make_channel
+from tailrace.plugins import agent_of, channel_settings, find_agent, load_middleware, make_channel
 from tailrace.ports import Channel
-from tailrace.runtimes.function import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.config import Settings
-    from tailrace.gateway.router import Middleware
     from tailrace.projector import Presentation
     from tailrace.runtimes.permissions import Approver
 
@@ -112,7 +109,7 @@ def plan_of_program(agent: Any, channels: Sequence[Any], *, allow: Sequence[str]
 def _agent(name: str, table: AgentSettings, approver: Approver) -> Agent:
     try:
         found = find_agent(table.use, _options(table.permissions, approver))
-        middleware = _middleware(table.middleware) if table.middleware is not None else None
+        middleware = load_middleware(table.middleware) if table.middleware is not None else None
     except UsageError as error:
         raise UsageError(f"agents.{name}: {error}") from error
     return Agent(runtime=found.runtime, middleware=middleware)
@@ -120,15 +117,6 @@ def _agent(name: str, table: AgentSettings, approver: Approver) -> Agent:
 
 def _options(permissions: str, approver: Approver) -> Mapping[str, object]:
     return {"permissions": permissions, "approver": approver if permissions == "ask" else None}
-
-
-def _middleware(path: str) -> Middleware:
-    found = load_object(path)
-    if not inspect.iscoroutinefunction(found):
-        shape = "async def add(prompt, agent_id): return prompt"
-        raise AgentNotFound(f"{path} is no async function; middleware looks like this: {shape}")
-    middleware: Middleware = found
-    return middleware
 
 
 def _channel(channel: Any) -> Channel:

@@ -7,6 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from tailrace.errors import AccessLost, ChannelFault, TailraceError, UsageError
+from tailrace.gateway.words import WORDS
+from tailrace.ports import MenuCommand, ShowsCommands
 from tailrace.redaction import redact
 
 if TYPE_CHECKING:
@@ -82,7 +84,17 @@ class ChannelSupervisor:
         self.served.was_connected.set()
         self._on_ready(self.served)
         self._started.set()
+        if isinstance(channel, ShowsCommands):
+            await self._show_commands(channel)
         await channel.wait_closed()
+
+    async def _show_commands(self, channel: ShowsCommands) -> None:
+        """Show our words in the menu of the platform. Without the menu everything else works."""
+        try:
+            async with asyncio.timeout(_START_S):
+                await channel.show_commands([MenuCommand(name=name, description=text) for name, text in WORDS.items()])
+        except Exception as error:  # noqa: BLE001 -- a plugin's code
+            _log.warning("the channel %s could not show its menu of commands: %s", self.served.name, _reason(error))
 
     async def _stop(self) -> None:
         try:

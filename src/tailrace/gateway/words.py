@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.operations import Button
+
 if TYPE_CHECKING:
     from tailrace.inbound import InboundMessage
 
@@ -19,6 +21,8 @@ WORDS: dict[str, str] = {
 
 QUEUED = frozenset({"new", "retry"})
 """The words that take effect after the messages before them. The others take effect at once."""
+
+STOP_BUTTON = Button(label="Stop", value="/stop")
 
 HELP = "\n".join(
     ["Write what you want to say. These words are for me, not for the agent:", ""]

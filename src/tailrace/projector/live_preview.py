@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tailrace.capabilities import DraftRules, StreamRules
 from tailrace.operations import (
     AppendStream,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from tailrace.projector.presentation import PresentationRules, ProjectorSettings
 
 _RENEWED_AFTER = 0.8  # the share of its lifetime after which a stream or a draft is renewed
+_LONGEST_WAIT_S = 2.0  # how much longer an edit with little new text waits for more text
 _NEVER = float("-inf")
 # Slack reads text in angle brackets as mentions and links, also text of an agent. Appended text is not rendered, so it
 # is escaped here. The body that closes the stream is rendered.
@@ -72,6 +75,7 @@ class LivePreview:
         self._body_revision = 0  # the revision of the answer that the preview shows
         self._is_changed = False  # there is something that people do not see yet
         self._updated_at = _NEVER
+        self._shown_length = 0  # of the text in the latest edit
         self._appending = ""  # the text of the pending append
         self._unsent_tasks: tuple[Task, ...] = ()  # tasks of an append that the platform did not accept
         self._is_broken = False  # it is unknown what the stream shows, or the stream takes no more text
@@ -154,7 +158,11 @@ class LivePreview:
             self._stream_revision = answer.revision
             self._is_changed = bool(activity.tasks())
             return OpenStream(target=self._target, body=self._stream_start(answer) if length else body)
-        return Post(target=self._target, body=body)
+        self._shown_length = len(text)
+        return Post(target=self._target, body=self._with_buttons(body))
+
+    def _with_buttons(self, body: Body) -> Body:
+        return replace(body, buttons=self._settings.buttons) if self._settings.buttons else body
 
     def _stream_start(self, answer: AnswerText) -> Body:
         """The text with which a stream is opened: as much as fits. The rest is appended later."""
@@ -172,11 +180,15 @@ class LivePreview:
         every_s = max(edits_every_s(self._limits, self._target), self._settings.edit_every_s)
         if now < (due := self._updated_at + every_s):
             return WaitUntil(due)
-        body = self._body(answer, activity, now) or EMPTY
+        grown = len(answer.run.tail) - self._shown_length
+        if 0 < grown < self._settings.edit_characters and now < (due := due + _LONGEST_WAIT_S):
+            return WaitUntil(due)
+        body = self._with_buttons(self._body(answer, activity, now) or EMPTY)
         self._is_changed = False
         if body_hash(body) == message.shown:
             return IDLE
         self._updated_at = now
+        self._shown_length = len(answer.run.tail)
         message.shown = None  # unknown until the outcome comes
         assert message.message_id is not None, "only a message that was posted is edited"
         return Edit(target=self._target, message_id=message.message_id, body=body)

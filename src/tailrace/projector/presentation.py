@@ -13,7 +13,7 @@ import msgspec
 
 from tailrace.capabilities import Capabilities, DraftRules, StreamRules
 from tailrace.errors import UsageError
-from tailrace.operations import Target
+from tailrace.operations import Button, Target
 
 Presentation: TypeAlias = Literal["tokens", "live", "native", "processing", "parts", "blocks", "final"]
 
@@ -56,7 +56,8 @@ class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     has no effect. The processing message is updated every `processing_every_s`. Paragraphs are collected for one
     message until they have `block_characters`, or no text came for `block_idle_s`; `human_delay_s` is the pause between
     two messages of paragraphs. `tools` shows tool calls while they run; `reasoning` shows the reasoning, `usage` the
-    tokens. An answer that is one of the `silent` words is not sent.
+    tokens. An answer that is one of the `silent` words is not sent. An edit with fewer than `edit_characters` of new
+    text waits a little longer for more. The `buttons` are below a message as long as it is being written.
     """
 
     presentation: Presentation | None = None
@@ -71,12 +72,14 @@ class ProjectorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     reasoning: bool = False
     usage: bool = False
     silent: tuple[str, ...] = ("NO_REPLY",)
+    edit_characters: int = 0
+    buttons: tuple[Button, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("first_s", "edit_every_s", "processing_every_s", "block_idle_s", "human_delay_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be a number of seconds, 0 or more")
-        for name in ("first_characters", "block_characters"):
+        for name in ("first_characters", "block_characters", "edit_characters"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be a number of characters, 0 or more")
         if self.processing_every_s == 0:

@@ -67,6 +67,7 @@ class TelegramChannel:
 
     def __init__(self, *, name: str = "telegram", **settings: Any) -> None:
         self.name = name
+        self.account_name = ""
         self._settings = _checked(settings)
         self._limits = ChatLimits(rich=self._settings.rich)
         self.capabilities = self._limits.account
@@ -97,6 +98,7 @@ class TelegramChannel:
         self._receiver.reopen()
         try:
             profile = await checks.get_me(self._api)
+            self.account_name = f"@{profile.username}"
             if inbox is not None:
                 account = BotAccount(channel=self.name, id=str(profile.id), username=profile.username)
                 await self._receiver.start(inbox, account)
