@@ -113,8 +113,10 @@ def test_each_agent_is_found_but_not_run(folder: FerryFolder) -> None:
         "✓ agent main: my_app:agent, an async generator function",
         "✗ agent other: my_app has no 'none'. Its agents are: agent.",
         "✓ agent broken: my_app:agent, an async generator function",
-        "✗ agent broken: the middleware my_app:TEXT is not an async function; it looks like this: "
-        "async def add(prompt, agent_id): return prompt",
+        (
+            "✗ agent broken: the middleware my_app:TEXT is not an async function; it looks like this: "
+            "async def add(prompt, agent_id): return prompt"
+        ),
         (
             "✗ agent command: there is no command 'claude'. "
             "Install Claude Code with: npm install -g @anthropic-ai/claude-code"
