@@ -213,8 +213,17 @@ class ConversationSender:
             self._is_recovered = True
             if has_open:
                 await self._queue.adopt()
+                self._count_earlier_call(left)
         if self._queue.first is not None:
             self._start()
+
+    def _count_earlier_call(self, turns: Sequence[Turn]) -> None:
+        """Count a call for the rate limit: the process that left this open may have made one just before it ended."""
+        first = self._queue.first
+        targets = [turn.target for turn in turns] + ([] if first is None else [first.operation.target])
+        for target in targets[:1]:  # all are the same
+            if (channel := self._context.channels.get(target.channel)) is not None:
+                channel.count_call(target.chat, group=channel.is_group(target))
 
     async def _turn_now(self, turn: Turn) -> Turn | None:
         return await self._context.retry_while_unavailable(self._context.ledger.turn, turn.turn_id)
