@@ -203,7 +203,7 @@ class _ActiveRule:
 
     def matches(self, kind: str, chat: str) -> bool:
         rule = self.rule
-        right_kind = kind not in _BACKGROUND if rule.kind is None else rule.kind == kind
+        right_kind = kind not in _BACKGROUND if rule.kind is None else kind in rule.kind.split("|")
         return right_kind and rule.chat in {None, chat}
 
     def is_over(self, now: float) -> bool:

@@ -375,7 +375,7 @@ def test_people_act_and_look_by_http() -> None:
         assert (await act(telegram, do="write", chat=5, text="hello"))[0] == 400
         assert (await act(telegram, do="fly"))[0] == 400
         assert (await request(telegram, "/simulator/act", b'{"do": "write", "text": "a"}', "text/plain"))[0] == 415
-        rule = b'[{"fault": {"fault": "refuse"}, "kind": "sendMessage"}]'
+        rule = b'[{"fault": {"fault": "refuse"}, "kind": "editMessageText|sendMessage"}]'
         assert (await request(telegram, "/simulator/faults", rule))[0] == 200
         assert (await request(telegram, "/simulator/faults", b"[{}]"))[0] == 400
         assert (await call(telegram, "sendMessage", chat_id=PRIVATE, text="a"))["error_code"] == 403
@@ -384,7 +384,10 @@ def test_people_act_and_look_by_http() -> None:
         assert [message["text"] for message in chat["messages"]] == ["hello", ""]
         assert json.loads(await look(telegram, f"/simulator/history?chat={PRIVATE}&at=5"))[0].get("messages") is None
         assert "Ada: hello" in await look(telegram, "/simulator/history.txt")
+        (after,) = json.loads(await look(telegram, f"/simulator/history?chat={PRIVATE}&after=1"))
+        assert [message["id"] for message in after["messages"]] == [2]
         assert json.loads(await look(telegram, "/simulator/calls"))[0]["fault"] == "refuse"
+        assert json.loads(await look(telegram, "/simulator/calls?after=1")) == []
         assert await look(telegram, chat["messages"][1]["file_url"]) == "abc"
         for name, kind in (("a.png", "image/png"), ("a.svg", "application/octet-stream")):
             await act(telegram, do="send_file", name=name, content="YWJj", photo=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 
 from tailrace.testing.faults import Fault, Rule, Script
 from tailrace.testing.platforms.page import conversation, page
@@ -151,10 +152,12 @@ class TelegramSimulator:
         ]
 
     def _seen_by(self, request: web.Request) -> list[SeenChat]:
-        """The chats that a request of the page names, at the time that it names."""
+        """The chats that a request names, at the time that it names, with the messages after the one that it names."""
         at = float(request.query["at"]) if "at" in request.query else None
         wanted = [int(request.query["chat"])] if "chat" in request.query else list(self.world.chats)
-        return [self.seen(chat, at=at) for chat in wanted if chat in self.world.chats]
+        seen = [self.seen(chat, at=at) for chat in wanted if chat in self.world.chats]
+        after = int(request.query.get("after", 0))
+        return [replace(chat, messages=tuple(each for each in chat.messages if each.id > after)) for chat in seen]
 
     async def _page(self, _request: web.Request) -> web.Response:
         return web.Response(text=page("Telegram, simulated"), content_type="text/html")
@@ -175,8 +178,8 @@ class TelegramSimulator:
     async def _history_text(self, request: web.Request) -> web.Response:
         return web.Response(text="\n\n".join(as_text(chat) for chat in self._seen_by(request)) + "\n")
 
-    async def _calls(self, _request: web.Request) -> web.Response:
-        return _json(self.calls)
+    async def _calls(self, request: web.Request) -> web.Response:
+        return _json(self.calls[int(request.query.get("after", 0)) :])
 
     async def _file(self, request: web.Request) -> web.Response:
         file = self.world.files.get(request.match_info["file_id"])
