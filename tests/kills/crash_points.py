@@ -19,17 +19,18 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tailrace.channels.telegram.channel import TelegramChannel
 from tailrace.ledger.writer import Writer
 from tailrace.testing import simulated
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_POINTS: dict[str, tuple[CodeType, str]] = {
-    "commit.before": (Writer._apply_all.__code__, "return"),
-    "commit.after": (Writer._answer.__code__, "call"),
-    "send.before": (simulated.SimulatedChannel._connect.__code__, "call"),
-    "send.answered": (simulated._receipt.__code__, "call"),
+_POINTS: dict[str, tuple[tuple[CodeType, ...], str]] = {
+    "commit.before": ((Writer._apply_all.__code__,), "return"),
+    "commit.after": ((Writer._answer.__code__,), "call"),
+    "send.before": ((simulated.SimulatedChannel._connect.__code__, TelegramChannel.post.__code__), "call"),
+    "send.answered": ((simulated._receipt.__code__, TelegramChannel._receipt.__code__), "call"),
 }
 POINTS = tuple(_POINTS)
 
@@ -39,12 +40,13 @@ def kill_at(moment: str) -> None:
     if not moment:
         return
     name, _, number = moment.partition(":")
-    code, wanted = _POINTS[name]
+    codes, wanted = _POINTS[name]
     reached: Counter[str] = Counter()
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ARG001 -- the signature of Python
         # A coroutine that goes on is called again: its first instruction is behind it then.
-        if frame.f_code is code and event == wanted and (wanted == "return" or frame.f_lineno == code.co_firstlineno):
+        is_begin = frame.f_lineno == frame.f_code.co_firstlineno
+        if frame.f_code in codes and event == wanted and (wanted == "return" or is_begin):
             reached[name] += 1
             if reached[name] == int(number):
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -133,10 +133,10 @@ class Table:
         )
 
 
-def try_all(kind: str, table: Table, *, share: float, seed: int) -> None:
-    """Make this share of the trials of a kind."""
+def try_all(kind: str, chosen: Sequence[Plan], table: Table) -> None:
+    """Make these trials of a kind."""
     with TrialRunner(kind) as runner:
-        for plan in spread(plans(seed), share):
+        for plan in chosen:
             table.add(runner.trial(plan))
 
 
@@ -145,14 +145,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make kills")
     parser.add_argument("--share", type=float, default=1.0, help="the share of the trials that is made, 0 to 1")
     parser.add_argument("--kinds", default=",".join(KINDS).replace(", ", " "), help="some kinds, with commas between")
-    parser.add_argument("--jobs", type=int, default=4, help="how many kinds run in parallel")
+    parser.add_argument("--jobs", type=int, default=6, help="how many trials run in parallel")
     parser.add_argument("--seed", type=int, default=7, help="the seed of the kills at random times")
     options = parser.parse_args()
     kinds = {name.replace(", ", " "): name for name in KINDS}
     table = Table()
     with ThreadPoolExecutor(options.jobs) as pool:
-        chosen = [kinds[name] for name in options.kinds.split(",")]
-        running = [pool.submit(try_all, kind, table, share=options.share, seed=options.seed) for kind in chosen]
+        chosen = spread(plans(options.seed), options.share)
+        running = [
+            pool.submit(try_all, kind, chosen[part :: KINDS[kind].parts], table)
+            for kind in sorted((kinds[name] for name in options.kinds.split(",")), key=lambda kind: -KINDS[kind].parts)
+            for part in range(KINDS[kind].parts)
+        ]
         for done in running:
             done.result()
     print(table)

@@ -24,6 +24,7 @@ import msgspec
 
 from kills import crash_points
 from tailrace import cli
+from tailrace.channels.telegram import channel as telegram
 from tailrace.cli import commands, deliver, deliveries
 from tailrace.cli.deliveries import resuming
 from tailrace.testing import simulated
@@ -31,9 +32,9 @@ from tailrace.testing import simulated
 if TYPE_CHECKING:
     from types import TracebackType
 
-PRELOADED = commands, deliver, deliveries, resuming, simulated
+PRELOADED = commands, deliver, deliveries, resuming, simulated, telegram
 KILLED = -int(signal.SIGKILL)
-_MAX_LIFE_S = 30
+_MAX_LIFE_S = 60
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from kills.start import CommandStarter, Signal, Start
 from kills.trial import Kill, TrialRunner
 from tailrace.deliveries import State
 from tailrace.testing.faults import Delayed, NoAnswer, Rule
+from tailrace.testing.platform_process import PlatformProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,12 @@ def states(runner: TrialRunner, given: TurnInput) -> list[State]:
     return [row.state for row in runner.content(given).rows]
 
 
+def wait(runner: TrialRunner, **reached: Any) -> None:
+    """Wait until there are that many messages and calls."""
+    assert isinstance(runner.platform, PlatformProcess)
+    runner.platform.wait(**reached)
+
+
 def wait_for_log(runner: TrialRunner, words: str) -> None:
     while words not in runner.log:
         assert not runner.starter.ends_within(_LOOK_AGAIN_S), runner.log
@@ -65,7 +72,7 @@ def test_row_47_a_chat_that_never_answers_does_not_block_others(runner: TrialRun
         assert runner.kill(Kill("held", 1, applied=False), given)
     runner.platform.add_faults(Rule(fault=NoAnswer(applied=False), chat=hangs.chat, times=None))
     runner.start(None)
-    runner.platform.wait(messages=1, chat=other.chat)
+    wait(runner, messages=1, chat=other.chat)
     posts = sum(call.chat == hangs.chat for call in runner.platform.account().calls)
     while sum(call.chat == hangs.chat for call in runner.platform.account().calls) < posts + 2:
         assert not runner.starter.ends_within(_LOOK_AGAIN_S), "its call times out and is repeated"
@@ -79,7 +86,7 @@ def test_row_50_sigterm_lets_the_current_call_finish(runner: TrialRunner) -> Non
     given = runner.new_turn()
     runner.platform.add_faults(Delayed(by_s=0.3))
     runner.start(given)
-    runner.platform.wait(calls=1)
+    wait(runner, calls=1)
     runner.starter.send(Signal(signal.SIGTERM))
     assert runner.starter.wait() == 1
     assert states(runner, given)[0] is State.DELIVERED
@@ -92,7 +99,7 @@ def test_row_50_a_second_sigterm_ends_the_process_at_once(runner: TrialRunner) -
     given = runner.new_turn()
     runner.platform.add_faults(Rule(fault=NoAnswer(), times=None))
     runner.start(given)
-    runner.platform.wait(calls=1)
+    wait(runner, calls=1)
     runner.starter.send(Signal(signal.SIGTERM))
     wait_for_log(runner, "stopping")
     runner.starter.send(Signal(signal.SIGTERM))
@@ -106,7 +113,7 @@ def test_rows_52_and_53_a_stopped_process_keeps_its_ledger_and_its_call(runner: 
     given = runner.new_turn()
     runner.platform.add_faults(Delayed(by_s=0.2))
     runner.start(given)
-    runner.platform.wait(calls=1)
+    wait(runner, calls=1)
     runner.starter.send(Signal(signal.SIGSTOP))
     with CommandStarter() as other:
         arguments = [*given.arguments, "--ledger", str(runner.ledger)]

@@ -26,6 +26,7 @@ import msgspec
 
 from kills.judge import LedgerContent, Verdict, judge, read_ledger, words_of
 from kills.start import KILLED, CommandStarter, Signal, Start
+from kills.telegram import TelegramProcess
 from kills.turns import KINDS, TurnInput, kill_capabilities
 from tailrace.deliveries import OPEN, TURN_OPEN, State, TurnState
 from tailrace.testing.faults import NoAnswer, Reset, Rule, TooMany
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _MAX_FINISHING_RUNS = 3
 _LOOK_AGAIN_S = 0.004
+_WRITES = "post|edit|delete|sendMessage|editMessageText|deleteMessage"
 _RETRY_S = 0.4
 IN_HANDS = frozenset({"held", "drain"})
 
@@ -50,14 +52,14 @@ class Kill(msgspec.Struct, frozen=True):
 
     @property
     def faults(self) -> list[Rule]:
-        """What the platform does."""
+        """What the platform does with the n-th call that changes a chat."""
         match self.how:
             case "held" | "drain":
-                return [Rule(fault=NoAnswer(applied=self.applied), at=self.at)]
+                return [Rule(fault=NoAnswer(applied=self.applied), kind=_WRITES, at=self.at)]
             case "retry":
-                return [Rule(fault=TooMany(_RETRY_S), at=self.at)]
+                return [Rule(fault=TooMany(_RETRY_S), kind=_WRITES, at=self.at)]
             case "ambiguous":
-                return [Rule(fault=Reset(applied=self.applied), at=self.at)]
+                return [Rule(fault=Reset(applied=self.applied), kind=_WRITES, at=self.at)]
             case _:
                 return []
 
@@ -92,8 +94,7 @@ class TrialRunner:
     def __enter__(self) -> Self:
         with ExitStack() as opened:
             self.starter = opened.enter_context(CommandStarter())
-            capabilities = kill_capabilities(self.kind.platform, deadline_s=self._deadline_s)
-            self.platform = opened.enter_context(PlatformProcess(capabilities))
+            self.platform = self._new_platform(opened)
             self._folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-kills-")))
             self._open = opened.pop_all()
         return self
@@ -102,6 +103,12 @@ class TrialRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._open.close()
+
+    def _new_platform(self, opened: ExitStack) -> PlatformProcess | TelegramProcess:
+        if self.kind.chat is not None:
+            return opened.enter_context(TelegramProcess(self.kind.chat))
+        capabilities = kill_capabilities(self.kind.platform, deadline_s=self._deadline_s)
+        return opened.enter_context(PlatformProcess(capabilities))
 
     @property
     def ledger(self) -> Path:
@@ -125,7 +132,13 @@ class TrialRunner:
     def new_turn(self, presentation: Literal["parts", "live", "processing", "final"] = "parts") -> TurnInput:
         """A turn that was not delivered here before, in a chat of its own."""
         self._number += 1
-        return TurnInput(number=self._number, chat=f"room {self._number}", presentation=presentation)
+        return TurnInput(
+            number=self._number,
+            chat=self.kind.chat or f"room {self._number}",
+            presentation=presentation,
+            channel=self.kind.channel,
+            filler=self.kind.filler,
+        )
 
     def start(self, given: TurnInput | None, *, point: str = "") -> None:
         """Start `deliver` with this input, or `deliveries resume`."""
@@ -159,7 +172,7 @@ class TrialRunner:
 
     def kill(self, kill: Kill, given: TurnInput | None) -> bool:
         """Start a command and kill it. Returns False if it ended before."""
-        calls = sum(self.platform.account().counts.values())
+        calls = self._writes()
         if kill.faults:
             self.platform.add_faults(*kill.faults)
         self.start(given, point=kill.point)
@@ -169,13 +182,25 @@ class TrialRunner:
         # A killed command may have written a request that the platform has not read yet: wait until it has.
         for _ in range(2):
             self.platform.account()
+        assert not self._leaks(), "the secret of the bot is in the ledger or in the output"
         return code == KILLED
+
+    def _leaks(self) -> list[str]:
+        """The files that contain the secret of the bot. After a kill the log of SQLite is there, too."""
+        if isinstance(self.platform, PlatformProcess):
+            return []
+        files = [path for path in self._folder.rglob("*") if path.is_file()]
+        return [path.name for path in files if self.platform.secret in path.read_bytes()]
+
+    def _writes(self) -> int:
+        """How many calls have changed a chat, or tried to."""
+        return sum(count for kind, count in self.platform.account().counts.items() if kind in _WRITES.split("|"))
 
     def _is_reached(self, kill: Kill, calls_before: int) -> bool:
         """Wait for the moment of the kill. Returns False if the command ends before."""
         if kill.how == "time":
             return not self.starter.ends_within(kill.at / 1000)
-        while sum(self.platform.account().counts.values()) < calls_before + kill.at:
+        while self._writes() < calls_before + kill.at:
             if self.starter.ends_within(_LOOK_AGAIN_S):
                 return False
         if kill.how == "drain":
@@ -219,6 +244,7 @@ class TrialRunner:
         verdict = judge(given, self.kind, messages, content, seen=seen)
         verdict.other += self._repeat(given, content)
         verdict.other += [f"{each.about}: {each.detail}" for each in self.platform.account().complaints]
+        verdict.other += [f"the secret of the bot is in the file {name}" for name in self._leaks()]
         if "Traceback" in self.log or not set(codes) <= {0, 1}:
             verdict.other.append(f"the commands ended with {codes} and wrote {self.log[-2000:]}")
         return verdict

@@ -1,7 +1,7 @@
 """The kinds of platforms, and the input of the turns that are delivered there.
 
-An answer has four paragraphs, and each fills one message. Every word occurs once in a run, so a missing or a repeated
-part is found by its words.
+An answer has four paragraphs, and each fills one message. Every marked word occurs once in a run, so a missing or a
+repeated part is found by its words.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ _TOOL_S = 1.55  # longer than the processing message waits for a tool
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A platform, and what is done if it is unknown whether a message arrived.
 
-    `in_doubt`: that can always be found out (`ask`), the message is held, or it is sent again.
+    `in_doubt`: that can always be found out (`ask`), the message is held, or it is sent again. `chat`: the only chat of
+    the platform; None if it has any. `filler`: what follows each word, so that a paragraph fills a message. `parts`: in
+    how many parts the trials run in parallel, because most of their time they wait for the pace of the platform.
     """
 
     platform: str
     in_doubt: Literal["ask", "hold", "resend"] = "ask"
+    channel: str = "simulated"
+    chat: str | None = None
+    filler: str = ""
+    parts: int = 1
 
 
 KINDS = {
@@ -39,6 +45,9 @@ KINDS = {
     "repeatable": Kind(platform="repeatable"),
     "unkeyed, hold": Kind(platform="unkeyed", in_doubt="hold"),
     "unkeyed, resend": Kind(platform="unkeyed", in_doubt="resend"),
+    "telegram": Kind(
+        platform="telegram", in_doubt="hold", channel="telegram", chat="1001", filler=" and so on" * 29, parts=4
+    ),
 }
 
 
@@ -54,6 +63,8 @@ class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     chat: str = "room"
     presentation: Presentation = "parts"
+    channel: str = "simulated"
+    filler: str = ""
 
     @property
     def turn_id(self) -> str:
@@ -62,7 +73,7 @@ class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def paragraphs(self) -> list[str]:
         numbers = range(_PARAGRAPHS * _WORDS)
-        words = [f"w{self.number % 100}x{number:02}" for number in numbers]
+        words = [f"w{self.number % 100}x{number:02}{self.filler}" for number in numbers]
         return [" ".join(words[at : at + _WORDS]) for at in numbers[::_WORDS]]
 
     @property
@@ -86,4 +97,4 @@ class TurnInput(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def arguments(self) -> list[str]:
         """The arguments of `tailrace deliver`."""
-        return ["deliver", "--channel", "simulated", "--to", self.chat, "--presentation", self.presentation]
+        return ["deliver", "--channel", self.channel, "--to", self.chat, "--presentation", self.presentation]
