@@ -284,7 +284,7 @@ def test_a_second_gateway_is_refused_until_the_first_is_killed(path: Path) -> No
 
 def test_a_path_that_cannot_be_a_socket_is_refused_and_nothing_is_removed(path: Path) -> None:
     path.write_text("notes")
-    with pytest.raises(UsageError, match="is not a socket"):
+    with pytest.raises(UsageError, match="cannot be made: another file is there"):
         asyncio.run(start_and_ask(path))
     with pytest.raises(GatewayNotRunning):
         asyncio.run(ask(path))

@@ -55,7 +55,10 @@ def list_people(
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """List the approved people, and those who have got a code and wait for approval."""
+    """List the approved people, and those who wait.
+
+    A person waits who has got a code from the bot and was not approved yet.
+    """
     with errors_in_one_line(debug=debug):
         place = ledger_place(ledger, config, assignments)
         if not ledger_exists(place.path):
@@ -99,7 +102,7 @@ def revoke(
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Remove an approved person, who then cannot talk to the bot any more."""
+    """Remove an approved person."""
     with errors_in_one_line(debug=debug):
         revoked = asyncio.run(_change(ledger_place(ledger, config, assignments), Revoke(person=person)))
         _write(revoked.person, "revoked", revoked.approved_at, "may not talk to the bot any more", as_json=json)

@@ -61,6 +61,7 @@ class AccessList:
         self._ledger = ledger
         self._approved = {each.person.key: each for each in approved}
         self._codes = codes
+        self._full_channels: set[str] = set()
 
     @classmethod
     async def load(cls, ledger: Ledger) -> AccessList:
@@ -99,8 +100,9 @@ class AccessList:
         if known := self._codes.repeat(person, now):
             return known
         if (issued := self._codes.issue(person, now)) is None:
-            _log.warning("%s: too many people wait for approval; %s gets no code", message.channel, person.key)
+            self._warn_once(message.channel)
             return None
+        self._full_channels.discard(message.channel)
         text, code = issued
         try:
             await self._ledger.store(_CODES, person.key, msgspec.json.encode(code))
@@ -108,6 +110,11 @@ class AccessList:
             self._codes.remove(code)
             raise
         return text
+
+    def _warn_once(self, channel: str) -> None:
+        if channel not in self._full_channels:
+            self._full_channels.add(channel)
+            _log.warning("%s: too many people wait for approval, so others get no pairing code now", channel)
 
     async def approve(self, code: str, now: float) -> Approved:
         """Admit the person who got this code. Raises `CommandRefused` if the code is not valid."""

@@ -11,6 +11,7 @@ after a kill. So a socket that is not locked is left over, and is replaced.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -130,19 +131,19 @@ class ControlServer:
 
     def _bound_socket(self) -> socket.socket:
         """A socket that does not listen yet, so that no one can connect before its mode is set."""
-        with suppress(FileNotFoundError):
-            if not stat.S_ISSOCK(self._path.lstat().st_mode):
-                raise UsageError(f"{self._path} is not a socket: remove it, or set gateway.control to another path")
-            self._path.unlink()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            with suppress(FileNotFoundError):
+                if not stat.S_ISSOCK(self._path.lstat().st_mode):
+                    raise FileExistsError(errno.EEXIST, "another file is there")
+                self._path.unlink()
             bound.bind(os.fspath(self._path))
             self._path.chmod(0o600)
         except OSError as error:
             bound.close()
             raise UsageError(
-                f"the control socket {self._path} cannot be made: {error.strerror or error}. Set gateway.control to "
-                "another path"
+                f"the control socket {self._path} cannot be made: {error.strerror or error}. Remove what is there, or "
+                "set gateway.control to another path"
             ) from error
         return bound
 
